@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The error object of everything from `api` upwards. Functions there return true when done and
+ * false with *err filled; outputs are untouched on false. Rooms below return 0 or -errno instead.
+ * The object is the caller's, lives on the stack and owns nothing.
+ *
+ *     return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused", id);
+ *     return cay_fail_errno(err, CAY_R_STORE_FAILED, -ENOSPC, "write layer '%s'", name);
+ *     return cay_wrap(err, "create session '%s'", id);      (puts context before the text)
+ */
+
+#include "base/base.h"
+
+enum cay_connect_code {
+    CAY_CODE_OK = 0,
+    CAY_CODE_CANCELED = 1,
+    CAY_CODE_UNKNOWN = 2,
+    CAY_CODE_INVALID_ARGUMENT = 3,
+    CAY_CODE_DEADLINE_EXCEEDED = 4,
+    CAY_CODE_NOT_FOUND = 5,
+    CAY_CODE_ALREADY_EXISTS = 6,
+    CAY_CODE_PERMISSION_DENIED = 7,
+    CAY_CODE_RESOURCE_EXHAUSTED = 8,
+    CAY_CODE_FAILED_PRECONDITION = 9,
+    CAY_CODE_ABORTED = 10,
+    CAY_CODE_OUT_OF_RANGE = 11,
+    CAY_CODE_UNIMPLEMENTED = 12,
+    CAY_CODE_INTERNAL = 13,
+    CAY_CODE_UNAVAILABLE = 14,
+    CAY_CODE_DATA_LOSS = 15,
+    CAY_CODE_UNAUTHENTICATED = 16,
+};
+
+enum cay_reason {
+    CAY_R_NONE = 0,
+#define CAY_REASON(enum_name, name, code, status, text) CAY_R_##enum_name,
+#include "base/reasons.def"
+#undef CAY_REASON
+    CAY_R_COUNT,
+};
+
+struct cay_error {
+    enum cay_reason reason;
+    int sys_errno; /* positive, 0 when no system call was involved */
+    char text[232];
+};
+
+/* What the table says of a reason. `name` is lower case, as clients see it. */
+struct cay_reason_info {
+    const char *name;
+    enum cay_connect_code code;
+    int http_status;
+    const char *text;
+};
+
+const struct cay_reason_info *cay_reason_info(enum cay_reason reason);
+
+/* CAY_R_NONE for a name that is not in the table. */
+enum cay_reason cay_reason_by_name(struct cay_str name);
+
+/* "invalid_argument" and back; NULL and CAY_CODE_UNKNOWN for what is not a code. */
+const char *cay_code_name(enum cay_connect_code code);
+enum cay_connect_code cay_code_by_name(struct cay_str name);
+
+/* All three return false, so that `return cay_fail(...)` is one line. A NULL fmt takes the table's
+ * text. */
+CAY_PRINTF(3, 4) bool cay_fail(struct cay_error *err, enum cay_reason reason, const char *fmt, ...);
+CAY_PRINTF(4, 5)
+bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno, const char *fmt,
+                    ...);
+CAY_PRINTF(2, 3) bool cay_wrap(struct cay_error *err, const char *fmt, ...);
