@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 1024,
+    ACCEPTS_PER_TURN = 64, /* a flood of connections must not starve the ones we have */
+    RETRY_MS = 100,
+};
+
+static void describe_tcp(const struct sockaddr_storage *address, char *out, size_t len)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const void *)address;
+        inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
+        snprintf(out, len, "[%s]:%u", host, ntohs(six->sin6_port));
+    } else {
+        const struct sockaddr_in *four = (const void *)address;
+        inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
+        snprintf(out, len, "%s:%u", host, ntohs(four->sin_port));
+    }
+}
+
+static bool describe_peer(const struct cay_listener *listener, int fd,
+                          const struct sockaddr_storage *address, struct cay_peer *out_peer)
+{
+    *out_peer = (struct cay_peer){.is_unix = listener->is_unix};
+    if (!listener->is_unix) {
+        int on = 1;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        describe_tcp(address, out_peer->text, sizeof(out_peer->text));
+        return true;
+    }
+    struct ucred credentials;
+    socklen_t len = sizeof(credentials);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) < 0)
+        return false;
+    out_peer->uid = credentials.uid;
+    out_peer->pid = credentials.pid;
+    snprintf(out_peer->text, sizeof(out_peer->text), "uid=%u pid=%d", credentials.uid,
+             credentials.pid);
+    return true;
+}
+
+static int open_spare(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Out of descriptors: the connection would stay in the backlog and wake us for ever. Take it with
+ * the spare descriptor and hang up at once, then rest a moment. */
+static void turn_away(struct cay_listener *listener)
+{
+    if (listener->spare_fd >= 0) {
+        close(listener->spare_fd);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            close(fd);
+        listener->spare_fd = open_spare();
+    }
+    cay_watch_set(&listener->watch, 0);
+    cay_timer_start(&listener->retry, RETRY_MS, 0);
+}
+
+static void on_retry(struct cay_timer *timer)
+{
+    struct cay_listener *listener = CAY_CONTAINER_OF(timer, struct cay_listener, retry);
+    cay_watch_set(&listener->watch, CAY_READY_READ);
+}
+
+static void on_ready(struct cay_watch *watch, unsigned)
+{
+    struct cay_listener *listener = CAY_CONTAINER_OF(watch, struct cay_listener, watch);
+    for (int i = 0; i < ACCEPTS_PER_TURN && listener->fd >= 0; i++) {
+        struct sockaddr_storage address = {};
+        socklen_t len = sizeof(address);
+        int fd =
+            accept4(listener->fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                turn_away(listener);
+            return;
+        }
+        struct cay_peer peer;
+        if (describe_peer(listener, fd, &address, &peer))
+            listener->accepted(listener, fd, &peer);
+        else
+            close(fd);
+    }
+}
+
+/* A socket file nobody listens on is left from a crash and may go; a live one may not. */
+static bool remove_stale(const struct sockaddr_un *address, struct cay_error *err)
+{
+    struct stat info;
+    if (lstat(address->sun_path, &info) < 0)
+        return errno == ENOENT || cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "socket '%s'",
+                                                 address->sun_path);
+    if (!S_ISSOCK(info.st_mode))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%s' exists and is not a socket",
+                        address->sun_path);
+    cay_autoclose int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe >= 0 && connect(probe, (const struct sockaddr *)address, sizeof(*address)) == 0)
+        return cay_fail(err, CAY_R_ALREADY_EXISTS,
+                        "another daemon listens on '%s'; give this one its own --run directory",
+                        address->sun_path);
+    unlink(address->sun_path);
+    return true;
+}
+
+static bool bind_unix(struct cay_listener *listener, const char *path, struct cay_error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "socket path '%s' is too long (%zu bytes at most)", path,
+                        sizeof(address.sun_path) - 1);
+    memcpy(address.sun_path, path, strlen(path));
+    if (!remove_stale(&address, err))
+        return false;
+    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Group members may talk to the daemon; peer credentials decide what they may do. */
+    mode_t before = umask(0117);
+    int status = listener->fd < 0 ? -1 : bind(listener->fd, (void *)&address, sizeof(address));
+    int saved = errno;
+    umask(before);
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -saved, "cannot listen on 'unix:%s'",
+                              path);
+    listener->is_unix = true;
+    listener->unix_path = cay_strdup(path);
+    snprintf(listener->address, sizeof(listener->address), "unix:%s", path);
+    return true;
+}
+
+static bool split_host_port(const char *address, char *host, size_t host_len, const char **out_port,
+                            struct cay_error *err)
+{
+    const char *colon = strrchr(address, ':');
+    size_t len = colon ? (size_t)(colon - address) : 0;
+    const char *start = address;
+    if (len >= 2 && start[0] == '[' && start[len - 1] == ']') {
+        start++;
+        len -= 2;
+    } else if (colon && memchr(start, ':', len)) {
+        colon = NULL; /* a bare IPv6 address: the port cannot be told from it */
+    }
+    uint64_t port = 0;
+    if (!colon || len >= host_len || cay_str_to_u64(cay_str(colon + 1), 65535, &port) < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "'%s' is not an address; write HOST:PORT, [IPV6]:PORT or unix:/path",
+                        address);
+    memcpy(host, start, len);
+    host[len] = '\0';
+    *out_port = colon + 1;
+    return true;
+}
+
+static bool bind_tcp(struct cay_listener *listener, const char *address, struct cay_error *err)
+{
+    char host[256];
+    const char *port = NULL;
+    if (!split_host_port(address, host, sizeof(host), &port, err))
+        return false;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int status = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    if (status != 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cannot listen on '%s': %s", address,
+                        gai_strerror(status));
+    int on = 1;
+    int saved = 0;
+    listener->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->fd < 0 ||
+        setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        bind(listener->fd, found->ai_addr, found->ai_addrlen) < 0)
+        saved = errno;
+    freeaddrinfo(found);
+    if (saved)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -saved, "cannot listen on '%s'",
+                              address);
+    struct sockaddr_storage bound = {};
+    socklen_t len = sizeof(bound);
+    (void)getsockname(listener->fd, (struct sockaddr *)&bound, &len);
+    describe_tcp(&bound, listener->address, sizeof(listener->address));
+    return true;
+}
+
+bool cay_listener_open(struct cay_listener *listener, struct cay_loop *loop, const char *address,
+                       void (*accepted)(struct cay_listener *listener, int fd,
+                                        const struct cay_peer *peer),
+                       struct cay_error *err)
+{
+    *listener = (struct cay_listener){.accepted = accepted, .loop = loop, .fd = -1, .spare_fd = -1};
+    bool is_unix = strncmp(address, "unix:", 5) == 0;
+    bool bound = is_unix ? bind_unix(listener, address + 5, err) : bind_tcp(listener, address, err);
+    if (!bound) {
+        cay_listener_close(listener);
+        return false;
+    }
+    int status = listen(listener->fd, BACKLOG) < 0 ? -errno : 0;
+    if (status == 0)
+        status = cay_watch_open(&listener->watch, loop, listener->fd, on_ready);
+    if (status < 0) {
+        cay_listener_close(listener);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, status, "cannot listen on '%s'",
+                              address);
+    }
+    listener->spare_fd = open_spare();
+    cay_timer_open(&listener->retry, loop, on_retry);
+    cay_watch_set(&listener->watch, CAY_READY_READ);
+    return true;
+}
+
+void cay_listener_close(struct cay_listener *listener)
+{
+    cay_watch_close(&listener->watch);
+    cay_timer_close(&listener->retry);
+    if (listener->spare_fd >= 0)
+        close(cay_take_fd(listener->spare_fd));
+    if (listener->fd >= 0)
+        close(cay_take_fd(listener->fd));
+    if (listener->unix_path)
+        unlink(listener->unix_path);
+    free(cay_take_ptr(listener->unix_path));
+}

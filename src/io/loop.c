@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/loop.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "io/loop_internal.h"
+#include "io/stream.h"
+#include "io/worker.h"
+
+/* uv_async may coalesce: take the whole queue, oldest first. */
+static void run_posted(uv_async_t *async)
+{
+    struct cay_loop *loop = CAY_CONTAINER_OF(async, struct cay_loop, wake);
+    pthread_mutex_lock(&loop->lock);
+    struct cay_task *task = loop->posted_first;
+    loop->posted_first = NULL;
+    loop->posted_last = NULL;
+    pthread_mutex_unlock(&loop->lock);
+    while (task) {
+        struct cay_task *next = task->next;
+        task->run(task);
+        task = next;
+    }
+}
+
+static void flush_streams(uv_prepare_t *prepare)
+{
+    cay_stream_flush_all(CAY_CONTAINER_OF(prepare, struct cay_loop, before_wait));
+}
+
+int cay_loop_create(struct cay_loop **out_loop)
+{
+    cay_autofree struct cay_loop *loop = cay_new(struct cay_loop);
+    int status = uv_loop_init(&loop->uv);
+    if (status < 0)
+        return status;
+    status = uv_async_init(&loop->uv, &loop->wake, run_posted);
+    if (status < 0) {
+        uv_loop_close(&loop->uv);
+        return status;
+    }
+    uv_unref((uv_handle_t *)&loop->wake);
+    uv_prepare_init(&loop->uv, &loop->before_wait);
+    uv_prepare_start(&loop->before_wait, flush_streams);
+    uv_unref((uv_handle_t *)&loop->before_wait);
+    pthread_mutex_init(&loop->lock, NULL);
+    loop->scratch = cay_alloc(CAY_LOOP_SCRATCH_BYTES);
+    loop->workers = cay_workers_create(CAY_WORKER_THREADS);
+    *out_loop = cay_take_ptr(loop);
+    return 0;
+}
+
+void cay_loop_destroy(struct cay_loop *loop)
+{
+    if (!loop)
+        return;
+    cay_workers_destroy(loop->workers);
+    run_posted(&loop->wake);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->before_wait, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    int status = uv_loop_close(&loop->uv);
+    assert(status == 0); /* somebody left a watch or a timer open */
+    (void)status;
+    pthread_mutex_destroy(&loop->lock);
+    free(loop->scratch);
+    free(loop);
+}
+
+void cay_loop_run(struct cay_loop *loop)
+{
+    /* The wake-up handle keeps the loop alive until somebody says stop. */
+    uv_ref((uv_handle_t *)&loop->wake);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_unref((uv_handle_t *)&loop->wake);
+}
+
+void cay_loop_stop(struct cay_loop *loop)
+{
+    uv_stop(&loop->uv);
+}
+
+uint64_t cay_loop_now_ms(const struct cay_loop *loop)
+{
+    return uv_now(&loop->uv);
+}
+
+char *cay_loop_scratch(struct cay_loop *loop)
+{
+    return loop->scratch;
+}
+
+void cay_loop_post(struct cay_loop *loop, struct cay_task *task)
+{
+    task->next = NULL;
+    pthread_mutex_lock(&loop->lock);
+    if (loop->posted_last)
+        loop->posted_last->next = task;
+    else
+        loop->posted_first = task;
+    loop->posted_last = task;
+    /* Under the lock: once it is released the loop thread may be done with everything. */
+    uv_async_send(&loop->wake);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void run_done(struct cay_task *task)
+{
+    struct cay_job *job = CAY_CONTAINER_OF(task, struct cay_job, finished);
+    job->done(job);
+}
+
+void cay_loop_submit(struct cay_loop *loop, struct cay_job *job)
+{
+    assert(job->work && job->done);
+    job->loop = loop;
+    job->finished.run = run_done;
+    cay_workers_submit(loop->workers, job);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/worker.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct cay_workers {
+    pthread_mutex_t lock;
+    pthread_cond_t work_or_stop;
+    struct cay_job *first;
+    struct cay_job *last;
+    bool stopping;
+    size_t queued;
+    size_t idle; /* may still count a thread that was signalled and has not woken yet */
+    size_t thread_count;
+    size_t thread_count_max;
+    pthread_t threads[];
+};
+
+static struct cay_job *take_job(struct cay_workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    workers->idle++;
+    while (!workers->first && !workers->stopping)
+        pthread_cond_wait(&workers->work_or_stop, &workers->lock);
+    workers->idle--;
+    struct cay_job *job = workers->first;
+    if (job) {
+        workers->queued--;
+        workers->first = job->next;
+        if (!workers->first)
+            workers->last = NULL;
+    }
+    pthread_mutex_unlock(&workers->lock);
+    return job;
+}
+
+static void *worker_main(void *arg)
+{
+    struct cay_workers *workers = arg;
+    struct cay_job *job = NULL;
+    while ((job = take_job(workers)) != NULL) {
+        job->work(job);
+        cay_loop_post(job->loop, &job->finished);
+    }
+    return NULL;
+}
+
+struct cay_workers *cay_workers_create(size_t thread_count)
+{
+    struct cay_workers *workers = cay_alloc(sizeof(*workers) + thread_count * sizeof(pthread_t));
+    pthread_mutex_init(&workers->lock, NULL);
+    pthread_cond_init(&workers->work_or_stop, NULL);
+    workers->thread_count_max = thread_count;
+    return workers;
+}
+
+void cay_workers_destroy(struct cay_workers *workers)
+{
+    if (!workers)
+        return;
+    pthread_mutex_lock(&workers->lock);
+    workers->stopping = true;
+    pthread_cond_broadcast(&workers->work_or_stop);
+    pthread_mutex_unlock(&workers->lock);
+    for (size_t i = 0; i < workers->thread_count; i++)
+        pthread_join(workers->threads[i], NULL);
+    pthread_cond_destroy(&workers->work_or_stop);
+    pthread_mutex_destroy(&workers->lock);
+    free(workers);
+}
+
+/* Signals belong to the loop thread: workers block them all. */
+static void start_thread(struct cay_workers *workers)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int status =
+        pthread_create(&workers->threads[workers->thread_count], NULL, worker_main, workers);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == 0)
+        workers->thread_count++;
+    else
+        assert(workers->thread_count > 0); /* without any worker the job would never run */
+}
+
+void cay_workers_submit(struct cay_workers *workers, struct cay_job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&workers->lock);
+    assert(!workers->stopping);
+    workers->queued++;
+    if (workers->last)
+        workers->last->next = job;
+    else
+        workers->first = job;
+    workers->last = job;
+    if (workers->queued > workers->idle && workers->thread_count < workers->thread_count_max)
+        start_thread(workers);
+    pthread_cond_signal(&workers->work_or_stop);
+    pthread_mutex_unlock(&workers->lock);
+}

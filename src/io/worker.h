@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Threads for work that blocks. Callers use cay_loop_submit(); this is the pool behind it. Threads
+ * are our own rather than libuv's because a worker that acts as a sandbox user changes its
+ * file-system uid, which must never leak into somebody else's pool.
+ */
+
+#include "io/loop.h"
+
+/* Blocking work waits for disks, not for a CPU: more threads than cores. */
+#define CAY_WORKER_THREADS 8
+
+struct cay_workers;
+
+struct cay_workers *cay_workers_create(size_t thread_count);
+
+/* Finishes what was submitted, then joins the threads. */
+void cay_workers_destroy(struct cay_workers *workers);
+void cay_workers_submit(struct cay_workers *workers, struct cay_job *job);
