@@ -21,6 +21,8 @@ static void break_stream(struct cay_stream *stream, int neg_errno)
 static void update_watch(struct cay_stream *stream)
 {
     unsigned events = stream->want_read ? CAY_READY_READ : CAY_READY_HANGUP;
+    if (stream->is_read_over)
+        events = 0;
     if (cay_stream_queued(stream) || (stream->tls && cay_tls_wants_write(stream->tls)))
         events |= CAY_READY_WRITE;
     cay_watch_set(&stream->watch, events);
@@ -150,7 +152,10 @@ ssize_t cay_stream_read(struct cay_stream *stream, void *data, size_t len)
     } while (got == -EINTR);
     if (got > 0)
         stream->progress_ms = cay_loop_now_ms(stream->loop);
-    if (stream->tls) {
+    stream->is_read_over = got == 0;
+    if (stream->is_read_over)
+        update_watch(stream);
+    if (stream->tls && got != 0) {
         update_watch(stream);
         if (got > 0 && cay_tls_pending(stream->tls))
             cay_timer_start(&stream->kick, 0, 0);

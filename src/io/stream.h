@@ -38,6 +38,7 @@ struct cay_stream {
     struct cay_stream *flush_next;
     uint64_t progress_ms; /* when the peer last took or gave a byte */
     bool want_read;
+    bool is_read_over; /* the peer will send no more, but may still read */
     bool in_flush_list;
     bool is_broken;
 };

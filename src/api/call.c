@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/call.h"
+
+#include <assert.h>
+
+void cay_call_done(struct cay_call *call, const void *response)
+{
+    assert(call->method->server_streaming == !response);
+    call->ops->done(call, response);
+}
+
+void cay_call_fail(struct cay_call *call, const struct cay_error *err)
+{
+    assert(err->reason != CAY_R_NONE);
+    call->ops->fail(call, err);
+}
+
+bool cay_call_send(struct cay_call *call, const void *message)
+{
+    assert(call->method->server_streaming && message);
+    return call->ops->send(call, message);
+}
+
+void cay_call_next(struct cay_call *call)
+{
+    assert(call->method->client_streaming && call->on_message);
+    call->ops->next(call);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One call of a verb: what the caller wants, who it is, how long it may take, and the way back. A door makes
+ * it, a service answers it. Everything made for the answer lives in call->arena.
+ *
+ * A verb answers exactly once, now or later, with cay_call_done or cay_call_fail. A verb that streams
+ * answers sends messages before that; a verb that reads a stream gets on_message per message.
+ * Nothing is queued without a bound: cay_call_send says when to stop and on_room when to go on; the
+ * next message comes only after cay_call_next.
+ *
+ * All of it happens on the loop thread.
+ */
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "wire/pb/pb.h"
+
+enum cay_role {
+    CAY_ROLE_USER = 1, /* sees what its owner owns */
+    CAY_ROLE_ADMIN,    /* sees everything */
+};
+
+struct cay_caller {
+    enum cay_role role;
+    char owner[129];
+    char key_id[40]; /* empty for a peer on the Unix socket */
+};
+
+struct cay_call;
+
+/* The door's half; see the functions below. */
+struct cay_call_ops {
+    void (*done)(struct cay_call *call, const void *response);
+    void (*fail)(struct cay_call *call, const struct cay_error *err);
+    bool (*send)(struct cay_call *call, const void *message);
+    void (*next)(struct cay_call *call);
+};
+
+struct cay_call {
+    const struct cay_call_ops *ops;
+    const struct cay_pb_method *method;
+    struct cay_arena arena;
+    struct cay_caller caller;
+    uint64_t deadline_ms; /* of the loop's clock, 0 = none */
+    const void *request;  /* the decoded message; NULL when the client streams */
+    bool is_cancelled;    /* the caller is gone or out of time; the answer will be dropped */
+
+    /* The verb's half: set by it before it returns. */
+    void *state;
+    /* The caller went away. The verb still ends with done or fail, which nobody will see. */
+    void (*on_cancel)(struct cay_call *call);
+    /* A client-streaming verb's next message, valid until cay_call_next; NULL when the client is done. */
+    void (*on_message)(struct cay_call *call, const void *message);
+    /* There is room for cay_call_send again. */
+    void (*on_room)(struct cay_call *call);
+};
+
+/* The call may be freed inside: it must not be touched afterwards. A unary or client-streaming verb gives its
+ * response; one that streams answers gives NULL. */
+void cay_call_done(struct cay_call *call, const void *response);
+void cay_call_fail(struct cay_call *call, const struct cay_error *err);
+
+/* One message of a streamed answer, encoded before it returns. False when the peer has enough for now: stop
+ * until on_room. */
+[[nodiscard]] bool cay_call_send(struct cay_call *call, const void *message);
+
+/* The verb is through with the current message (or has just set on_message) and wants the next. */
+void cay_call_next(struct cay_call *call);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Every bound on what a peer can make us hold or do. A limit lives here when it is part of what callers see
+ * or when several rooms must agree on it; a parser's own small limits stand beside the parser.
+ */
+
+/* clang-format off */
+enum {
+    /* HTTP */
+    CAY_LIMIT_HEAD_BYTES          = 32 * 1024,        /* request line and header fields */
+    CAY_LIMIT_HEADER_COUNT        = 100,
+    CAY_LIMIT_H2_STREAMS          = 128,              /* at once on one connection */
+    CAY_LIMIT_H2_WINDOW_BYTES     = 256 * 1024,       /* per stream, not yet taken by its handler */
+    CAY_LIMIT_H2_RESETS           = 20000,            /* burst of streams a client may cancel */
+    CAY_LIMIT_H2_RESETS_PER_S     = 2000,
+    CAY_LIMIT_BODY_QUEUE_BYTES    = 256 * 1024,       /* per HTTP/1.1 request, not yet taken */
+    CAY_LIMIT_SEND_HIGH_BYTES     = 512 * 1024,       /* a producer stops when this much is unsent */
+    CAY_LIMIT_SEND_QUEUE_BYTES    = 96 * 1024 * 1024, /* backstop: the connection is cut */
+    CAY_LIMIT_LINGER_BYTES        = 1024 * 1024,      /* read and dropped after an early answer */
+
+    /* RPC */
+    CAY_LIMIT_MESSAGE_BYTES       = 16 * 1024 * 1024, /* one message, packed or not */
+    CAY_LIMIT_CALL_ARENA_BYTES    = 96 * 1024 * 1024, /* what decoding one message may take */
+    CAY_LIMIT_GZIP_MIN_BYTES      = 1024,             /* smaller answers are not packed */
+
+    /* names */
+    CAY_LIMIT_ID_BYTES            = 128,
+    CAY_LIMIT_KEY_NAME_BYTES      = 128,
+    CAY_LIMIT_PAGE_SIZE           = 1000,
+    CAY_LIMIT_PAGE_SIZE_DEFAULT   = 100,
+};
+/* clang-format on */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/service.h"
+
+#include <assert.h>
+
+void cay_service_call(struct cay_service *service, struct cay_call *call)
+{
+    assert(call->method->index < service->ops->method_count);
+    cay_verb *verb = service->ops->verbs[call->method->index];
+    if (verb) {
+        verb(service, call);
+        return;
+    }
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_UNIMPLEMENTED, "%s is not available in this version of cayd",
+             call->method->name);
+    cay_call_fail(call, &err);
+}
+
+const struct cay_pb_method *cay_service_method(const struct cay_service *service,
+                                               struct cay_str path)
+{
+    return cay_pb_method_by_path(service->ops->methods, service->ops->method_count, path);
+}
+
+bool cay_service_authenticate(struct cay_service *service, struct cay_str secret,
+                              struct cay_caller *out_caller, struct cay_error *err)
+{
+    return service->ops->authenticate(service, secret, out_caller, err);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The hallway. Doors in front of it translate wires into calls; implementations behind it answer them. The
+ * verbs are the methods of the contract, by their generated index; a verb that is NULL answers
+ * `unimplemented`.
+ *
+ *     static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
+ *         [CAY_V1_KEY_SERVICE_CREATE_KEY] = create_key, ...
+ */
+
+#include "api/call.h"
+
+struct cay_service;
+
+typedef void cay_verb(struct cay_service *service, struct cay_call *call);
+
+struct cay_service_ops {
+    const char *name;
+    const struct cay_pb_method *methods;
+    size_t method_count;
+    cay_verb *const *verbs; /* method_count of them */
+
+    /* Who holds this secret? Does not block. UNAUTHENTICATED when nobody does. */
+    bool (*authenticate)(struct cay_service *service, struct cay_str secret,
+                         struct cay_caller *out_caller, struct cay_error *err);
+    /* Appends the service's metrics in Prometheus' text format. May be NULL. */
+    void (*metrics)(struct cay_service *service, struct cay_buf *out);
+};
+
+/* Embedded first in an implementation. */
+struct cay_service {
+    const struct cay_service_ops *ops;
+};
+
+/* Starts the call's verb, or fails it as unimplemented. */
+void cay_service_call(struct cay_service *service, struct cay_call *call);
+
+/* NULL when the service has no such method. */
+const struct cay_pb_method *cay_service_method(const struct cay_service *service,
+                                               struct cay_str path);
+[[nodiscard]] bool cay_service_authenticate(struct cay_service *service, struct cay_str secret,
+                                            struct cay_caller *out_caller, struct cay_error *err);

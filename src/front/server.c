@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/server.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "front/conn.h"
+#include "front/server_internal.h"
+
+enum { SWEEP_MS = 1000 };
+
+static void on_sweep(struct cay_timer *timer)
+{
+    struct cay_server *server = CAY_CONTAINER_OF(timer, struct cay_server, sweep);
+    uint64_t now_ms = cay_loop_now_ms(server->loop);
+    cay_list_for_each (struct cay_conn, conn, &server->conns, in_server) {
+        cay_conn_enter(conn);
+        uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, conn->stream.progress_ms);
+        if (cay_stream_queued(&conn->stream) && quiet_ms > server->options.send_timeout_ms) {
+            server->stats.timeouts++;
+            cay_conn_doom(conn);
+        } else {
+            conn->protocol->sweep(conn, now_ms);
+        }
+        cay_conn_leave(conn);
+    }
+}
+
+static void on_accepted(struct cay_listener *listener, int fd, const struct cay_peer *peer)
+{
+    struct cay_server_listener *place =
+        CAY_CONTAINER_OF(listener, struct cay_server_listener, listener);
+    struct cay_server *server = place->server;
+    server->stats.connections_accepted++;
+    if (server->stats.connections_open >= server->options.connection_count_max) {
+        server->stats.connections_refused++;
+        close(fd);
+        return;
+    }
+    cay_conn_open(server, fd, peer, place->use_tls ? server->tls : NULL);
+}
+
+struct cay_server *cay_server_create(struct cay_loop *loop,
+                                     const struct cay_server_options *options)
+{
+    assert(options->route);
+    struct cay_server *server = cay_new(struct cay_server);
+    server->loop = loop;
+    server->options = *options;
+    cay_list_init(&server->conns);
+    cay_timer_open(&server->sweep, loop, on_sweep);
+    cay_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
+    return server;
+}
+
+bool cay_server_listen(struct cay_server *server, const char *address, bool use_tls,
+                       const char **out_address, struct cay_error *err)
+{
+    if (server->listener_count == CAY_SERVER_LISTENERS_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "no more than %d addresses to listen on",
+                        CAY_SERVER_LISTENERS_MAX);
+    struct cay_server_listener *place = &server->listeners[server->listener_count];
+    *place = (struct cay_server_listener){.server = server, .use_tls = use_tls};
+    if (!cay_listener_open(&place->listener, server->loop, address, on_accepted, err))
+        return false;
+    server->listener_count++;
+    *out_address = place->listener.address;
+    return true;
+}
+
+void cay_server_set_tls(struct cay_server *server, struct cay_tls *tls)
+{
+    cay_tls_destroy(server->tls);
+    server->tls = tls;
+}
+
+static void close_listeners(struct cay_server *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++)
+        cay_listener_close(&server->listeners[i].listener);
+    server->listener_count = 0;
+}
+
+static void on_cut(struct cay_timer *timer)
+{
+    struct cay_server *server = CAY_CONTAINER_OF(timer, struct cay_server, cut);
+    cay_list_for_each (struct cay_conn, conn, &server->conns, in_server) {
+        cay_conn_enter(conn);
+        cay_conn_doom(conn);
+        cay_conn_leave(conn);
+    }
+}
+
+void cay_server_conn_gone(struct cay_server *server)
+{
+    if (server->is_draining && server->drained && cay_list_empty(&server->conns)) {
+        void (*drained)(void *) = cay_take_ptr(server->drained);
+        drained(server->drained_context);
+    }
+}
+
+void cay_server_drain(struct cay_server *server, uint64_t limit_ms, void (*drained)(void *context),
+                      void *context)
+{
+    if (server->is_draining)
+        return;
+    server->is_draining = true;
+    server->drained_context = context;
+    close_listeners(server);
+    cay_timer_open(&server->cut, server->loop, on_cut);
+    cay_timer_start(&server->cut, limit_ms, 0);
+    cay_list_for_each (struct cay_conn, conn, &server->conns, in_server) {
+        cay_conn_enter(conn);
+        conn->is_draining = true;
+        conn->protocol->drain(conn);
+        cay_conn_leave(conn);
+    }
+    /* Only now may the last one to leave say so: the list is no longer walked. */
+    server->drained = drained;
+    cay_server_conn_gone(server);
+}
+
+void cay_server_destroy(struct cay_server *server)
+{
+    if (!server)
+        return;
+    assert(cay_list_empty(&server->conns));
+    close_listeners(server);
+    cay_timer_close(&server->sweep);
+    cay_timer_close(&server->cut);
+    cay_tls_destroy(server->tls);
+    free(server);
+}
+
+const struct cay_server_stats *cay_server_stats(const struct cay_server *server)
+{
+    return &server->stats;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/gzip.h"
+
+#include <errno.h>
+#define ZLIB_CONST /* next_in points to const */
+#include <zlib.h>
+
+enum {
+    GZIP_WINDOW_BITS = 15 + 16, /* +16: with the gzip frame */
+    PACK_LEVEL = 1,             /* loopback and LAN: the time of higher levels is not won back */
+    PACK_MEMORY = 8,
+    STEP_BYTES = 16 * 1024,
+};
+
+int cay_gunzip(struct cay_str bytes, struct cay_buf *out)
+{
+    if (bytes.len > UINT32_MAX)
+        return -EMSGSIZE;
+    z_stream zip = {.next_in = (const void *)bytes.ptr, .avail_in = (uInt)bytes.len};
+    if (inflateInit2(&zip, GZIP_WINDOW_BITS) != Z_OK)
+        return -ENOMEM;
+    int status = Z_OK;
+    int result = 0;
+    while (status != Z_STREAM_END && result == 0) {
+        size_t step = CAY_MIN((size_t)STEP_BYTES, out->size_bytes_max - out->len);
+        char *room = cay_buf_reserve(out, step ? step : 1);
+        if (!room) {
+            result = -EMSGSIZE;
+            break;
+        }
+        zip.next_out = (Bytef *)room;
+        zip.avail_out = (uInt)step;
+        status = inflate(&zip, Z_NO_FLUSH);
+        cay_buf_grew(out, step - zip.avail_out);
+        /* Z_BUF_ERROR: it wants more input than there is. */
+        if (status != Z_OK && status != Z_STREAM_END)
+            result = status == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+    }
+    if (result == 0 && zip.avail_in > 0)
+        result = -EBADMSG;
+    inflateEnd(&zip);
+    return result;
+}
+
+int cay_gzip(struct cay_str bytes, struct cay_buf *out)
+{
+    z_stream zip = {};
+    if (bytes.len > UINT32_MAX || deflateInit2(&zip, PACK_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS,
+                                               PACK_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+        return -ENOMEM;
+    uLong bound = deflateBound(&zip, bytes.len);
+    char *room = cay_buf_reserve(out, bound);
+    int result = -ENOMEM;
+    if (room) {
+        zip.next_in = (const void *)bytes.ptr;
+        zip.avail_in = (uInt)bytes.len;
+        zip.next_out = (Bytef *)room;
+        zip.avail_out = (uInt)bound;
+        if (deflate(&zip, Z_FINISH) == Z_STREAM_END) {
+            cay_buf_grew(out, bound - zip.avail_out);
+            result = 0;
+        }
+    }
+    deflateEnd(&zip);
+    return result;
+}
