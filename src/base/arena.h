@@ -6,7 +6,7 @@
  * freed singly. The ceiling is what a peer can make us allocate, so every allocation may return
  * NULL.
  *
- * Order: init -> alloc* -> (reset | finish). A zeroed struct with a limit is also valid.
+ * Order: init -> alloc* -> finish. A zeroed struct with a limit is also valid.
  */
 
 #include "base/base.h"
