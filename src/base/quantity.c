@@ -40,12 +40,12 @@ static const struct unit duration_units[] = {
 
 /* clang-format off */
 static const struct unit size_units[] = {
-    {"",    1},                  {"b",   1},
-    {"k",   UINT64_C(1) << 10},  {"kib", UINT64_C(1) << 10},  {"kb", UINT64_C(1'000)},
-    {"m",   UINT64_C(1) << 20},  {"mib", UINT64_C(1) << 20},  {"mb", UINT64_C(1'000'000)},
-    {"g",   UINT64_C(1) << 30},  {"gib", UINT64_C(1) << 30},  {"gb", UINT64_C(1'000'000'000)},
-    {"t",   UINT64_C(1) << 40},  {"tib", UINT64_C(1) << 40},  {"tb", UINT64_C(1'000'000'000'000)},
-    {"p",   UINT64_C(1) << 50},  {"pib", UINT64_C(1) << 50},  {"pb", UINT64_C(1'000'000'000'000'000)},
+    {"", 1},                   {"b", 1},
+    {"k", UINT64_C(1) << 10},  {"kib", UINT64_C(1) << 10},  {"kb", UINT64_C(1'000)},
+    {"m", UINT64_C(1) << 20},  {"mib", UINT64_C(1) << 20},  {"mb", UINT64_C(1'000'000)},
+    {"g", UINT64_C(1) << 30},  {"gib", UINT64_C(1) << 30},  {"gb", UINT64_C(1'000'000'000)},
+    {"t", UINT64_C(1) << 40},  {"tib", UINT64_C(1) << 40},  {"tb", UINT64_C(1'000'000'000'000)},
+    {"p", UINT64_C(1) << 50},  {"pib", UINT64_C(1) << 50},  {"pb", UINT64_C(1'000'000'000'000'000)},
 };
 /* clang-format on */
 
