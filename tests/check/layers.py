@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check src/LAYERS: who includes whom, and that every room is listed and explains itself."""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import checks  # noqa: E402
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+SOURCES = {".c", ".h", ".def"}
+ANY = "~"
+
+
+def read_layers(path):
+    """Return {room: rooms it may include}. `~` is any room, `a/~` is a and all below it."""
+    layers = {}
+    for line in path.read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            layers[words[0]] = set(words[1:])
+    return layers
+
+
+def may_include(allowed, room):
+    return (ANY in allowed or room in allowed
+            or any(a.endswith("/~") and f"{room}/".startswith(a[:-1]) for a in allowed))
+
+
+def sources(src):
+    return [path for path in sorted(src.rglob("*")) if path.suffix in SOURCES]
+
+
+def room_of(path, src):
+    return str(path.parent.relative_to(src))
+
+
+def forbidden_includes(src):
+    layers = read_layers(src / "LAYERS")
+    complaints = []
+    for path in sources(src):
+        room = room_of(path, src)
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            include = INCLUDE.match(line)
+            if not include:
+                continue
+            target = str(Path(include[1]).parent)
+            where = f"src/{path.relative_to(src)}:{number}"
+            if target == "." or target.startswith(".."):
+                complaints.append(f'{where}: write "{include[1]}" from src/, with its room')
+            elif target != room and not may_include(layers.get(room, set()), target):
+                complaints.append(f"{where}: {room} may not include from {target} (src/LAYERS)")
+    return complaints
+
+
+def unlisted_rooms(src):
+    layers = read_layers(src / "LAYERS")
+    rooms = sorted({room_of(path, src) for path in sources(src)})
+    return [f"src/{room}: not in src/LAYERS" for room in rooms if room not in layers]
+
+
+def silent_rooms(src):
+    rooms = sorted({room_of(path, src) for path in sources(src)})
+    return [f"src/{room}: has no README.md" for room in rooms
+            if not (src / room / "README.md").is_file()]
+
+
+def circles(src):
+    """Rooms that reach themselves through what LAYERS allows: then nothing is below anything."""
+    layers = read_layers(src / "LAYERS")
+
+    def reaches(start):
+        seen, todo = set(), [start]
+        while todo:
+            for room in layers:
+                if room not in seen and may_include(layers[todo[0]] - {ANY}, room):
+                    seen.add(room)
+                    todo.append(room)
+            todo.pop(0)
+        return seen
+
+    return [f"src/LAYERS: {room} reaches itself" for room in layers if room in reaches(room)]
+
+
+BAD_TREE = {
+    "LAYERS": "base\nio base\nfront io api/~\napi/deep\nloop1 loop2\nloop2 loop1\nbin ~\n",
+    "base/README.md": "",
+    "base/a.c": '#include "base/a.h"\n#include <stdio.h>\n#  include "io/up.h"\n',
+    "io/b.c": '#include "base/a.h"\n#include "b.h"\n#include "../base/a.h"\n',
+    "front/c.h": '#include "io/b.h"\n#include "base/a.h"\n#include "api/deep/d.h"\n',
+    "bin/main.c": '#include "front/c.h"\n#include "hidden/e.h"\n',
+    "hidden/e.h": '#include "base/a.h"\n',
+}
+
+
+def bad_tree_is_caught():
+    """The checks must find every fault of a small wrong tree, and nothing else in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        src = Path(folder)
+        for name, text in BAD_TREE.items():
+            (src / name).parent.mkdir(exist_ok=True, parents=True)
+            (src / name).write_text(text)
+        found = [c.split(": ")[0] for c in forbidden_includes(src)]
+        expected = ["src/base/a.c:3", "src/front/c.h:2", "src/hidden/e.h:1", "src/io/b.c:2",
+                    "src/io/b.c:3"]
+        wrong = [] if found == expected else [f"includes: {found}, expected {expected}"]
+        for check, count in ((unlisted_rooms, 1), (silent_rooms, 4), (circles, 2)):
+            if len(check(src)) != count:
+                wrong.append(f"{check.__name__}: {check(src)}, expected {count}")
+        return wrong
+
+
+if __name__ == "__main__":
+    SRC = checks.ROOT / "src"
+    checks.run([
+        ("the check catches a wrong tree", bad_tree_is_caught),
+        ("no file includes from a room that LAYERS forbids", lambda: forbidden_includes(SRC)),
+        ("every room is in LAYERS", lambda: unlisted_rooms(SRC)),
+        ("every room has a README.md", lambda: silent_rooms(SRC)),
+        ("no room reaches itself", lambda: circles(SRC)),
+    ])
