@@ -37,8 +37,8 @@ def read(text, status):
             group_failed = group_failed or case[2] == "0"
             take_case(result, case, notes)
             notes = []
-        elif line.strip() and not re.match(r"^# (not )?ok - ", line):
-            notes.append(line.lstrip("# ").rstrip())
+        elif line.strip() and not line.startswith("#"):
+            notes.append(line.strip())
     result.died = why_dead(result, status, planned, seen, group_failed)
     return result
 
