@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * One call of a verb: what the caller wants, who it is, how long it may take, and the way back. A door makes
- * it, a service answers it. Everything made for the answer lives in call->arena.
+ * One call of a verb: what the caller wants, who it is, how long it may take, and the way back. A
+ * door makes it, a service answers it. Everything made for the answer lives in call->arena.
  *
- * A verb answers exactly once, now or later, with cay_call_done or cay_call_fail. A verb that streams
- * answers sends messages before that; a verb that reads a stream gets on_message per message.
- * Nothing is queued without a bound: cay_call_send says when to stop and on_room when to go on; the
- * next message comes only after cay_call_next.
+ * A verb answers exactly once, now or later, with cay_call_done or cay_call_fail. A verb that
+ * streams answers sends messages before that; a verb that reads a stream gets on_message per
+ * message. Nothing is queued without a bound: cay_call_send says when to stop and on_room when to
+ * go on; the next message comes only after cay_call_next.
  *
  * All of it happens on the loop thread.
  */
@@ -51,19 +51,20 @@ struct cay_call {
     void *state;
     /* The caller went away. The verb still ends with done or fail, which nobody will see. */
     void (*on_cancel)(struct cay_call *call);
-    /* A client-streaming verb's next message, valid until cay_call_next; NULL when the client is done. */
+    /* A client-streaming verb's next message, valid until cay_call_next; NULL when the client is
+     * done. */
     void (*on_message)(struct cay_call *call, const void *message);
     /* There is room for cay_call_send again. */
     void (*on_room)(struct cay_call *call);
 };
 
-/* The call may be freed inside: it must not be touched afterwards. A unary or client-streaming verb gives its
- * response; one that streams answers gives NULL. */
+/* The call may be freed inside: it must not be touched afterwards. A unary or client-streaming verb
+ * gives its response; one that streams answers gives NULL. */
 void cay_call_done(struct cay_call *call, const void *response);
 void cay_call_fail(struct cay_call *call, const struct cay_error *err);
 
-/* One message of a streamed answer, encoded before it returns. False when the peer has enough for now: stop
- * until on_room. */
+/* One message of a streamed answer, encoded before it returns. False when the peer has enough for
+ * now: stop until on_room. */
 [[nodiscard]] bool cay_call_send(struct cay_call *call, const void *message);
 
 /* The verb is through with the current message (or has just set on_message) and wants the next. */

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Every bound on what a peer can make us hold or do. A limit lives here when it is part of what callers see
- * or when several rooms must agree on it; a parser's own small limits stand beside the parser.
+ * Every bound on what a peer can make us hold or do. A limit lives here when it is part of what
+ * callers see or when several rooms must agree on it; a parser's own small limits stand beside the
+ * parser.
  */
 
 /* clang-format off */

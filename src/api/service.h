@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The hallway. Doors in front of it translate wires into calls; implementations behind it answer them. The
- * verbs are the methods of the contract, by their generated index; a verb that is NULL answers
- * `unimplemented`.
+ * The hallway. Doors in front of it translate wires into calls; implementations behind it answer
+ * them. The verbs are the methods of the contract, by their generated index; a verb that is NULL
+ * answers `unimplemented`.
  *
  *     static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
  *         [CAY_V1_KEY_SERVICE_CREATE_KEY] = create_key, ...

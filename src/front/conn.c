@@ -134,7 +134,8 @@ static void sniff(struct cay_conn *conn, const char *data, size_t len)
 
 static void sniff_sweep(struct cay_conn *conn, uint64_t now_ms)
 {
-    /* Nothing yet: a client may open connections ahead of need, but a TLS handshake may not dawdle. */
+    /* Nothing yet: a client may open connections ahead of need, but a TLS handshake may not dawdle.
+     */
     uint64_t limit = conn->stream.tls || conn->sniffed_len ? conn->server->options.head_timeout_ms
                                                            : conn->server->options.idle_timeout_ms;
     if (now_ms - conn->opened_ms > limit) {
@@ -175,8 +176,8 @@ static void write_access_log(const struct cay_exchange *exchange)
             CAY_S("code", exchange->log_code ? exchange->log_code : "-"),
             CAY_S("key", exchange->log_key ? exchange->log_key : "-"),
             CAY_S("peer", exchange->peer->text),
-            CAY_D("took", cay_clock_ns() - exchange->started_ns),
-            CAY_U("in", exchange->body_bytes), CAY_U("out", exchange->sent_bytes));
+            CAY_D("took", cay_clock_ns() - exchange->started_ns), CAY_U("in", exchange->body_bytes),
+            CAY_U("out", exchange->sent_bytes));
 }
 
 void cay_exchange_close(struct cay_exchange *exchange)

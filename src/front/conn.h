@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A client's connection, private to this room. The first bytes decide which protocol drives it: the HTTP/2
- * preface, else HTTP/1.1 (ALPN only tells the client what it may send). It lives in its server's list until
- * it is doomed; memory goes when the last function that works on it has left.
+ * A client's connection, private to this room. The first bytes decide which protocol drives it: the
+ * HTTP/2 preface, else HTTP/1.1 (ALPN only tells the client what it may send). It lives in its
+ * server's list until it is doomed; memory goes when the last function that works on it has left.
  */
 
 #include "base/list.h"
@@ -72,8 +72,8 @@ void cay_conn_doom(struct cay_conn *conn);
 [[nodiscard]] bool cay_http2_conn_open(struct cay_conn *conn);
 void cay_http1_conn_open(struct cay_conn *conn);
 
-/* Life of an exchange: init when the head is known, then routed; close tells the handler and the access log,
- * once. Its place in conn->exchanges and its memory are the protocol's. */
+/* Life of an exchange: init when the head is known, then routed; close tells the handler and the
+ * access log, once. Its place in conn->exchanges and its memory are the protocol's. */
 void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn);
 void cay_exchange_close(struct cay_exchange *exchange);
 

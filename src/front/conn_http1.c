@@ -11,8 +11,8 @@
 #include "wire/http1.h"
 
 /*
- * HTTP/1.1 on a connection: one exchange at a time. Bytes of the next request wait, unparsed, until the
- * answer is complete.
+ * HTTP/1.1 on a connection: one exchange at a time. Bytes of the next request wait, unparsed, until
+ * the answer is complete.
  */
 
 enum { LINGER_MS = 2000 };
@@ -21,7 +21,8 @@ enum http1_state {
     HTTP1_HEAD = 0, /* waiting for a request, or in the middle of its head */
     HTTP1_BODY,
     HTTP1_ANSWER, /* the request is complete, its answer is not */
-    HTTP1_LINGER, /* answered for good: drop what still comes, so that the peer can read the answer */
+    HTTP1_LINGER, /* answered for good: drop what still comes, so that the peer can read the answer
+                   */
 };
 
 struct cay_http1_conn {
@@ -41,9 +42,9 @@ struct cay_http1_conn {
 struct http1_exchange {
     struct cay_exchange base; /* first */
     struct cay_conn *conn;
-    bool is_chunked;      /* the answer */
+    bool is_chunked; /* the answer */
     bool is_version_1_0;
-    bool is_head;         /* HEAD: no body is sent */
+    bool is_head; /* HEAD: no body is sent */
     bool wants_keep_alive;
 };
 
@@ -405,7 +406,9 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
         }
         is_late = !http1->head_since_ms && now_ms - conn->idle_since_ms > options->idle_timeout_ms;
         break;
-    case HTTP1_BODY: is_late = cay_exchange_is_too_slow(&http1->current->base, cay_clock_ns()); break;
+    case HTTP1_BODY:
+        is_late = cay_exchange_is_too_slow(&http1->current->base, cay_clock_ns());
+        break;
     case HTTP1_LINGER: is_late = now_ms - conn->idle_since_ms > LINGER_MS; break;
     case HTTP1_ANSWER: break;
     }

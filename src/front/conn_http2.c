@@ -10,10 +10,10 @@
 #include "front/server_internal.h"
 
 /*
- * HTTP/2 on a connection. nghttp2 keeps the protocol's state and does no I/O: bytes go in by feed and come out
- * by pump, which stops pulling while the stream has enough queued. Flow control is ours: a stream's
- * window opens again only when its handler took the data; the connection's opens at once, so that one
- * stalled stream does not hold up its neighbours.
+ * HTTP/2 on a connection. nghttp2 keeps the protocol's state and does no I/O: bytes go in by feed
+ * and come out by pump, which stops pulling while the stream has enough queued. Flow control is
+ * ours: a stream's window opens again only when its handler took the data; the connection's opens
+ * at once, so that one stalled stream does not hold up its neighbours.
  */
 
 enum {
@@ -227,8 +227,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t, void *)
 {
     struct http2_exchange *self = exchange_of(session, frame->hd.stream_id);
-    if (!self || frame->hd.type != NGHTTP2_HEADERS ||
-        frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    if (!self || frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0; /* trailers of a request mean nothing here */
     struct cay_exchange *exchange = &self->base;
     self->head_bytes += name_len + value_len + 32;
@@ -260,9 +259,10 @@ static void dispatch(struct http2_exchange *self)
     struct cay_server *server = self->conn->server;
     self->is_head = cay_str_is(exchange->method, "HEAD");
     if (self->is_refused) {
-        cay_exchange_reply(exchange, 431, "application/json",
-                           CAY_STR("{\"code\":\"invalid_argument\",\"message\":\"the request head is "
-                                   "larger than this server takes\"}"));
+        cay_exchange_reply(
+            exchange, 431, "application/json",
+            CAY_STR("{\"code\":\"invalid_argument\",\"message\":\"the request head is "
+                    "larger than this server takes\"}"));
         return;
     }
     server->options.route(exchange, server->options.context);
@@ -463,7 +463,8 @@ bool cay_http2_conn_open(struct cay_conn *conn)
     conn->http2 = cay_new(struct cay_http2_conn);
     conn->http2->session = session;
     conn->protocol = &cay_conn_http2;
-    return nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, CAY_COUNT(settings)) == 0 &&
+    return nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, CAY_COUNT(settings)) ==
+               0 &&
            nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
                                                  4 * CAY_LIMIT_H2_WINDOW_BYTES) == 0;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * One request and its answer, whatever HTTP version carries it. A connection makes it once the head is there
- * and hands it to the router, which gives it a handler. The connection owns it; `closed` is the last a
- * handler hears of it.
+ * One request and its answer, whatever HTTP version carries it. A connection makes it once the head
+ * is there and hands it to the router, which gives it a handler. The connection owns it; `closed`
+ * is the last a handler hears of it.
  *
- * Handler: body* -> body_end -> (respond -> write* -> finish), in any overlap; room when more may be
- * written; closed exactly once, with or without a finished answer.
+ * Handler: body* -> body_end -> (respond -> write* -> finish), in any overlap; room when more may
+ * be written; closed exactly once, with or without a finished answer.
  */
 
 #include "api/limits.h"
@@ -22,7 +22,8 @@ struct cay_exchange;
 struct cay_server;
 
 struct cay_handler {
-    /* Part of the request's body. Taken with cay_exchange_taken, now or when there is room for more. */
+    /* Part of the request's body. Taken with cay_exchange_taken, now or when there is room for
+     * more. */
     void (*body)(struct cay_exchange *exchange, const char *data, size_t len);
     void (*body_end)(struct cay_exchange *exchange);
     /* Something written has been sent. */
@@ -62,8 +63,8 @@ struct cay_exchange {
     bool is_body_over;
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
 
-    int status;          /* of the answer, 0 before it started */
-    bool is_finished;    /* the answer is complete */
+    int status;       /* of the answer, 0 before it started */
+    bool is_finished; /* the answer is complete */
     bool is_closed;
     int64_t started_ns; /* monotonic */
     uint64_t body_bytes;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The HTTP server: listeners, connections, limits of time and number, draining. It knows nothing of what is
- * served: every request goes to `route`.
+ * The HTTP server: listeners, connections, limits of time and number, draining. It knows nothing of
+ * what is served: every request goes to `route`.
  *
  * Order: create -> listen* -> (loop runs) -> drain -> drained callback -> destroy.
  */
@@ -44,8 +44,8 @@ struct cay_server *cay_server_create(struct cay_loop *loop,
 /* Every connection must be gone: drained. */
 void cay_server_destroy(struct cay_server *server);
 
-/* Listens; with `tls` (borrowed, may be replaced by set_tls) the connections speak TLS. The bound address
- * goes to *out_address and lives as long as the server. */
+/* Listens; with `tls` (borrowed, may be replaced by set_tls) the connections speak TLS. The bound
+ * address goes to *out_address and lives as long as the server. */
 [[nodiscard]] bool cay_server_listen(struct cay_server *server, const char *address, bool use_tls,
                                      const char **out_address, struct cay_error *err);
 

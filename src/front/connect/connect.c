@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/connect/connect.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/base64.h"
+#include "base/clock.h"
+#include "front/auth.h"
+#include "front/connect/rpc.h"
+
+const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1] = {100,    300,     1000,    10000,
+                                                         100000, 1000000, 10000000};
+
+static void free_rpc(struct cay_rpc *rpc)
+{
+    cay_timer_close(&rpc->deadline);
+    cay_buf_finish(&rpc->body);
+    cay_buf_finish(&rpc->unpacked);
+    cay_envelope_reader_finish(&rpc->reader);
+    cay_arena_finish(&rpc->message_arena);
+    cay_arena_finish(&rpc->call.arena);
+    free(rpc);
+}
+
+void cay_rpc_enter(struct cay_rpc *rpc)
+{
+    rpc->depth++;
+}
+
+void cay_rpc_leave(struct cay_rpc *rpc)
+{
+    if (--rpc->depth == 0 && !rpc->exchange && (rpc->is_answered || !rpc->is_started))
+        free_rpc(rpc);
+}
+
+/* The verb may answer at once, so this comes last in whatever calls it. */
+static void take_back(struct cay_rpc *rpc)
+{
+    if (!rpc->is_started || rpc->is_answered || rpc->call.is_cancelled)
+        return;
+    rpc->call.is_cancelled = true;
+    if (rpc->call.on_cancel)
+        rpc->call.on_cancel(&rpc->call);
+}
+
+void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    cay_rpc_enter(rpc);
+    if (rpc->exchange && !rpc->is_over)
+        cay_rpc_send_end(rpc, err);
+    take_back(rpc);
+    cay_rpc_leave(rpc);
+}
+
+static void on_deadline(struct cay_timer *timer)
+{
+    struct cay_rpc *rpc = CAY_CONTAINER_OF(timer, struct cay_rpc, deadline);
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_DEADLINE_EXCEEDED, NULL);
+    cay_rpc_give_up(rpc, &err);
+}
+
+static void call_done(struct cay_call *call, const void *response)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    assert(!rpc->is_answered);
+    cay_rpc_enter(rpc);
+    rpc->is_answered = true;
+    if (rpc->exchange && !rpc->is_over) {
+        if (response)
+            cay_rpc_send_response(rpc, response);
+        else
+            cay_rpc_send_end(rpc, NULL);
+    }
+    cay_rpc_leave(rpc);
+}
+
+static void call_fail(struct cay_call *call, const struct cay_error *err)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    assert(!rpc->is_answered);
+    cay_rpc_enter(rpc);
+    rpc->is_answered = true;
+    if (rpc->exchange && !rpc->is_over)
+        cay_rpc_send_end(rpc, err);
+    cay_rpc_leave(rpc);
+}
+
+static bool call_send(struct cay_call *call, const void *message)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    assert(!rpc->is_answered);
+    /* Nobody listens: the verb has been told, and may as well go on to its end. */
+    if (!rpc->exchange || rpc->is_over)
+        return true;
+    struct cay_error err = {};
+    if (!cay_rpc_send_message(rpc, message, &err)) {
+        cay_rpc_give_up(rpc, &err);
+        return false;
+    }
+    return rpc->exchange && cay_exchange_has_room(rpc->exchange);
+}
+
+static void call_next(struct cay_call *call)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    cay_rpc_enter(rpc);
+    rpc->wants_message = true;
+    if (rpc->has_message) {
+        rpc->has_message = false;
+        cay_envelope_reader_next(&rpc->reader);
+        cay_arena_finish(&rpc->message_arena);
+    }
+    cay_rpc_pump(rpc);
+    cay_rpc_leave(rpc);
+}
+
+static const struct cay_call_ops call_ops = {
+    .done = call_done,
+    .fail = call_fail,
+    .send = call_send,
+    .next = call_next,
+};
+
+static void start_verb(struct cay_rpc *rpc)
+{
+    rpc->is_started = true;
+    cay_service_call(rpc->door->service, &rpc->call);
+}
+
+static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
+{
+    struct cay_rpc *rpc = exchange->state;
+    cay_rpc_enter(rpc);
+    if (rpc->is_over) {
+        cay_exchange_taken(exchange, len);
+        cay_rpc_leave(rpc);
+        return;
+    }
+    cay_buf_append(&rpc->body, data, len);
+    if (rpc->body.failed) {
+        struct cay_error err = {};
+        cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, "a message may have %d bytes at most",
+                 CAY_LIMIT_MESSAGE_BYTES);
+        cay_rpc_give_up(rpc, &err);
+    } else if (rpc->call.method->client_streaming) {
+        cay_rpc_pump(rpc);
+    } else {
+        cay_exchange_taken(exchange, len);
+    }
+    cay_rpc_leave(rpc);
+}
+
+static void on_body_end(struct cay_exchange *exchange)
+{
+    struct cay_rpc *rpc = exchange->state;
+    struct cay_error err = {};
+    cay_rpc_enter(rpc);
+    rpc->is_body_over = true;
+    if (rpc->is_over)
+        ;
+    else if (rpc->call.method->client_streaming)
+        cay_rpc_pump(rpc);
+    else if (rpc->is_get || cay_rpc_decode_single(rpc, &err))
+        start_verb(rpc);
+    else
+        cay_rpc_give_up(rpc, &err);
+    cay_rpc_leave(rpc);
+}
+
+static void on_room(struct cay_exchange *exchange)
+{
+    struct cay_rpc *rpc = exchange->state;
+    cay_rpc_enter(rpc);
+    if (rpc->is_started && !rpc->is_answered && !rpc->is_over && rpc->call.on_room &&
+        cay_exchange_has_room(exchange))
+        rpc->call.on_room(&rpc->call);
+    cay_rpc_leave(rpc);
+}
+
+static void on_closed(struct cay_exchange *exchange)
+{
+    struct cay_rpc *rpc = exchange->state;
+    cay_rpc_enter(rpc);
+    rpc->exchange = NULL;
+    cay_timer_close(&rpc->deadline);
+    if (!rpc->is_over) {
+        rpc->is_over = true;
+        exchange->log_code = "canceled";
+        rpc->door->stats[rpc->call.method->index].by_code[CAY_CODE_CANCELED]++;
+    }
+    take_back(rpc);
+    cay_rpc_leave(rpc);
+}
+
+static const struct cay_handler handler = {
+    .body = on_body,
+    .body_end = on_body_end,
+    .room = on_room,
+    .closed = on_closed,
+};
+
+static bool read_encodings(struct cay_rpc *rpc, struct cay_error *err)
+{
+    const struct cay_rpc_names *names = cay_rpc_names(rpc->kind.protocol);
+    const struct cay_http_headers *headers = &rpc->exchange->headers;
+    struct cay_str encoding = cay_http_header(headers, names->encoding);
+    if (rpc->is_get)
+        (void)cay_http_query(rpc->exchange->query, "compression", &rpc->exchange->arena, &encoding);
+    rpc->accepts_gzip = cay_http_list_has(cay_http_header(headers, names->accept_encoding), "gzip");
+    if (cay_rpc_compression_parse(encoding, &rpc->request_compression))
+        return true;
+    return cay_fail(err, CAY_R_UNSUPPORTED_ENCODING,
+                    "compression '%.*s' is not supported; gzip and identity are",
+                    (int)CAY_MIN(encoding.len, (size_t)32), encoding.ptr);
+}
+
+static bool read_timeout(struct cay_rpc *rpc, struct cay_error *err)
+{
+    const struct cay_rpc_names *names = cay_rpc_names(rpc->kind.protocol);
+    struct cay_str value = cay_http_header(&rpc->exchange->headers, names->timeout);
+    if (!value.ptr)
+        return true;
+    uint64_t timeout_ms = 0;
+    if (cay_rpc_timeout_parse(rpc->kind.protocol, value, &timeout_ms) < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "%s '%.*s' is not a timeout", names->timeout,
+                        (int)CAY_MIN(value.len, (size_t)32), value.ptr);
+    rpc->call.deadline_ms = cay_loop_now_ms(rpc->exchange->loop) + timeout_ms;
+    cay_timer_open(&rpc->deadline, rpc->exchange->loop, on_deadline);
+    cay_timer_start(&rpc->deadline, timeout_ms, 0);
+    return true;
+}
+
+static bool check_protocol_version(const struct cay_rpc *rpc, struct cay_error *err)
+{
+    struct cay_str version = cay_http_header(&rpc->exchange->headers, "connect-protocol-version");
+    if (rpc->is_get &&
+        (!cay_http_query(rpc->exchange->query, "connect", &rpc->exchange->arena, &version) ||
+         !cay_str_is(version, "v1")))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the query parameter connect must be v1");
+    if (!rpc->is_get && version.ptr && !cay_str_is(version, "1"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "connect-protocol-version must be 1");
+    return true;
+}
+
+/* A GET carries its message in the query. */
+static bool read_query_message(struct cay_rpc *rpc, struct cay_error *err)
+{
+    struct cay_exchange *exchange = rpc->exchange;
+    struct cay_str text = {};
+    struct cay_str is_base64 = {};
+    if (!cay_http_query(exchange->query, "message", &exchange->arena, &text))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "the query parameter message is missing or badly escaped");
+    if (cay_http_query(exchange->query, "base64", &exchange->arena, &is_base64) &&
+        cay_str_is(is_base64, "1")) {
+        size_t len = 0;
+        char *room = cay_buf_reserve(&rpc->body, cay_base64_decoded_len_max(text.len) + 1);
+        if (!room || cay_base64_decode(text, room, &len) < 0)
+            return cay_fail(err, CAY_R_MALFORMED_REQUEST,
+                            "the query parameter message is not base64");
+        cay_buf_grew(&rpc->body, len);
+    } else {
+        cay_buf_append_str(&rpc->body, text);
+    }
+    return cay_rpc_decode_single(rpc, err);
+}
+
+static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
+{
+    struct cay_connect_door *door = rpc->door;
+    if (!cay_auth(rpc->exchange, door->service, door->allow_anonymous, &rpc->call.caller, err))
+        return false;
+    rpc->exchange->log_key = cay_arena_copy(
+        &rpc->exchange->arena,
+        cay_str(rpc->call.caller.key_id[0] ? rpc->call.caller.key_id : rpc->call.caller.owner));
+    return check_protocol_version(rpc, err) && read_encodings(rpc, err) && read_timeout(rpc, err) &&
+           (!rpc->is_get || read_query_message(rpc, err));
+}
+
+static void start(struct cay_connect_door *door, struct cay_exchange *exchange,
+                  const struct cay_pb_method *method, struct cay_rpc_kind kind, bool is_get)
+{
+    struct cay_rpc *rpc = cay_new(struct cay_rpc);
+    rpc->door = door;
+    rpc->exchange = exchange;
+    rpc->kind = kind;
+    rpc->is_get = is_get;
+    rpc->started_ns = exchange->started_ns;
+    rpc->call.ops = &call_ops;
+    rpc->call.method = method;
+    cay_arena_init(&rpc->call.arena, CAY_LIMIT_CALL_ARENA_BYTES);
+    cay_arena_init(&rpc->message_arena, CAY_LIMIT_CALL_ARENA_BYTES);
+    cay_buf_init(&rpc->body, CAY_LIMIT_MESSAGE_BYTES + CAY_ENVELOPE_HEAD_BYTES);
+    cay_buf_init(&rpc->unpacked, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_init(&rpc->reader.message, CAY_LIMIT_MESSAGE_BYTES);
+    exchange->state = rpc;
+    exchange->handler = &handler;
+    exchange->is_long_lived = method->client_streaming;
+
+    cay_rpc_enter(rpc);
+    struct cay_error err = {};
+    if (!prepare(rpc, &err))
+        cay_rpc_give_up(rpc, &err);
+    else if (method->client_streaming)
+        start_verb(rpc);
+    cay_rpc_pump(rpc);
+    cay_rpc_leave(rpc);
+}
+
+static void refuse(struct cay_exchange *exchange, int status, const char *name, const char *value,
+                   const char *text)
+{
+    struct cay_http_header headers[] = {
+        {CAY_STR("content-type"), CAY_STR("application/json")},
+        {cay_str(name), cay_str(value)},
+    };
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, 1024);
+    cay_buf_printf(&body, "{\"code\":\"%s\",\"message\":\"%s\"}",
+                   status == 404 ? "unimplemented" : "invalid_argument", text);
+    cay_exchange_respond(exchange, status, headers, name ? 2 : 1, (int64_t)body.len);
+    cay_exchange_write(exchange, body.data, body.len);
+    cay_exchange_finish(exchange, NULL, 0);
+}
+
+/* gRPC clients read trailers only, never a body: they are told in their own way. */
+static void refuse_unknown(struct cay_exchange *exchange, bool is_grpc)
+{
+    if (!is_grpc) {
+        refuse(exchange, 404, NULL, NULL, "there is no such method or page");
+        return;
+    }
+    struct cay_http_header headers[] = {
+        {CAY_STR("content-type"), CAY_STR("application/grpc")},
+        {CAY_STR("grpc-status"), CAY_STR("12")},
+        {CAY_STR("grpc-message"), CAY_STR("there is no such method")},
+    };
+    cay_exchange_respond(exchange, 200, headers, 1, -1);
+    cay_exchange_finish(exchange, headers + 1, 2);
+}
+
+/* The codec of a GET stands in its query. */
+static bool kind_of_get(struct cay_exchange *exchange, struct cay_rpc_kind *out_kind)
+{
+    struct cay_str encoding = {};
+    *out_kind = (struct cay_rpc_kind){CAY_RPC_CONNECT_UNARY, CAY_RPC_JSON};
+    if (!cay_http_query(exchange->query, "encoding", &exchange->arena, &encoding))
+        return false;
+    if (cay_str_is(encoding, "proto"))
+        out_kind->codec = CAY_RPC_PROTO;
+    return cay_str_is(encoding, "proto") || cay_str_is(encoding, "json");
+}
+
+void cay_connect_door_open(struct cay_connect_door *door, struct cay_exchange *exchange)
+{
+    static const char unary_types[] = "application/json, application/proto, application/grpc, "
+                                      "application/grpc-web";
+    static const char stream_types[] = "application/connect+json, application/connect+proto, "
+                                       "application/grpc, application/grpc-web";
+    const struct cay_pb_method *method = cay_service_method(door->service, exchange->path);
+    struct cay_rpc_kind kind = {};
+    bool is_known = cay_rpc_kind_parse(cay_http_header(&exchange->headers, "content-type"), &kind);
+    if (!method) {
+        refuse_unknown(exchange, is_known && kind.protocol == CAY_RPC_GRPC);
+        return;
+    }
+    bool is_stream = method->client_streaming || method->server_streaming;
+    bool is_get = cay_str_is(exchange->method, "GET");
+    bool may_get = method->no_side_effects && !is_stream;
+    if (is_get && may_get) {
+        if (kind_of_get(exchange, &kind))
+            start(door, exchange, method, kind, true);
+        else
+            refuse(exchange, 415, NULL, NULL, "the query parameter encoding must be json or proto");
+        return;
+    }
+    if (!cay_str_is(exchange->method, "POST")) {
+        refuse(exchange, 405, "allow", may_get ? "GET, POST" : "POST",
+               "this method is called by POST");
+        return;
+    }
+    enum cay_rpc_protocol wrong = is_stream ? CAY_RPC_CONNECT_UNARY : CAY_RPC_CONNECT_STREAM;
+    if (!is_known || kind.protocol == wrong)
+        refuse(exchange, 415, "accept-post", is_stream ? stream_types : unary_types,
+               "the content type does not fit this method");
+    else if (kind.protocol == CAY_RPC_GRPC && !exchange->is_http2)
+        refuse(exchange, 505, NULL, NULL, "gRPC needs HTTP/2; gRPC-Web and Connect do not");
+    else
+        start(door, exchange, method, kind, false);
+}
+
+void cay_connect_door_init(struct cay_connect_door *door, struct cay_service *service,
+                           bool allow_anonymous)
+{
+    size_t count = service->ops->method_count;
+    *door = (struct cay_connect_door){.service = service, .allow_anonymous = allow_anonymous};
+    door->stats = cay_alloc(count * sizeof(*door->stats));
+}
+
+void cay_connect_door_finish(struct cay_connect_door *door)
+{
+    free(cay_take_ptr(door->stats));
+}

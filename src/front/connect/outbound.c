@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "api/limits.h"
+#include "base/clock.h"
+#include "front/connect/rpc.h"
+#include "wire/gzip.h"
+
+static bool encode(const struct cay_rpc *rpc, const void *message, struct cay_buf *out,
+                   struct cay_error *err)
+{
+    const struct cay_pb_message *output = rpc->call.method->output;
+    int status = rpc->kind.codec == CAY_RPC_JSON ? cay_pb_json_write(output, message, NULL, out)
+                                                 : cay_pb_encode(output, message, out);
+    if (status == -ENOBUFS || status == -EMSGSIZE)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the answer is larger than %d bytes",
+                        CAY_LIMIT_MESSAGE_BYTES);
+    if (status < 0)
+        return cay_fail(err, CAY_R_INTERNAL, "the answer could not be encoded");
+    return true;
+}
+
+static void count_call(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    enum cay_connect_code code = err ? cay_reason_info(err->reason)->code : CAY_CODE_OK;
+    struct cay_rpc_method_stats *stats = &rpc->door->stats[rpc->call.method->index];
+    uint64_t took_us = (uint64_t)(cay_clock_ns() - rpc->started_ns) / 1000;
+    size_t bucket = 0;
+    while (bucket < CAY_RPC_BUCKETS - 1 && took_us > cay_rpc_bucket_us[bucket])
+        bucket++;
+    stats->by_code[code]++;
+    stats->buckets[bucket]++;
+    stats->total_us += took_us;
+    rpc->exchange->log_code = code ? cay_code_name(code) : "ok";
+    rpc->is_over = true;
+}
+
+enum { ANSWER_HEADERS_MAX = 4 };
+
+static size_t answer_headers(const struct cay_rpc *rpc, bool is_compressed, const char *type,
+                             struct cay_http_header out[ANSWER_HEADERS_MAX])
+{
+    const struct cay_rpc_names *names = cay_rpc_names(rpc->kind.protocol);
+    size_t count = 0;
+    out[count++] = (struct cay_http_header){CAY_STR("content-type"), cay_str(type)};
+    if (is_compressed)
+        out[count++] = (struct cay_http_header){cay_str(names->encoding), CAY_STR("gzip")};
+    out[count++] = (struct cay_http_header){cay_str(names->accept_encoding), CAY_STR("gzip")};
+    if (rpc->is_get)
+        out[count++] =
+            (struct cay_http_header){CAY_STR("vary"), CAY_STR("accept-encoding, authorization")};
+    return count;
+}
+
+static void unary_answer(struct cay_rpc *rpc, int status, const char *type, struct cay_str body)
+{
+    struct cay_http_header headers[ANSWER_HEADERS_MAX];
+    cay_auto(cay_buf_finish) struct cay_buf packed;
+    cay_buf_init(&packed, CAY_LIMIT_MESSAGE_BYTES + CAY_LIMIT_GZIP_MIN_BYTES);
+    bool is_compressed = rpc->accepts_gzip && body.len >= CAY_LIMIT_GZIP_MIN_BYTES &&
+                         cay_gzip(body, &packed) == 0 && packed.len < body.len;
+    if (is_compressed)
+        body = cay_buf_str(&packed);
+    size_t count = answer_headers(rpc, is_compressed, type, headers);
+    cay_exchange_respond(rpc->exchange, status, headers, count, (int64_t)body.len);
+    cay_exchange_write(rpc->exchange, body.ptr, body.len);
+    cay_exchange_finish(rpc->exchange, NULL, 0);
+}
+
+static void unary_error(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, 4096);
+    cay_rpc_error_json(&body, err);
+    count_call(rpc, err);
+    unary_answer(rpc, cay_reason_info(err->reason)->http_status, "application/json",
+                 cay_buf_str(&body));
+}
+
+static void respond_stream(struct cay_rpc *rpc)
+{
+    if (rpc->is_responded)
+        return;
+    rpc->is_responded = true;
+    struct cay_http_header headers[ANSWER_HEADERS_MAX];
+    size_t count = answer_headers(rpc, rpc->accepts_gzip, cay_rpc_content_type(rpc->kind), headers);
+    cay_exchange_respond(rpc->exchange, 200, headers, count, -1);
+}
+
+bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message, struct cay_error *err)
+{
+    cay_auto(cay_buf_finish) struct cay_buf out;
+    cay_auto(cay_buf_finish) struct cay_buf plain;
+    cay_buf_init(&out, CAY_LIMIT_MESSAGE_BYTES + CAY_LIMIT_GZIP_MIN_BYTES);
+    cay_buf_init(&plain, CAY_LIMIT_MESSAGE_BYTES);
+    size_t begin = cay_envelope_begin(&out);
+    unsigned char flags = 0;
+    if (!rpc->accepts_gzip) {
+        if (!encode(rpc, message, &out, err))
+            return false;
+    } else {
+        if (!encode(rpc, message, &plain, err))
+            return false;
+        if (plain.len >= CAY_LIMIT_GZIP_MIN_BYTES && cay_gzip(cay_buf_str(&plain), &out) == 0)
+            flags = CAY_ENVELOPE_COMPRESSED;
+        else
+            cay_buf_append_str(&out, cay_buf_str(&plain));
+    }
+    cay_envelope_end(&out, begin, flags);
+    respond_stream(rpc);
+    cay_exchange_write(rpc->exchange, out.data, out.len);
+    return true;
+}
+
+static void grpc_end(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    char status[8];
+    snprintf(status, sizeof(status), "%d", err ? (int)cay_reason_info(err->reason)->code : 0);
+    struct cay_http_header trailers[3] = {{CAY_STR("grpc-status"), cay_str(status)}};
+    size_t count = 1;
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_auto(cay_buf_finish) struct cay_buf details;
+    cay_buf_init(&text, 1024);
+    cay_buf_init(&details, 2048);
+    if (err) {
+        cay_rpc_grpc_message(&text, cay_str(err->text));
+        cay_rpc_grpc_details(&details, err);
+        trailers[count++] = (struct cay_http_header){CAY_STR("grpc-message"), cay_buf_str(&text)};
+        trailers[count++] =
+            (struct cay_http_header){CAY_STR("grpc-status-details-bin"), cay_buf_str(&details)};
+    }
+    cay_exchange_finish(rpc->exchange, trailers, count);
+}
+
+void cay_rpc_send_end(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    assert(rpc->exchange && !rpc->is_over);
+    if (rpc->kind.protocol == CAY_RPC_CONNECT_UNARY) {
+        assert(err);
+        unary_error(rpc, err);
+        return;
+    }
+    respond_stream(rpc);
+    count_call(rpc, err);
+    if (rpc->kind.protocol == CAY_RPC_GRPC) {
+        grpc_end(rpc, err);
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf out;
+    cay_buf_init(&out, 8192);
+    size_t begin = cay_envelope_begin(&out);
+    if (rpc->kind.protocol == CAY_RPC_CONNECT_STREAM) {
+        cay_rpc_end_json(&out, err);
+        cay_envelope_end(&out, begin, CAY_ENVELOPE_CONNECT_END);
+    } else {
+        cay_rpc_grpc_web_trailer(&out, err);
+        cay_envelope_end(&out, begin, CAY_ENVELOPE_GRPC_WEB_TRAILER);
+    }
+    cay_exchange_write(rpc->exchange, out.data, out.len);
+    cay_exchange_finish(rpc->exchange, NULL, 0);
+}
+
+void cay_rpc_send_response(struct cay_rpc *rpc, const void *response)
+{
+    assert(rpc->exchange && !rpc->is_over);
+    struct cay_error err = {};
+    if (rpc->kind.protocol != CAY_RPC_CONNECT_UNARY) {
+        bool sent = cay_rpc_send_message(rpc, response, &err);
+        cay_rpc_send_end(rpc, sent ? NULL : &err);
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
+    if (!encode(rpc, response, &body, &err)) {
+        unary_error(rpc, &err);
+        return;
+    }
+    count_call(rpc, NULL);
+    unary_answer(rpc, 200, cay_rpc_content_type(rpc->kind), cay_buf_str(&body));
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The state of one RPC, private to this room. It begins with its exchange and ends when both the
+ * exchange is closed and the verb, if it was started, has answered.
+ *
+ *   connect.c  from the head of a request to the start of its verb
+ *   inbound.c  request bytes to messages
+ *   outbound.c messages and errors to response bytes
+ */
+
+#include "api/call.h"
+#include "front/connect/connect.h"
+#include "io/loop.h"
+#include "wire/rpc.h"
+
+struct cay_rpc {
+    struct cay_call call; /* first */
+    struct cay_connect_door *door;
+    struct cay_exchange *exchange; /* NULL once closed */
+    struct cay_rpc_kind kind;
+    enum cay_rpc_compression request_compression;
+    bool accepts_gzip;
+    bool is_get;
+    struct cay_timer deadline;
+    int64_t started_ns;
+    unsigned depth; /* functions at work on it */
+
+    /* Requests. A single message is collected in `body`; a stream of them passes through `body`
+     * into `reader`, one at a time. */
+    struct cay_buf body;
+    struct cay_envelope_reader reader;
+    struct cay_buf unpacked;
+    struct cay_arena message_arena; /* the current message of a client stream */
+    bool has_message;               /* reader holds a complete one */
+    bool wants_message;             /* the verb asked for it */
+    bool is_body_over;
+    bool end_delivered;
+
+    bool is_started;   /* the verb runs */
+    bool is_answered;  /* the verb called done or fail */
+    bool is_responded; /* the head of the answer is out */
+    bool is_over;      /* the answer is complete, as far as the peer is concerned */
+};
+
+static inline struct cay_rpc *cay_rpc_of(struct cay_call *call)
+{
+    return CAY_CONTAINER_OF(call, struct cay_rpc, call);
+}
+
+/* Around everything that may run a verb; leaving may free it. */
+void cay_rpc_enter(struct cay_rpc *rpc);
+void cay_rpc_leave(struct cay_rpc *rpc);
+
+/* Answers with an error, whatever state the call is in, and takes it back from its verb. */
+void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
+
+/* inbound.c: decodes the one message of a call that is not client-streaming. */
+[[nodiscard]] bool cay_rpc_decode_single(struct cay_rpc *rpc, struct cay_error *err);
+/* Decodes a message's bytes. `bytes` must outlive the arena's use. */
+[[nodiscard]] bool cay_rpc_decode(struct cay_rpc *rpc, struct cay_str bytes,
+                                  struct cay_arena *arena, const void **out_message,
+                                  struct cay_error *err);
+/* Delivers what the verb wants and the body has. */
+void cay_rpc_pump(struct cay_rpc *rpc);
+
+/* outbound.c */
+void cay_rpc_send_response(struct cay_rpc *rpc, const void *response);
+[[nodiscard]] bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message,
+                                        struct cay_error *err);
+void cay_rpc_send_end(struct cay_rpc *rpc, const struct cay_error *err);
