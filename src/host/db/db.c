@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/db/db.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct cay_db {
+    sqlite3 *sqlite;
+    pthread_mutex_t lock;
+};
+
+/* Applied in order, each once; PRAGMA user_version counts them. Never edit one that was released. */
+static const char *const migrations[] = {
+    "CREATE TABLE keys ("
+    "  id TEXT PRIMARY KEY,"
+    "  digest BLOB NOT NULL UNIQUE," /* SHA-256 of the secret, which itself is nowhere */
+    "  prefix TEXT NOT NULL,"
+    "  owner TEXT NOT NULL,"
+    "  role INTEGER NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  e2b INTEGER NOT NULL,"
+    "  created_ns INTEGER NOT NULL,"
+    "  expires_ns INTEGER NOT NULL,"
+    "  last_used_ns INTEGER NOT NULL,"
+    "  revoked_ns INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;",
+};
+
+int cay_db_schema_version(void)
+{
+    return (int)CAY_COUNT(migrations);
+}
+
+static bool fail(struct cay_db *db, struct cay_error *err, int status, const char *what)
+{
+    /* The low byte is the class of the error; the rest details it. */
+    enum cay_reason reason = (status & 0xFF) == SQLITE_FULL ? CAY_R_NO_SPACE : CAY_R_INTERNAL;
+    return cay_fail(err, reason, "%s: %s", what,
+                    db->sqlite ? sqlite3_errmsg(db->sqlite) : sqlite3_errstr(status));
+}
+
+static bool run(struct cay_db *db, const char *sql, struct cay_error *err)
+{
+    int status = sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL);
+    return status == SQLITE_OK || fail(db, err, status, "database");
+}
+
+static bool read_version(struct cay_db *db, int *out_version, struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "PRAGMA user_version");
+    if (cay_db_row(&query))
+        *out_version = (int)cay_db_int(&query, 0);
+    return cay_db_end(&query, err);
+}
+
+static bool migrate(struct cay_db *db, struct cay_error *err)
+{
+    int version = 0;
+    int newest = cay_db_schema_version();
+    if (!read_version(db, &version, err))
+        return false;
+    if (version > newest)
+        return cay_fail(err, CAY_R_FAILED_PRECONDITION,
+                        "the database has schema %d, written by a newer cayd; this one knows %d",
+                        version, newest);
+    for (; version < newest; version++) {
+        char stamp[48];
+        snprintf(stamp, sizeof(stamp), "PRAGMA user_version = %d", version + 1);
+        bool applied = run(db, "BEGIN IMMEDIATE", err) && run(db, migrations[version], err) &&
+                       run(db, stamp, err) && run(db, "COMMIT", err);
+        if (!applied) {
+            (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+            return cay_wrap(err, "bring the database to schema %d", version + 1);
+        }
+    }
+    return true;
+}
+
+static bool open_file(struct cay_db *db, const char *path, struct cay_error *err)
+{
+    /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file. */
+    cay_autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "open database '%s'", path);
+    int status = sqlite3_open_v2(path, &db->sqlite,
+                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+                                 NULL);
+    if (status != SQLITE_OK)
+        return fail(db, err, status, "open database");
+    sqlite3_extended_result_codes(db->sqlite, 1);
+    sqlite3_busy_timeout(db->sqlite, 5000);
+    return run(db, "PRAGMA journal_mode = WAL", err) &&
+           run(db, "PRAGMA synchronous = NORMAL", err) && run(db, "PRAGMA foreign_keys = ON", err) &&
+           migrate(db, err);
+}
+
+bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err)
+{
+    struct cay_db *db = cay_new(struct cay_db);
+    pthread_mutex_init(&db->lock, NULL);
+    if (!open_file(db, path, err)) {
+        cay_db_close(db);
+        return cay_wrap(err, "'%s'", path);
+    }
+    *out_db = db;
+    return true;
+}
+
+void cay_db_close(struct cay_db *db)
+{
+    if (!db)
+        return;
+    int status = sqlite3_close(db->sqlite);
+    assert(status == SQLITE_OK); /* a query was left open */
+    (void)status;
+    pthread_mutex_destroy(&db->lock);
+    free(db);
+}
+
+void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql)
+{
+    pthread_mutex_lock(&db->lock);
+    *query = (struct cay_db_query){.db = db};
+    query->status = sqlite3_prepare_v2(db->sqlite, sql, -1, &query->statement, NULL);
+}
+
+void cay_db_bind_int(struct cay_db_query *query, int64_t value)
+{
+    if (query->status == SQLITE_OK)
+        query->status = sqlite3_bind_int64(query->statement, ++query->bound, value);
+}
+
+void cay_db_bind_text(struct cay_db_query *query, struct cay_str text)
+{
+    if (query->status == SQLITE_OK)
+        query->status = sqlite3_bind_text64(query->statement, ++query->bound,
+                                            text.ptr ? text.ptr : "", text.len, SQLITE_TRANSIENT,
+                                            SQLITE_UTF8);
+}
+
+void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes)
+{
+    if (query->status == SQLITE_OK)
+        query->status = sqlite3_bind_blob64(query->statement, ++query->bound,
+                                            bytes.ptr ? bytes.ptr : "", bytes.len,
+                                            SQLITE_TRANSIENT);
+}
+
+bool cay_db_row(struct cay_db_query *query)
+{
+    if (query->status != SQLITE_OK && query->status != SQLITE_ROW)
+        return false;
+    query->status = sqlite3_step(query->statement);
+    return query->status == SQLITE_ROW;
+}
+
+int64_t cay_db_int(struct cay_db_query *query, int column)
+{
+    return sqlite3_column_int64(query->statement, column);
+}
+
+struct cay_str cay_db_text(struct cay_db_query *query, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(query->statement, column);
+    return (struct cay_str){text, (size_t)sqlite3_column_bytes(query->statement, column)};
+}
+
+struct cay_str cay_db_blob(struct cay_db_query *query, int column)
+{
+    const char *bytes = sqlite3_column_blob(query->statement, column);
+    return (struct cay_str){bytes, (size_t)sqlite3_column_bytes(query->statement, column)};
+}
+
+bool cay_db_end(struct cay_db_query *query, struct cay_error *err)
+{
+    struct cay_db *db = query->db;
+    while (cay_db_row(query))
+        ;
+    bool is_done = query->status == SQLITE_DONE;
+    if (!is_done)
+        fail(db, err, query->status, "database");
+    sqlite3_finalize(cay_take_ptr(query->statement));
+    pthread_mutex_unlock(&db->lock);
+    return is_done;
+}

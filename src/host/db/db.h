@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The daemon's records, in one SQLite file: write-ahead log, so that a crash of the daemon loses nothing that
+ * was committed. The schema is a list of migrations; opening brings an old file up to date in one
+ * transaction and refuses one from a newer daemon.
+ *
+ * Statements block on the disk: they run on workers. Any thread may use the handle; one statement runs
+ * at a time.
+ */
+
+#include "base/error.h"
+
+struct sqlite3_stmt;
+struct cay_db;
+
+/* Creates the file (mode 0600) if need be. */
+[[nodiscard]] bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err);
+void cay_db_close(struct cay_db *db);
+
+/* How many migrations this build knows. */
+[[nodiscard]] int cay_db_schema_version(void);
+
+/*
+ * One statement with its parameters and results, for the duration of a lock:
+ *
+ *     struct cay_db_query query;
+ *     cay_db_begin(&query, db, "SELECT id, owner FROM keys WHERE role = ?");
+ *     cay_db_bind_int(&query, role);
+ *     while (cay_db_row(&query))
+ *         use(cay_db_text(&query, 0), cay_db_text(&query, 1));
+ *     return cay_db_end(&query, err);
+ *
+ * A failure anywhere makes the rest do nothing and is told by cay_db_end.
+ */
+struct cay_db_query {
+    struct cay_db *db;
+    struct sqlite3_stmt *statement;
+    int status;
+    int bound;
+};
+
+void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql);
+void cay_db_bind_int(struct cay_db_query *query, int64_t value);
+void cay_db_bind_text(struct cay_db_query *query, struct cay_str text); /* copied */
+void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes); /* copied */
+[[nodiscard]] bool cay_db_row(struct cay_db_query *query);
+[[nodiscard]] int64_t cay_db_int(struct cay_db_query *query, int column);
+/* Valid until the next row. */
+[[nodiscard]] struct cay_str cay_db_text(struct cay_db_query *query, int column);
+[[nodiscard]] struct cay_str cay_db_blob(struct cay_db_query *query, int column);
+/* Runs a statement without rows to its end, frees it and unlocks. */
+[[nodiscard]] bool cay_db_end(struct cay_db_query *query, struct cay_error *err);

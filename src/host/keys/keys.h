@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * API keys. All of them are in memory, because every request looks one up; the database is what survives. A
+ * secret is shown once, when it is made; only its SHA-256 is kept.
+ *
+ * Everything here runs on the loop thread, except the two cay_key_* functions for workers.
+ */
+
+#include "api/call.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "host/db/db.h"
+
+enum {
+    CAY_KEY_DIGEST_BYTES = 32,
+    CAY_KEY_SECRET_BYTES = sizeof("cay_") + 40, /* with the NUL; 160 random bits as hex */
+    CAY_KEY_PREFIX_BYTES = sizeof("cay_3f9a"),
+};
+
+struct cay_key {
+    struct cay_list_node in_keys; /* newest first */
+    char id[40];
+    unsigned char digest[CAY_KEY_DIGEST_BYTES];
+    char prefix[CAY_KEY_PREFIX_BYTES];
+    char owner[129];
+    char name[129];
+    enum cay_role role;
+    bool e2b;
+    int64_t created_ns; /* wall clock; 0 in the others means never */
+    int64_t expires_ns;
+    int64_t last_used_ns;
+    int64_t revoked_ns;
+    bool is_dirty; /* last_used_ns is newer than the database's */
+};
+
+struct cay_keys {
+    struct cay_list list;
+    struct cay_map by_digest;
+    struct cay_map by_id;
+};
+
+/* Reads them all from the database. */
+[[nodiscard]] bool cay_keys_init(struct cay_keys *keys, struct cay_db *db, struct cay_error *err);
+void cay_keys_finish(struct cay_keys *keys);
+
+/* A new key and its secret, in memory only; not usable before cay_keys_add. */
+struct cay_key *cay_key_make(const char *owner, enum cay_role role, const char *name, bool e2b,
+                             int64_t expires_ns, char out_secret[CAY_KEY_SECRET_BYTES]);
+
+/* For workers: writes what was made, or the times of use and revocation. */
+[[nodiscard]] bool cay_key_insert(const struct cay_key *key, struct cay_db *db,
+                                  struct cay_error *err);
+[[nodiscard]] bool cay_key_update(const struct cay_key *key, struct cay_db *db,
+                                  struct cay_error *err);
+
+/* The table takes the key over. */
+void cay_keys_add(struct cay_keys *keys, struct cay_key *key);
+
+/* NULL when there is none. */
+struct cay_key *cay_keys_find(const struct cay_keys *keys, struct cay_str id);
+
+/* Who holds this secret? UNAUTHENTICATED for unknown, revoked and expired ones alike. */
+[[nodiscard]] bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,
+                                         struct cay_caller *out_caller, struct cay_error *err);
