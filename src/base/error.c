@@ -96,6 +96,17 @@ bool cay_fail(struct cay_error *err, enum cay_reason reason, const char *fmt, ..
     return false;
 }
 
+/* strerror is not safe with threads in glibc, and the safe one is glibc's only. */
+static const char *errno_text(int sys_errno)
+{
+#ifdef __GLIBC__
+    const char *text = strerrordesc_np(sys_errno);
+#else
+    const char *text = strerror(sys_errno);
+#endif
+    return text ? text : "unknown system error";
+}
+
 bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno, const char *fmt,
                     ...)
 {
@@ -106,7 +117,7 @@ bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno
     va_end(args);
     err->sys_errno = -neg_errno;
     size_t len = strlen(err->text);
-    snprintf(err->text + len, sizeof(err->text) - len, ": %s", strerrordesc_np(-neg_errno));
+    snprintf(err->text + len, sizeof(err->text) - len, ": %s", errno_text(-neg_errno));
     trim_partial_utf8(err->text);
     return false;
 }

@@ -196,14 +196,23 @@ static void put_pair(struct cay_log_line *line, const char *key, struct cay_str 
         put_text(line, text);
 }
 
+static const char *errno_name(int sys_errno)
+{
+#ifdef __GLIBC__
+    const char *name = strerrorname_np(sys_errno);
+#else
+    const char *name = strerror(sys_errno);
+#endif
+    return name ? name : "unknown";
+}
+
 static void put_error(struct cay_log_line *line, const struct cay_error *err)
 {
     if (err->reason)
         put_pair(line, "reason", cay_str(cay_reason_info(err->reason)->name));
     put_pair(line, "error", (struct cay_str){err->text, strnlen(err->text, sizeof(err->text))});
-    const char *name = err->sys_errno ? strerrorname_np(err->sys_errno) : NULL;
-    if (name)
-        put_pair(line, "errno", cay_str(name));
+    if (err->sys_errno)
+        put_pair(line, "errno", cay_str(errno_name(err->sys_errno)));
 }
 
 static void put_duration(struct cay_log_line *line, const char *key, int64_t ns)

@@ -58,6 +58,13 @@ static void errno_is_kept_and_described(void **)
     assert_string_equal(err.text, "write 'x': No space left on device");
 }
 
+static void an_errno_that_nobody_knows_is_still_described(void **)
+{
+    struct cay_error err = {};
+    assert_false(cay_fail_errno(&err, CAY_R_INTERNAL, -4000, "x"));
+    assert_string_equal(err.text, "x: unknown system error");
+}
+
 static void a_cut_text_ends_on_a_whole_character(void **)
 {
     struct cay_error err = {};
@@ -81,6 +88,7 @@ int main(void)
         cmocka_unit_test(fail_formats_and_wrap_puts_context_first),
         cmocka_unit_test(a_null_format_takes_the_sentence_of_the_table),
         cmocka_unit_test(errno_is_kept_and_described),
+        cmocka_unit_test(an_errno_that_nobody_knows_is_still_described),
         cmocka_unit_test(a_cut_text_ends_on_a_whole_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
