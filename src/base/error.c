@@ -75,6 +75,7 @@ static void trim_partial_utf8(char *text)
         text[start - 1] = '\0';
 }
 
+CAY_PRINTF(3, 0)
 static void set_text(struct cay_error *err, enum cay_reason reason, const char *fmt, va_list args)
 {
     assert(reason > CAY_R_NONE && reason < CAY_R_COUNT);
