@@ -15,12 +15,16 @@
  * the answer is complete.
  */
 
-enum { LINGER_MS = 2000 };
+enum {
+    LINGER_MS = 2000,
+    SKIP_BYTES_MAX = 64 * 1024,
+};
 
 enum http1_state {
     HTTP1_HEAD = 0, /* waiting for a request, or in the middle of its head */
     HTTP1_BODY,
     HTTP1_ANSWER, /* the request is complete, its answer is not */
+    HTTP1_SKIP,   /* answered early: the little that is left of the body is dropped */
     HTTP1_LINGER, /* answered for good: drop what still comes, so that the peer can read the answer
                    */
 };
@@ -35,7 +39,8 @@ struct cay_http1_conn {
     size_t untaken_bytes;
     enum http1_state state;
     bool is_chunked;
-    bool must_close; /* after this answer */
+    bool must_close;       /* after this answer */
+    bool was_told_to_wait; /* Expect: 100-continue without our 100: the body may never come */
     bool is_feeding;
 };
 
@@ -66,12 +71,21 @@ static void start_linger(struct cay_conn *conn)
         shutdown(conn->stream.fd, SHUT_WR);
 }
 
+/* True when the next request can be found: the body is complete, or what is missing is short and
+ * known. */
+static bool can_go_on(const struct cay_http1_conn *http1)
+{
+    return http1->state == HTTP1_ANSWER ||
+           (http1->state == HTTP1_BODY && !http1->is_chunked && !http1->was_told_to_wait &&
+            http1->body_left <= SKIP_BYTES_MAX);
+}
+
 /* The answer is complete: what is next on this connection? */
 static void end_exchange(struct cay_conn *conn)
 {
     struct cay_http1_conn *http1 = conn->http1;
     struct http1_exchange *current = cay_take_ptr(http1->current);
-    bool must_close = http1->must_close || http1->state != HTTP1_ANSWER;
+    bool must_close = http1->must_close || !can_go_on(http1);
     cay_exchange_close(&current->base);
     cay_list_remove(&current->base.in_conn);
     cay_arena_finish(&current->base.arena);
@@ -83,7 +97,7 @@ static void end_exchange(struct cay_conn *conn)
         start_linger(conn);
         return;
     }
-    http1->state = HTTP1_HEAD;
+    http1->state = http1->state == HTTP1_BODY ? HTTP1_SKIP : HTTP1_HEAD;
     conn->idle_since_ms = cay_loop_now_ms(conn->server->loop);
     if (conn->is_draining && !http1->pending.len) {
         start_linger(conn);
@@ -100,8 +114,8 @@ static void respond(struct cay_exchange *exchange, int status,
     struct http1_exchange *self = (struct http1_exchange *)exchange;
     struct cay_http1_conn *http1 = self->conn->http1;
     struct cay_buf *out = cay_stream_out(&self->conn->stream);
-    /* A body still on its way is not waited for: the connection ends with this answer. */
-    if (http1->state != HTTP1_ANSWER || !self->wants_keep_alive || self->conn->is_draining)
+    /* A long body still on its way is not waited for: the connection ends with this answer. */
+    if (!can_go_on(http1) || !self->wants_keep_alive || self->conn->is_draining)
         http1->must_close = true;
     cay_buf_printf(out, "HTTP/1.1 %d %s\r\n", status, cay_http_status_text(status));
     for (size_t i = 0; i < count; i++) {
@@ -236,12 +250,14 @@ static void start_exchange(struct cay_conn *conn, const struct cay_http1_head *h
     http1->is_chunked = head->is_chunked;
     http1->chunks = (struct cay_http1_chunks){};
     http1->body_left = head->content_length;
-    bool expects_continue = head->expects_continue && head->has_body;
+    http1->was_told_to_wait = head->expects_continue && head->has_body;
     conn->server->options.route(&self->base, conn->server->options.context);
     if (conn->is_doomed || http1->current != self)
         return;
-    if (expects_continue && self->base.status == 0)
+    if (http1->was_told_to_wait && self->base.status == 0) {
+        http1->was_told_to_wait = false;
         cay_stream_write(&conn->stream, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    }
     if (!head->has_body && self->base.handler)
         self->base.handler->body_end(&self->base);
 }
@@ -319,12 +335,22 @@ static size_t feed_body(struct cay_conn *conn, struct cay_str bytes)
     return used;
 }
 
+static size_t skip_body(struct cay_http1_conn *http1, size_t len)
+{
+    size_t used = (size_t)CAY_MIN((uint64_t)len, http1->body_left);
+    http1->body_left -= used;
+    if (!http1->body_left)
+        http1->state = HTTP1_HEAD;
+    return used;
+}
+
 static size_t feed_step(struct cay_conn *conn, struct cay_str bytes)
 {
     switch (conn->http1->state) {
     case HTTP1_HEAD: return feed_head(conn, bytes);
     case HTTP1_BODY: return feed_body(conn, bytes);
     case HTTP1_ANSWER: cay_stream_want_read(&conn->stream, false); return 0;
+    case HTTP1_SKIP: return skip_body(conn->http1, bytes.len);
     case HTTP1_LINGER:
         conn->http1->linger_bytes += bytes.len;
         if (conn->http1->linger_bytes > CAY_LIMIT_LINGER_BYTES)
@@ -408,6 +434,9 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
         break;
     case HTTP1_BODY:
         is_late = cay_exchange_is_too_slow(&http1->current->base, cay_clock_ns());
+        break;
+    case HTTP1_SKIP:
+        is_late = now_ms - conn->idle_since_ms > conn->server->options.head_timeout_ms;
         break;
     case HTTP1_LINGER: is_late = now_ms - conn->idle_since_ms > LINGER_MS; break;
     case HTTP1_ANSWER: break;

@@ -82,14 +82,22 @@ static void close_listeners(struct cay_server *server)
     server->listener_count = 0;
 }
 
-static void on_cut(struct cay_timer *timer)
+void cay_server_cut(struct cay_server *server)
 {
-    struct cay_server *server = CAY_CONTAINER_OF(timer, struct cay_server, cut);
+    /* Taken out while the list is walked: the last one to go would report it drained. */
+    void (*drained)(void *) = cay_take_ptr(server->drained);
     cay_list_for_each (struct cay_conn, conn, &server->conns, in_server) {
         cay_conn_enter(conn);
         cay_conn_doom(conn);
         cay_conn_leave(conn);
     }
+    server->drained = drained;
+    cay_server_conn_gone(server);
+}
+
+static void on_cut(struct cay_timer *timer)
+{
+    cay_server_cut(CAY_CONTAINER_OF(timer, struct cay_server, cut));
 }
 
 void cay_server_conn_gone(struct cay_server *server)

@@ -56,4 +56,7 @@ void cay_server_set_tls(struct cay_server *server, struct cay_tls *tls);
 void cay_server_drain(struct cay_server *server, uint64_t limit_ms, void (*drained)(void *context),
                       void *context);
 
+/* Hangs up on everybody who is left, now. */
+void cay_server_cut(struct cay_server *server);
+
 const struct cay_server_stats *cay_server_stats(const struct cay_server *server);

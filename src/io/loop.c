@@ -53,12 +53,19 @@ int cay_loop_create(struct cay_loop **out_loop)
     return 0;
 }
 
+void cay_loop_finish_jobs(struct cay_loop *loop)
+{
+    if (!loop)
+        return;
+    cay_workers_destroy(cay_take_ptr(loop->workers));
+    run_posted(&loop->wake);
+}
+
 void cay_loop_destroy(struct cay_loop *loop)
 {
     if (!loop)
         return;
-    cay_workers_destroy(loop->workers);
-    run_posted(&loop->wake);
+    cay_loop_finish_jobs(loop);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->before_wait, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);

@@ -46,6 +46,9 @@ struct cay_job {
 };
 void cay_loop_submit(struct cay_loop *loop, struct cay_job *job);
 
+/* For the end: waits for every job and runs its `done`. Nothing may be submitted afterwards. */
+void cay_loop_finish_jobs(struct cay_loop *loop);
+
 /* What a descriptor can be watched for. HANGUP is the peer closing its end, also while reading is
  * off. */
 enum cay_ready {

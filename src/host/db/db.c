@@ -15,7 +15,8 @@ struct cay_db {
     pthread_mutex_t lock;
 };
 
-/* Applied in order, each once; PRAGMA user_version counts them. Never edit one that was released. */
+/* Applied in order, each once; PRAGMA user_version counts them. Never edit one that was released.
+ */
 static const char *const migrations[] = {
     "CREATE TABLE keys ("
     "  id TEXT PRIMARY KEY,"
@@ -89,16 +90,16 @@ static bool open_file(struct cay_db *db, const char *path, struct cay_error *err
     cay_autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "open database '%s'", path);
-    int status = sqlite3_open_v2(path, &db->sqlite,
-                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-                                 NULL);
+    int status =
+        sqlite3_open_v2(path, &db->sqlite,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
     if (status != SQLITE_OK)
         return fail(db, err, status, "open database");
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_timeout(db->sqlite, 5000);
     return run(db, "PRAGMA journal_mode = WAL", err) &&
-           run(db, "PRAGMA synchronous = NORMAL", err) && run(db, "PRAGMA foreign_keys = ON", err) &&
-           migrate(db, err);
+           run(db, "PRAGMA synchronous = NORMAL", err) &&
+           run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, err);
 }
 
 bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err)
@@ -140,17 +141,17 @@ void cay_db_bind_int(struct cay_db_query *query, int64_t value)
 void cay_db_bind_text(struct cay_db_query *query, struct cay_str text)
 {
     if (query->status == SQLITE_OK)
-        query->status = sqlite3_bind_text64(query->statement, ++query->bound,
-                                            text.ptr ? text.ptr : "", text.len, SQLITE_TRANSIENT,
-                                            SQLITE_UTF8);
+        query->status =
+            sqlite3_bind_text64(query->statement, ++query->bound, text.ptr ? text.ptr : "",
+                                text.len, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
 void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes)
 {
     if (query->status == SQLITE_OK)
-        query->status = sqlite3_bind_blob64(query->statement, ++query->bound,
-                                            bytes.ptr ? bytes.ptr : "", bytes.len,
-                                            SQLITE_TRANSIENT);
+        query->status =
+            sqlite3_bind_blob64(query->statement, ++query->bound, bytes.ptr ? bytes.ptr : "",
+                                bytes.len, SQLITE_TRANSIENT);
 }
 
 bool cay_db_row(struct cay_db_query *query)

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The daemon's records, in one SQLite file: write-ahead log, so that a crash of the daemon loses nothing that
- * was committed. The schema is a list of migrations; opening brings an old file up to date in one
- * transaction and refuses one from a newer daemon.
+ * The daemon's records, in one SQLite file: write-ahead log, so that a crash of the daemon loses
+ * nothing that was committed. The schema is a list of migrations; opening brings an old file up to
+ * date in one transaction and refuses one from a newer daemon.
  *
- * Statements block on the disk: they run on workers. Any thread may use the handle; one statement runs
- * at a time.
+ * Statements block on the disk: they run on workers. Any thread may use the handle; one statement
+ * runs at a time.
  */
 
 #include "base/error.h"
@@ -43,7 +43,7 @@ struct cay_db_query {
 
 void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql);
 void cay_db_bind_int(struct cay_db_query *query, int64_t value);
-void cay_db_bind_text(struct cay_db_query *query, struct cay_str text); /* copied */
+void cay_db_bind_text(struct cay_db_query *query, struct cay_str text);  /* copied */
 void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes); /* copied */
 [[nodiscard]] bool cay_db_row(struct cay_db_query *query);
 [[nodiscard]] int64_t cay_db_int(struct cay_db_query *query, int column);

@@ -145,12 +145,11 @@ bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,
     struct cay_str wanted = {(const char *)digest, sizeof(digest)};
     struct cay_key *key = cay_map_get(&keys->by_digest, wanted);
     int64_t now_ns = cay_clock_wall_ns();
-    /* The map compares as any map does, but what it compares is a digest: its timing tells nothing of the
-     * secret. The last word is in constant time all the same. */
-    bool is_valid = key &&
-                    cay_equal_constant_time(key->digest, sizeof(key->digest), digest,
-                                            sizeof(digest)) &&
-                    !key->revoked_ns && (!key->expires_ns || key->expires_ns > now_ns);
+    /* The map compares as any map does, but what it compares is a digest: its timing tells nothing
+     * of the secret. The last word is in constant time all the same. */
+    bool is_valid =
+        key && cay_equal_constant_time(key->digest, sizeof(key->digest), digest, sizeof(digest)) &&
+        !key->revoked_ns && (!key->expires_ns || key->expires_ns > now_ns);
     if (!is_valid)
         return cay_fail(err, CAY_R_UNAUTHENTICATED,
                         "the API key is unknown, revoked or expired; 'cay key create' makes one");

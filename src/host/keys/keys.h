@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * API keys. All of them are in memory, because every request looks one up; the database is what survives. A
- * secret is shown once, when it is made; only its SHA-256 is kept.
+ * API keys. All of them are in memory, because every request looks one up; the database is what
+ * survives. A secret is shown once, when it is made; only its SHA-256 is kept.
  *
  * Everything here runs on the loop thread, except the two cay_key_* functions for workers.
  */

@@ -55,7 +55,8 @@ static void on_flush_keys(struct cay_timer *timer)
     cay_host_flush_keys(CAY_CONTAINER_OF(timer, struct cay_host, flush_keys), false);
 }
 
-/* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look in. */
+/* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look
+ * in. */
 static bool open_data_dir(struct cay_host *host, const char *path, struct cay_error *err)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The host on this machine: what stands behind the hallway in cayd. Owns the database and everything that is
- * recorded there.
+ * The host on this machine: what stands behind the hallway in cayd. Owns the database and
+ * everything that is recorded there.
  *
  * Order: create -> serve calls -> destroy (after the doors are drained).
  */

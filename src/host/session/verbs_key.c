@@ -8,7 +8,8 @@
 #include "base/utf8.h"
 #include "host/session/host.h"
 
-/* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own. */
+/* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own.
+ */
 struct key_job {
     struct cay_job job;
     struct cay_host *host;
@@ -100,11 +101,11 @@ static bool check_create(const struct cay_call *call, struct cay_str owner, int6
                         "digit, no '..'");
     if (!is_name(request->name))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "name: %d bytes at most, no control characters",
-                        CAY_LIMIT_KEY_NAME_BYTES);
+                        "name: %d bytes at most, no control characters", CAY_LIMIT_KEY_NAME_BYTES);
     if (request->role != CAY_V1_KEY_ROLE_UNSPECIFIED && request->role != CAY_V1_KEY_ROLE_USER &&
         request->role != CAY_V1_KEY_ROLE_ADMIN)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "role: must be KEY_ROLE_USER or KEY_ROLE_ADMIN");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "role: must be KEY_ROLE_USER or KEY_ROLE_ADMIN");
     if (request->expires_at) {
         int64_t seconds = request->expires_at->seconds;
         if (seconds <= cay_clock_wall_ns() / CAY_NS_PER_SEC ||
@@ -132,8 +133,7 @@ void cay_host_create_key(struct cay_service *service, struct cay_call *call)
              request->name.len ? request->name.ptr : "");
     struct key_job *self = cay_new(struct key_job);
     self->is_insert = true;
-    enum cay_role role =
-        request->role == CAY_V1_KEY_ROLE_ADMIN ? CAY_ROLE_ADMIN : CAY_ROLE_USER;
+    enum cay_role role = request->role == CAY_V1_KEY_ROLE_ADMIN ? CAY_ROLE_ADMIN : CAY_ROLE_USER;
     struct cay_key *key =
         cay_key_make(owner_text, role, name_text, request->e2b, expires_ns, self->secret);
     job_start(cay_host_of(service), call, key, created, self);
@@ -152,7 +152,8 @@ static bool is_listed(const struct cay_call *call, const struct cay_key *key, in
            (!request->owner.len || cay_str_is(request->owner, key->owner));
 }
 
-/* The token is the id of the last key of the previous page; new keys come in front and disturb nothing. */
+/* The token is the id of the last key of the previous page; new keys come in front and disturb
+ * nothing. */
 static bool find_page(const struct cay_host *host, struct cay_str token,
                       struct cay_list_node **out_node, struct cay_error *err)
 {

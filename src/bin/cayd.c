@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "bin/cayd_conf.h"
+#include "front/router.h"
+#include "front/server.h"
+#include "host/session/service.h"
+
+enum { EXIT_USAGE = 2 };
+
+struct daemon {
+    struct cayd_conf conf;
+    struct cay_loop *loop;
+    struct cay_host *host;
+    struct cay_router router;
+    struct cay_server *server;
+    struct cay_signal terminate;
+    struct cay_signal interrupt;
+    struct cay_signal hangup;
+    const char *address; /* of the first TCP listener, for the ready line */
+};
+
+static void on_drained(void *context)
+{
+    struct daemon *daemon = context;
+    cay_loop_stop(daemon->loop);
+}
+
+static void on_stop(struct cay_signal *, int);
+
+static struct daemon *daemon_of(struct cay_signal *signal, int number)
+{
+    if (number == SIGTERM)
+        return CAY_CONTAINER_OF(signal, struct daemon, terminate);
+    if (number == SIGINT)
+        return CAY_CONTAINER_OF(signal, struct daemon, interrupt);
+    return CAY_CONTAINER_OF(signal, struct daemon, hangup);
+}
+
+static void on_stop(struct cay_signal *signal, int number)
+{
+    struct daemon *daemon = daemon_of(signal, number);
+    if (daemon->router.is_draining) {
+        cay_log(CAY_WARN, "cayd.cut", CAY_I("signal", number));
+        cay_server_cut(daemon->server);
+        return;
+    }
+    cay_log(CAY_INFO, "cayd.stopping", CAY_I("signal", number));
+    daemon->router.is_draining = true;
+    cay_server_drain(daemon->server, (uint64_t)daemon->conf.shutdown_timeout, on_drained, daemon);
+}
+
+static bool load_tls(struct daemon *daemon, struct cay_error *err)
+{
+    struct cay_tls *tls = NULL;
+    const struct cayd_conf *conf = &daemon->conf;
+    if (!conf->tls_cert && !conf->tls_key)
+        return true;
+    if (!conf->tls_cert || !conf->tls_key)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "tls_cert and tls_key go together");
+    if (!cay_tls_create(conf->tls_cert, conf->tls_key, &tls, err))
+        return false;
+    cay_server_set_tls(daemon->server, tls);
+    return true;
+}
+
+static void on_hangup(struct cay_signal *signal, int number)
+{
+    struct daemon *daemon = daemon_of(signal, number);
+    struct cay_error err = {};
+    if (load_tls(daemon, &err))
+        cay_log(CAY_INFO, "cayd.reloaded");
+    else
+        cay_log(CAY_ERROR, "cayd.reload_failed", CAY_ERR(&err));
+}
+
+static bool open_signals(struct daemon *daemon, struct cay_error *err)
+{
+    /* A peer that hangs up is an error of that connection, not a reason to die. */
+    signal(SIGPIPE, SIG_IGN);
+    int status = cay_signal_open(&daemon->terminate, daemon->loop, SIGTERM, on_stop);
+    if (status == 0)
+        status = cay_signal_open(&daemon->interrupt, daemon->loop, SIGINT, on_stop);
+    if (status == 0)
+        status = cay_signal_open(&daemon->hangup, daemon->loop, SIGHUP, on_hangup);
+    return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "watch signals");
+}
+
+/* The soft limit is kept low for programs that use select(); we do not. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool listen_unix(struct daemon *daemon, struct cay_error *err)
+{
+    const char *bound = NULL;
+    const char *run = daemon->conf.run;
+    if (mkdir(run, 0755) < 0 && errno != EEXIST)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make run directory '%s'", run);
+    cay_autofree char *address = cay_asprintf("unix:%s/cayd.sock", run);
+    return cay_server_listen(daemon->server, address, false, &bound, err);
+}
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0;
+}
+
+static bool listen_all(struct daemon *daemon, struct cay_error *err)
+{
+    const struct cayd_conf *conf = &daemon->conf;
+    if (!listen_unix(daemon, err))
+        return false;
+    for (size_t i = 0; i < conf->listen.count; i++) {
+        const char *wanted = conf->listen.items[i];
+        const char *bound = NULL;
+        bool is_unix = strncmp(wanted, "unix:", 5) == 0;
+        if (!cay_server_listen(daemon->server, wanted, conf->tls_cert && !is_unix, &bound, err))
+            return false;
+        if (!is_unix && !daemon->address)
+            daemon->address = bound;
+        cay_log(CAY_INFO, "cayd.listening", CAY_S("address", bound),
+                CAY_B("tls", conf->tls_cert && !is_unix));
+        if (!is_unix && !is_loopback(bound) && !conf->tls_cert)
+            cay_log(CAY_WARN, "cayd.plain_text", CAY_S("address", bound),
+                    CAY_S("advice", "keys travel unencrypted; set tls_cert and tls_key"));
+        if (!is_unix && conf->insecure_no_auth)
+            cay_log(CAY_WARN, "cayd.no_auth", CAY_S("address", bound),
+                    CAY_S("advice", "anybody who reaches this address administers the daemon"));
+    }
+    return true;
+}
+
+static void print_ready(const struct daemon *daemon)
+{
+    if (daemon->address)
+        printf("cayd ready on %s://%s\n", daemon->conf.tls_cert ? "https" : "http",
+               daemon->address);
+    else
+        printf("cayd ready on unix:%s/cayd.sock\n", daemon->conf.run);
+    fflush(stdout);
+}
+
+static bool start(struct daemon *daemon, struct cay_error *err)
+{
+    const struct cayd_conf *conf = &daemon->conf;
+    int status = cay_loop_create(&daemon->loop);
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "start the event loop");
+    const struct cay_host_options host_options = {.data_dir = conf->data};
+    if (!cay_host_create(daemon->loop, &host_options, &daemon->host, err))
+        return false;
+    cay_router_init(&daemon->router, cay_host_service(daemon->host), conf->insecure_no_auth);
+    const struct cay_server_options options = {
+        .route = cay_router_route,
+        .context = &daemon->router,
+        .connection_count_max = (size_t)conf->max_connections,
+        .head_timeout_ms = (uint64_t)conf->head_timeout,
+        .idle_timeout_ms = (uint64_t)conf->idle_timeout,
+        .send_timeout_ms = (uint64_t)conf->send_timeout,
+        .has_access_log = conf->access_log,
+    };
+    daemon->server = cay_server_create(daemon->loop, &options);
+    daemon->router.server = daemon->server;
+    return open_signals(daemon, err) && load_tls(daemon, err) && listen_all(daemon, err);
+}
+
+/* Also after a start that got only half way. */
+static void stop(struct daemon *daemon)
+{
+    cay_signal_close(&daemon->terminate);
+    cay_signal_close(&daemon->interrupt);
+    cay_signal_close(&daemon->hangup);
+    cay_server_destroy(daemon->server);
+    /* Jobs under way end first: what they were asked to write is written. */
+    cay_loop_finish_jobs(daemon->loop);
+    cay_router_finish(&daemon->router);
+    cay_host_destroy(daemon->host);
+    cay_loop_destroy(daemon->loop);
+}
+
+static int serve(struct daemon *daemon)
+{
+    struct cay_error err = {};
+    const struct cay_log_options log_options = {
+        .level_min = (enum cay_log_level)(CAY_DEBUG + daemon->conf.log_level),
+        .format = (enum cay_log_format)(CAY_LOG_LOGFMT + daemon->conf.log_format),
+    };
+    cay_log_setup(&log_options);
+    raise_descriptor_limit();
+    bool is_started = start(daemon, &err);
+    if (is_started) {
+        print_ready(daemon);
+        cay_loop_run(daemon->loop);
+        cay_log(CAY_INFO, "cayd.stopped");
+    } else {
+        fprintf(stderr, "cayd: %s\n", err.text);
+    }
+    stop(daemon);
+    return is_started ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void print(void (*write)(const struct cay_conf_entry *, size_t, struct cay_buf *))
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_buf_init(&text, 1 << 20);
+    write(cayd_conf_entries, cayd_conf_entry_count, &text);
+    fwrite(text.data, 1, text.len, stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct daemon daemon = {};
+    struct cay_conf conf;
+    struct cay_error err = {};
+    int status = EXIT_SUCCESS;
+    cay_conf_init(&conf, cayd_conf_entries, cayd_conf_entry_count, &daemon.conf,
+                  sizeof(daemon.conf));
+    bool is_loaded = cayd_conf_load(&conf, &daemon.conf, argc, (const char *const *)argv, &err);
+    if (daemon.conf.help) {
+        printf("Usage: cayd [FLAG...]\n\nServes sandboxes for agents on this machine.\n\n");
+        print(cay_conf_print_help);
+    } else if (daemon.conf.version) {
+        printf("cayd %s\n", CAY_VERSION);
+    } else if (daemon.conf.print_config_man) {
+        print(cay_conf_print_scdoc);
+    } else if (!is_loaded) {
+        fprintf(stderr, "cayd: %s\nTry 'cayd --help'.\n", err.text);
+        status = EXIT_USAGE;
+    } else if (daemon.conf.print_config) {
+        cay_auto(cay_buf_finish) struct cay_buf text;
+        cay_buf_init(&text, 1 << 20);
+        cay_conf_print(&conf, &text);
+        fwrite(text.data, 1, text.len, stdout);
+    } else {
+        status = serve(&daemon);
+    }
+    cay_conf_finish(&conf);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bin/cayd_conf.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const log_formats[] = {"logfmt", "json", NULL};
+
+#define FLAG_ONLY (CAY_CONF_DEFAULT | CAY_CONF_FLAG)
+
+/* clang-format off */
+const struct cay_conf_entry cayd_conf_entries[] = {
+    {CAY_CONF_FIELD(struct cayd_conf, config), .type = CAY_CONF_STRING, .metavar = "FILE", .letter = 'c',
+     .sources = FLAG_ONLY | CAY_CONF_ENVIRONMENT, .fallback = "/etc/cay/cayd.conf",
+     .help = "Configuration file. It may be absent unless it is named."},
+    {CAY_CONF_FIELD(struct cayd_conf, data), .type = CAY_CONF_STRING, .metavar = "DIR", .min = 1, .max = 4000,
+     .fallback = "/var/lib/cay",
+     .help = "Where everything that must survive is kept. One daemon per directory; made if need be, for its owner only."},
+    {CAY_CONF_FIELD(struct cayd_conf, run), .type = CAY_CONF_STRING, .metavar = "DIR", .min = 1, .max = 90,
+     .fallback = "/run/cay",
+     .help = "Where the Unix socket cayd.sock is made. Root and the daemon's user administer through it without a key."},
+    {CAY_CONF_FIELD(struct cayd_conf, listen), .type = CAY_CONF_LIST, .metavar = "ADDR",
+     .fallback = "127.0.0.1:4747",
+     .help = "Addresses to serve on: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 takes a free one. May be repeated. Callers by TCP need a key."},
+    {CAY_CONF_FIELD(struct cayd_conf, tls_cert), .type = CAY_CONF_STRING, .metavar = "FILE",
+     .help = "Certificate chain (PEM). With it the TCP addresses speak TLS. Read again on SIGHUP."},
+    {CAY_CONF_FIELD(struct cayd_conf, tls_key), .type = CAY_CONF_STRING, .metavar = "FILE",
+     .help = "Private key (PEM) of the certificate."},
+    {CAY_CONF_FIELD(struct cayd_conf, insecure_no_auth), .type = CAY_CONF_BOOL, .fallback = "false",
+     .help = "Let anybody who reaches a TCP address do everything. Only for a machine that nobody else can reach."},
+    {CAY_CONF_FIELD(struct cayd_conf, log_level), .type = CAY_CONF_ENUM, .choices = log_levels, .fallback = "info",
+     .help = "The least important messages to log."},
+    {CAY_CONF_FIELD(struct cayd_conf, log_format), .type = CAY_CONF_ENUM, .choices = log_formats, .fallback = "logfmt",
+     .help = "How to write the log to standard error."},
+    {CAY_CONF_FIELD(struct cayd_conf, access_log), .type = CAY_CONF_BOOL, .fallback = "true",
+     .help = "Log one line per request."},
+    {CAY_CONF_FIELD(struct cayd_conf, max_connections), .type = CAY_CONF_INTEGER, .min = 1, .max = 1000000,
+     .fallback = "16384", .metavar = "N",
+     .help = "Connections at once; more are hung up on."},
+    {CAY_CONF_FIELD(struct cayd_conf, head_timeout), .type = CAY_CONF_DURATION, .min = 100, .max = 3600000, .fallback = "10s",
+     .help = "How long the head of a request, or a TLS handshake, may take."},
+    {CAY_CONF_FIELD(struct cayd_conf, idle_timeout), .type = CAY_CONF_DURATION, .min = 100, .max = 86400000, .fallback = "2m",
+     .help = "How long a connection may stay open between requests."},
+    {CAY_CONF_FIELD(struct cayd_conf, send_timeout), .type = CAY_CONF_DURATION, .min = 100, .max = 3600000, .fallback = "30s",
+     .help = "How long a peer may leave an answer unread before it is hung up on."},
+    {CAY_CONF_FIELD(struct cayd_conf, shutdown_timeout), .type = CAY_CONF_DURATION, .min = 0, .max = 3600000, .fallback = "30s",
+     .help = "How long calls may go on after SIGTERM or SIGINT before they are cut. A second signal cuts at once."},
+    {CAY_CONF_FIELD(struct cayd_conf, print_config), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,
+     .help = "Print the configuration in effect, with the source of every value, and exit."},
+    {CAY_CONF_FIELD(struct cayd_conf, print_config_man), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,
+     .help = "Print the documentation of the configuration file as scdoc and exit."},
+    {CAY_CONF_FIELD(struct cayd_conf, help), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY, .letter = 'h',
+     .help = "Print this help and exit."},
+    {CAY_CONF_FIELD(struct cayd_conf, version), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY, .letter = 'V',
+     .help = "Print the version and exit."},
+};
+/* clang-format on */
+
+const size_t cayd_conf_entry_count = CAY_COUNT(cayd_conf_entries);
+
+bool cayd_conf_load(struct cay_conf *conf, struct cayd_conf *values, int argc,
+                    const char *const *argv, struct cay_error *err)
+{
+    static const char *const ignored[] = {"CAY_URL",       "CAY_API_KEY",   "CAY_TEST_RUN",
+                                          "CAY_TEST_NAME", "CAY_TEST_FULL", NULL};
+    int rest = argc;
+    if (!cay_conf_load_flags(conf, argc, argv, &rest, err))
+        return false;
+    if (rest < argc)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cayd takes no arguments, only flags: '%s'",
+                        argv[rest]);
+    if (!cay_conf_load_environment(conf, (const char *const *)environ, ignored, err))
+        return false;
+    if (cay_conf_load_file(conf, values->config, err))
+        return true;
+    bool is_default = cay_conf_source_of(conf, "config") == CAY_CONF_DEFAULT;
+    return is_default && err->sys_errno == ENOENT;
+}

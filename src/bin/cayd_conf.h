@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The daemon's configuration: one table, from which flags, file, environment, --help and the man
+ * page come. */
+
+#include "base/conf.h"
+
+struct cayd_conf {
+    char *config;
+    char *data;
+    char *run;
+    struct cay_conf_list listen;
+    char *tls_cert;
+    char *tls_key;
+    bool insecure_no_auth;
+    int log_level;  /* place in cayd_log_levels */
+    int log_format; /* place in cayd_log_formats */
+    bool access_log;
+    int64_t max_connections;
+    int64_t head_timeout;
+    int64_t idle_timeout;
+    int64_t send_timeout;
+    int64_t shutdown_timeout;
+    bool print_config;
+    bool print_config_man;
+    bool help;
+    bool version;
+};
+
+extern const struct cay_conf_entry cayd_conf_entries[];
+extern const size_t cayd_conf_entry_count;
+
+/* Flags, then the file they name, then the environment. A missing file is an error only when it was
+ * asked for. */
+[[nodiscard]] bool cayd_conf_load(struct cay_conf *conf, struct cayd_conf *values, int argc,
+                                  const char *const *argv, struct cay_error *err);

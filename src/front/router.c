@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/router.h"
+
+#include "front/auth.h"
+#include "front/metrics.h"
+
+struct page {
+    const char *path;
+    bool needs_key;
+    void (*show)(struct cay_router *router, struct cay_exchange *exchange);
+};
+
+static void show_health(struct cay_router *router, struct cay_exchange *exchange)
+{
+    if (router->is_draining)
+        cay_exchange_reply(exchange, 503, "application/json",
+                           CAY_STR("{\"status\":\"draining\"}\n"));
+    else
+        cay_exchange_reply(exchange, 200, "application/json", CAY_STR("{\"status\":\"ok\"}\n"));
+}
+
+static void show_metrics(struct cay_router *router, struct cay_exchange *exchange)
+{
+    cay_auto(cay_buf_finish) struct cay_buf page;
+    cay_buf_init(&page, 4 * 1024 * 1024);
+    cay_metrics_write(router, &page);
+    cay_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
+                       cay_buf_str(&page));
+}
+
+static const struct page pages[] = {
+    {"/healthz", false, show_health},
+    {"/metrics", true, show_metrics},
+};
+
+static void open_page(struct cay_router *router, struct cay_exchange *exchange,
+                      const struct page *page)
+{
+    struct cay_error err = {};
+    struct cay_caller caller = {};
+    if (!cay_str_is(exchange->method, "GET") && !cay_str_is(exchange->method, "HEAD")) {
+        cay_exchange_reply(exchange, 405, "application/json",
+                           CAY_STR("{\"code\":\"invalid_argument\",\"message\":\"this page is read "
+                                   "by GET\"}"));
+        return;
+    }
+    if (page->needs_key &&
+        !cay_auth(exchange, router->service, router->allow_anonymous, &caller, &err))
+        cay_exchange_reply_error(exchange, &err);
+    else
+        page->show(router, exchange);
+}
+
+void cay_router_route(struct cay_exchange *exchange, void *context)
+{
+    struct cay_router *router = context;
+    for (size_t i = 0; i < CAY_COUNT(pages); i++) {
+        if (cay_str_is(exchange->path, pages[i].path)) {
+            open_page(router, exchange, &pages[i]);
+            return;
+        }
+    }
+    cay_connect_door_open(&router->connect, exchange);
+}
+
+void cay_router_init(struct cay_router *router, struct cay_service *service, bool allow_anonymous)
+{
+    *router = (struct cay_router){.service = service, .allow_anonymous = allow_anonymous};
+    cay_connect_door_init(&router->connect, service, allow_anonymous);
+}
+
+void cay_router_finish(struct cay_router *router)
+{
+    cay_connect_door_finish(&router->connect);
+}
