@@ -178,8 +178,8 @@ void cay_json_null(struct cay_json_writer *json)
     cay_json_raw(json, CAY_STR("null"));
 }
 
-/* NaN, the infinities and whole numbers below 2^53, the same for both widths. */
-static bool write_special(struct cay_json_writer *json, double value)
+/* NaN, the infinities, and whole numbers up to where the type stops telling neighbours apart. */
+static bool write_special(struct cay_json_writer *json, double value, double whole_max)
 {
     if (isnan(value))
         cay_json_text(json, "NaN");
@@ -187,7 +187,7 @@ static bool write_special(struct cay_json_writer *json, double value)
         cay_json_text(json, value < 0 ? "-Infinity" : "Infinity");
     else if (value == 0 && signbit(value))
         cay_json_raw(json, CAY_STR("-0.0"));
-    else if (fabs(value) < 9007199254740992.0 && value == (double)(int64_t)value)
+    else if (fabs(value) <= whole_max && value == (double)(int64_t)value)
         cay_json_i64(json, (int64_t)value);
     else
         return false;
@@ -196,7 +196,7 @@ static bool write_special(struct cay_json_writer *json, double value)
 
 void cay_json_double(struct cay_json_writer *json, double value)
 {
-    if (write_special(json, value))
+    if (write_special(json, value, 0x1p53))
         return;
     /* 15 digits always survive the way there and back, so with them the shortest form is found at
      * once; only numbers that have lost digits to underflow need fewer. */
@@ -212,7 +212,7 @@ void cay_json_double(struct cay_json_writer *json, double value)
 
 void cay_json_float(struct cay_json_writer *json, float value)
 {
-    if (write_special(json, (double)value))
+    if (write_special(json, (double)value, 0x1p24))
         return;
     char text[40];
     int len = 0;
