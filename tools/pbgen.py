@@ -160,9 +160,16 @@ class Generator:
         found = self.model.message(field.type_name)
         return found if found.proto.options.map_entry else None
 
+    def is_text_map(self, field):
+        """map<string, string>: so common that all of them share one C type."""
+        entry = self.map_entry(field)
+        return entry and all(f.type == F.TYPE_STRING for f in entry.proto.field)
+
     def c_type(self, field):
         if field.type == F.TYPE_MESSAGE:
             found = self.uses(self.model.message(field.type_name))
+            if self.is_text_map(field):
+                return 'struct cay_pb_pairs '
             if field.label == F.LABEL_REPEATED:
                 return f'struct {found.c_name}_array '
             return f'struct {found.c_name} *'

@@ -166,6 +166,16 @@ struct cay_pb_doubles {
     size_t count;
 };
 
+/* map<string, string>; laid out like every generated entry of that kind. */
+struct cay_pb_pair {
+    struct cay_str key;
+    struct cay_str value;
+};
+struct cay_pb_pairs {
+    struct cay_pb_pair *items;
+    size_t count;
+};
+
 /* Fills *out_message, the struct of `desc`, which need not be zeroed. Unknown fields are skipped.
  * -EBADMSG for what is not such a message (groups, bad UTF-8 and too deep nesting included),
  * -ENOMEM when the arena is full; the struct is not to be used then. */
