@@ -148,12 +148,13 @@ static const char *check_string(struct cay_json_reader *json, const char *at,
             at += len;
             continue;
         }
-        int step = (unsigned char)*at < 0x20 ? 0 : cay_utf8_step(at, (size_t)(json->end - at));
-        if (step <= 0) {
-            fail(json, at, step ? "bad UTF-8 in a string" : "raw control character in a string");
+        bool control = (unsigned char)*at < 0x20;
+        size_t len = cay_utf8_multibyte_prefix((struct cay_str){at, (size_t)(json->end - at)});
+        if (!len) {
+            fail(json, at, control ? "raw control character in a string" : "bad UTF-8 in a string");
             return NULL;
         }
-        at += step;
+        at += len;
     }
     *out_escapes_bytes = saved;
     return at;

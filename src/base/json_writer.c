@@ -54,11 +54,12 @@ static size_t plain_prefix(struct cay_str text)
 {
     const char *at = text.ptr;
     const char *end = text.ptr + text.len;
-    while ((at = cay_json_skip_plain(at, end)) < end && (unsigned char)*at >= 0x80) {
-        int step = cay_utf8_step(at, (size_t)(end - at));
-        if (step < 0)
+    for (;;) {
+        at = cay_json_skip_plain(at, end);
+        size_t len = cay_utf8_multibyte_prefix((struct cay_str){at, (size_t)(end - at)});
+        if (!len)
             break;
-        at += step;
+        at += len;
     }
     return (size_t)(at - text.ptr);
 }
@@ -79,12 +80,9 @@ static void escape(struct cay_buf *buf, unsigned char c)
     cay_buf_append(buf, text, len);
 }
 
-static void append_quoted(struct cay_buf *buf, struct cay_str text)
+/* The rest of a text from its first character that needs an escape or a repair. */
+static void append_escaped(struct cay_buf *buf, struct cay_str text)
 {
-    /* Room for the usual case at once, so that a long text without escapes is one copy. */
-    if (!cay_buf_reserve(buf, text.len + 2))
-        return;
-    cay_buf_append_byte(buf, '"');
     while (text.len) {
         size_t plain_len = plain_prefix(text);
         cay_buf_append(buf, text.ptr, plain_len);
@@ -102,14 +100,38 @@ static void append_quoted(struct cay_buf *buf, struct cay_str text)
         text.ptr += taken;
         text.len -= taken;
     }
-    cay_buf_append_byte(buf, '"');
+}
+
+/* Nearly every text needs neither, and is then one copy into room taken at once. A key has a
+ * colon behind it. */
+static void append_quoted(struct cay_json_writer *json, struct cay_str text, bool colon)
+{
+    char *at = cay_buf_reserve(json->buf, text.len + 4);
+    size_t plain_len = plain_prefix(text);
+    if (!at)
+        return;
+    char *start = at;
+    if (json->comma)
+        *at++ = ',';
+    *at++ = '"';
+    if (plain_len)
+        memcpy(at, text.ptr, plain_len);
+    at += plain_len;
+    if (plain_len == text.len) {
+        *at++ = '"';
+        if (colon)
+            *at++ = ':';
+        cay_buf_grew(json->buf, (size_t)(at - start));
+        return;
+    }
+    cay_buf_grew(json->buf, (size_t)(at - start));
+    append_escaped(json->buf, (struct cay_str){text.ptr + plain_len, text.len - plain_len});
+    cay_buf_append(json->buf, "\":", colon ? 2 : 1);
 }
 
 void cay_json_key_str(struct cay_json_writer *json, struct cay_str key)
 {
-    before_value(json);
-    append_quoted(json->buf, key);
-    cay_buf_append_byte(json->buf, ':');
+    append_quoted(json, key, true);
     json->comma = false;
 }
 
@@ -120,8 +142,8 @@ void cay_json_key(struct cay_json_writer *json, const char *key)
 
 void cay_json_string(struct cay_json_writer *json, struct cay_str text)
 {
-    before_value(json);
-    append_quoted(json->buf, text);
+    append_quoted(json, text, false);
+    json->comma = true;
 }
 
 void cay_json_text(struct cay_json_writer *json, const char *text)

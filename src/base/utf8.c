@@ -20,6 +20,22 @@ size_t cay_utf8_ascii_prefix(struct cay_str text)
     return at;
 }
 
+static inline bool is_continuation(unsigned char byte)
+{
+    return (byte & 0xC0) == 0x80;
+}
+
+/* Two and three bytes in a row that are right, without a loop: nearly all text is that. 0 means
+ * "look closer". */
+static inline int common_step(const unsigned char *byte, size_t len)
+{
+    if (byte[0] >= 0xC2 && byte[0] < 0xE0)
+        return len >= 2 && is_continuation(byte[1]) ? 2 : 0;
+    if (byte[0] > 0xE0 && byte[0] < 0xF0 && byte[0] != 0xED)
+        return len >= 3 && is_continuation(byte[1]) && is_continuation(byte[2]) ? 3 : 0;
+    return 0;
+}
+
 int cay_utf8_step(const char *at, size_t len)
 {
     const unsigned char *byte = (const unsigned char *)at;
@@ -51,18 +67,31 @@ int cay_utf8_step(const char *at, size_t len)
     return need;
 }
 
-bool cay_utf8_valid(struct cay_str text)
+size_t cay_utf8_multibyte_prefix(struct cay_str text)
 {
     size_t at = 0;
-    while (at < text.len) {
-        if ((unsigned char)text.ptr[at] < 0x80) {
-            at += cay_utf8_ascii_prefix((struct cay_str){text.ptr + at, text.len - at});
-            continue;
-        }
-        int step = cay_utf8_step(text.ptr + at, text.len - at);
+    while (at < text.len && (unsigned char)text.ptr[at] >= 0x80) {
+        int step = common_step((const unsigned char *)text.ptr + at, text.len - at);
+        if (!step)
+            step = cay_utf8_step(text.ptr + at, text.len - at);
         if (step < 0)
-            return false;
+            break;
         at += (size_t)step;
+    }
+    return at;
+}
+
+bool cay_utf8_valid(struct cay_str text)
+{
+    while (text.len) {
+        size_t plain_len = cay_utf8_ascii_prefix(text);
+        text.ptr += plain_len;
+        text.len -= plain_len;
+        size_t len = cay_utf8_multibyte_prefix(text);
+        if (!plain_len && !len)
+            return false;
+        text.ptr += len;
+        text.len -= len;
     }
     return true;
 }
@@ -95,6 +124,8 @@ size_t cay_utf8_repaired_len(struct cay_str text)
 {
     size_t at = 0;
     size_t len = 0;
+    if (cay_utf8_valid(text))
+        return text.len;
     while (at < text.len) {
         size_t ascii = cay_utf8_ascii_prefix((struct cay_str){text.ptr + at, text.len - at});
         at += ascii;

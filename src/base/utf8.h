@@ -25,3 +25,6 @@ void cay_utf8_repair(struct cay_str text, char *out);
 
 /* The number of leading bytes below 0x80. */
 [[nodiscard]] size_t cay_utf8_ascii_prefix(struct cay_str text);
+
+/* The length of the well-formed characters above ASCII at the start. */
+[[nodiscard]] size_t cay_utf8_multibyte_prefix(struct cay_str text);

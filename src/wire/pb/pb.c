@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/pb/pb.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -66,27 +65,6 @@ bool cay_pb_enum_number(const struct cay_pb_enum *enumeration, struct cay_str na
         }
     }
     return false;
-}
-
-bool cay_pb_is_present(const void *message, const struct cay_pb_field *field)
-{
-    const void *slot = cay_pb_const_slot(message, field);
-    switch ((enum cay_pb_label)field->label) {
-    case CAY_PB_OPTIONAL: return CAY_PB_LOAD(bool, (const char *)message + field->presence);
-    case CAY_PB_ONEOF:
-        return CAY_PB_LOAD(uint32_t, (const char *)message + field->presence) == field->number;
-    case CAY_PB_SINGULAR: break;
-    case CAY_PB_REPEATED:
-    case CAY_PB_MAP: assert(!"asked of a list");
-    }
-    if (field->type == CAY_PB_STRING || field->type == CAY_PB_BYTES)
-        return CAY_PB_LOAD(struct cay_str, slot).len != 0;
-    /* All bits count: a pointer, or a number that is not +0. */
-    switch (cay_pb_scalar_size(field->type)) {
-    case 1: return CAY_PB_LOAD(bool, slot);
-    case 4: return CAY_PB_LOAD(uint32_t, slot) != 0;
-    default: return CAY_PB_LOAD(uint64_t, slot) != 0;
-    }
 }
 
 void cay_pb_set_present(void *message, const struct cay_pb_field *field)

@@ -165,13 +165,16 @@ static char *put_tag(char *at, uint32_t number, unsigned wire)
 
 static char *put_text(char *at, uint8_t type, struct cay_str text)
 {
-    size_t len = type == CAY_PB_STRING ? cay_utf8_repaired_len(text) : text.len;
-    at -= len;
-    /* A repaired text can have the old length by chance: only validity tells. */
-    if (type == CAY_PB_STRING && !cay_utf8_valid(text))
+    size_t len = text.len;
+    if (type == CAY_PB_BYTES || cay_utf8_valid(text)) {
+        at -= len;
+        if (len)
+            memcpy(at, text.ptr, len);
+    } else {
+        len = cay_utf8_repaired_len(text);
+        at -= len;
         cay_utf8_repair(text, at);
-    else if (len)
-        memcpy(at, text.ptr, len);
+    }
     return put_varint(at, len);
 }
 

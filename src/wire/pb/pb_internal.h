@@ -90,7 +90,21 @@ static inline const void *cay_pb_const_slot(const void *message, const struct ca
     } while (0)
 
 /* Whether a field that is neither repeated nor a map is to be written. */
-[[nodiscard]] bool cay_pb_is_present(const void *message, const struct cay_pb_field *field);
+static inline bool cay_pb_is_present(const void *message, const struct cay_pb_field *field)
+{
+    const void *slot = cay_pb_const_slot(message, field);
+    if (field->label == CAY_PB_OPTIONAL)
+        return CAY_PB_LOAD(bool, (const char *)message + field->presence);
+    if (field->label == CAY_PB_ONEOF)
+        return CAY_PB_LOAD(uint32_t, (const char *)message + field->presence) == field->number;
+    /* All bits count: a pointer, a length, or a number that is not +0. */
+    switch (cay_pb_scalar_size(field->type)) {
+    case sizeof(struct cay_str): return CAY_PB_LOAD(struct cay_str, slot).len != 0;
+    case sizeof(bool): return CAY_PB_LOAD(bool, slot);
+    case sizeof(uint32_t): return CAY_PB_LOAD(uint32_t, slot) != 0;
+    default: return CAY_PB_LOAD(uint64_t, slot) != 0;
+    }
+}
 
 /* Says that such a field is present; for a oneof this decides which of them is. */
 void cay_pb_set_present(void *message, const struct cay_pb_field *field);

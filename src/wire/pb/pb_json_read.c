@@ -21,6 +21,7 @@ static const char *shown(struct cay_str text, char out[KEY_SHOWN_MAX + 4])
     return out;
 }
 
+CAY_PRINTF(4, 5)
 static size_t print(char *out, size_t size, size_t at, const char *fmt, ...)
 {
     va_list args;
