@@ -273,7 +273,8 @@ class Generator:
 
     def method_constant(self, service, method):
         package = next(p for p, s in self.services if s is service)
-        return '_'.join([package.replace('.', '_'), snake(service.name), snake(method.name)]).upper()
+        names = [package.replace('.', '_'), snake(service.name), snake(method.name)]
+        return '_'.join(names).upper()
 
     def header(self):
         body = []
@@ -394,7 +395,8 @@ class Generator:
     def method_table(self):
         if not self.services:
             return
-        yield f'const struct cay_pb_method {self.name}_methods[{self.name.upper()}_METHOD_COUNT] = {{'
+        count = f'{self.name.upper()}_METHOD_COUNT'
+        yield f'const struct cay_pb_method {self.name}_methods[{count}] = {{'
         for package, service in self.services:
             full = '.'.join(filter(None, [package, service.name]))
             for method in service.method:

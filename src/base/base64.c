@@ -48,7 +48,7 @@ void cay_base64_encode(struct cay_str bytes, bool padded, char *out)
 void cay_base64_append(struct cay_buf *buf, struct cay_str bytes, bool padded)
 {
     size_t len = cay_base64_encoded_len(bytes.len, padded);
-    char *room = cay_buf_reserve(buf, len);
+    char *room = len ? cay_buf_reserve(buf, len) : NULL;
     if (!room)
         return;
     cay_base64_encode(bytes, padded, room);

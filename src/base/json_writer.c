@@ -107,7 +107,7 @@ static void append_escaped(struct cay_buf *buf, struct cay_str text)
 static void append_quoted(struct cay_json_writer *json, struct cay_str text, bool colon)
 {
     char *at = cay_buf_reserve(json->buf, text.len + 4);
-    size_t plain_len = plain_prefix(text);
+    size_t plain_len = text.len ? plain_prefix(text) : 0; /* ptr may be NULL */
     if (!at)
         return;
     char *start = at;

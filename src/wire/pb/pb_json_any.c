@@ -10,8 +10,6 @@
  * can be shown this way are the ones the caller names in the options.
  */
 
-enum { ANY_DECODED_BYTES_MAX = 16 * 1024 * 1024 };
-
 static const struct cay_pb_message *find_type(const struct cay_pb_json_options *options,
                                               struct cay_str type_url)
 {
@@ -108,16 +106,14 @@ int cay_pb_read_any(struct cay_pb_reader *reader, void *message)
 int cay_pb_write_any(struct cay_pb_writer *writer, const void *message)
 {
     const struct google_protobuf_any *any = message;
-    cay_auto(cay_arena_finish) struct cay_arena arena;
-    cay_arena_init(&arena, ANY_DECODED_BYTES_MAX);
     cay_json_object_begin(&writer->json);
     if (!any->type_url.len && !any->value.len) {
         cay_json_object_end(&writer->json);
         return 0;
     }
     const struct cay_pb_message *desc = find_type(writer->options, any->type_url);
-    void *value = desc ? cay_arena_alloc(&arena, desc->size_bytes) : NULL;
-    if (!value || cay_pb_decode(desc, any->value, &arena, value) < 0)
+    void *value = desc ? cay_arena_alloc(&writer->arena, desc->size_bytes) : NULL;
+    if (!value || cay_pb_decode(desc, any->value, &writer->arena, value) < 0)
         return -EINVAL;
     cay_json_key(&writer->json, "@type");
     cay_json_string(&writer->json, any->type_url);

@@ -50,6 +50,7 @@ struct cay_pb_reader {
 struct cay_pb_writer {
     struct cay_json_writer json;
     const struct cay_pb_json_options *options;
+    struct cay_arena arena; /* of what Any holds, decoded; one ceiling for all of them */
     unsigned depth;
 };
 

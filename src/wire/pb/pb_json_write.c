@@ -7,6 +7,8 @@
 
 #include "wire/pb/pb_json_internal.h"
 
+enum { ANY_DECODED_BYTES_MAX = 16 * 1024 * 1024 };
+
 static void write_enum(struct cay_pb_writer *writer, const struct cay_pb_enum *enumeration,
                        int32_t number)
 {
@@ -177,11 +179,16 @@ int cay_pb_json_write(const struct cay_pb_message *desc, const void *message,
                       const struct cay_pb_json_options *options, struct cay_buf *buf)
 {
     static const struct cay_pb_json_options defaults;
-    struct cay_pb_writer writer = {.json.buf = buf, .options = options ? options : &defaults};
+    struct cay_pb_writer writer = {
+        .json.buf = buf,
+        .options = options ? options : &defaults,
+        .arena.size_bytes_max = ANY_DECODED_BYTES_MAX,
+    };
     size_t len = buf->len;
     int r = cay_pb_write_message(&writer, desc, message);
     if (r == 0 && buf->failed)
         r = -ENOBUFS;
+    cay_arena_finish(&writer.arena);
     if (r < 0)
         buf->len = len; /* half a message is of no use to anybody */
     return r;

@@ -171,6 +171,8 @@ int cay_pb_duration_parse(struct cay_str text, struct google_protobuf_duration *
     int64_t seconds = 0;
     int32_t nanos = 0;
     size_t digits = 0;
+    if (!text.len)
+        return -EINVAL;
     text.ptr += negative;
     text.len -= negative;
     for (; text.len && is_digit(*text.ptr); digits++, text.ptr++, text.len--) {

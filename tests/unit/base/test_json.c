@@ -389,6 +389,18 @@ static void the_writer_escapes_and_repairs(void **)
                                   "18446744073709551615,[],null,\"Zg==\"],\"c\":{\"x\":1}}");
 }
 
+static void an_empty_string_may_have_no_pointer(void **)
+{
+    cay_auto(cay_buf_finish) struct cay_buf buf;
+    cay_buf_init(&buf, 100);
+    struct cay_json_writer json = {.buf = &buf};
+    cay_json_object_begin(&json);
+    cay_json_key_str(&json, (struct cay_str){});
+    cay_json_string(&json, (struct cay_str){});
+    cay_json_object_end(&json);
+    assert_true(cay_str_is(cay_buf_str(&buf), "{\"\":\"\"}"));
+}
+
 static void an_escape_is_seen_at_every_place_of_a_word(void **)
 {
     char text[40];
@@ -423,6 +435,7 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(doubles_are_written_short_and_read_back),
         cmocka_unit_test(the_writer_escapes_and_repairs),
+        cmocka_unit_test(an_empty_string_may_have_no_pointer),
         cmocka_unit_test(an_escape_is_seen_at_every_place_of_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

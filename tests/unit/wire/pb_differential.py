@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the codec with Google's on random messages: pb_differential.py FILTER DESCRIPTORS [SEED]"""
+"""Compares the codec with Google's on random messages.
+
+Use: pb_differential.py FILTER DESCRIPTORS [SEED]
+"""
 
 import json
 import math
