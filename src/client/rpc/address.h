@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where a daemon is, as people write it: `unix:/run/cay/cayd.sock`, `http://host:port`,
+ * `https://host`. Everything said about a wrong one says how to write it right.
+ *
+ * Order: parse -> use -> finish. A zeroed struct may be finished.
+ */
+
+#include "base/error.h"
+
+struct cay_address {
+    char *text;       /* as given, for error texts */
+    char *unix_path;  /* NULL for TCP */
+    char *origin;     /* what a method's path is appended to; no '/' at its end */
+    bool is_loopback; /* a Unix socket, or a name or number of this machine */
+};
+
+[[nodiscard]] bool cay_address_parse(const char *url, struct cay_address *out_address,
+                                     struct cay_error *err);
+void cay_address_finish(struct cay_address *address);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A Connect client: calls the methods of the contract at one daemon, over HTTP/1.1 on a Unix
+ * socket, TCP or TLS. It blocks until the call is over. One client is for one thread; it keeps its
+ * connection between calls.
+ *
+ * A refusal of the daemon comes back as the error the daemon made: same reason, same sentence. What
+ * went wrong on the way (nobody listens, the connection broke) has the reason `unavailable` and
+ * says what to do.
+ *
+ * Order: open -> (set_timeout | call | call_stream | call_upload)* -> close.
+ */
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "wire/pb/pb.h"
+
+#define CAY_CLIENT_URL_DEFAULT "unix:/run/cay/cayd.sock"
+
+struct cay_client;
+
+struct cay_client_options {
+    const char *url;     /* unix:PATH, http://HOST:PORT or https://HOST; NULL: the default */
+    struct cay_str key;  /* API key, copied; empty: none */
+    const char *ca_file; /* PEM certificates to trust for https; NULL: the system's */
+    int64_t timeout_ms;  /* of one call; 0: none */
+};
+
+[[nodiscard]] bool cay_client_open(const struct cay_client_options *options,
+                                   struct cay_client **out_client, struct cay_error *err);
+void cay_client_close(struct cay_client *client);
+void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
+
+/* The address as it was given. */
+const char *cay_client_url(const struct cay_client *client);
+
+/* Of the calls that follow; 0: none. */
+void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
+
+/* A unary method. Fills the struct of method->output; what it points to lives in the arena. */
+[[nodiscard]] bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,
+                                   const void *request, struct cay_arena *arena, void *out_response,
+                                   struct cay_error *err);
+
+/* Gets one message of a streamed answer, valid until it returns. False with *err filled ends the
+ * call, which then fails with that error. */
+typedef bool cay_client_receiver(void *state, const void *message, struct cay_error *err);
+
+/* A server-streaming method. True once the daemon has said that all went well. */
+[[nodiscard]] bool cay_client_call_stream(struct cay_client *client,
+                                          const struct cay_pb_method *method, const void *request,
+                                          cay_client_receiver *receive, void *state,
+                                          struct cay_error *err);
+
+/* Gives the next message, made in `arena` (emptied before each call) or elsewhere; NULL when there
+ * are no more. False with *err filled ends the call. Not called any more once the daemon has
+ * answered. */
+typedef bool cay_client_producer(void *state, struct cay_arena *arena, const void **out_message,
+                                 struct cay_error *err);
+
+/* A client-streaming method. */
+[[nodiscard]] bool cay_client_call_upload(struct cay_client *client,
+                                          const struct cay_pb_method *method,
+                                          cay_client_producer *produce, void *state,
+                                          struct cay_arena *arena, void *out_response,
+                                          struct cay_error *err);
