@@ -33,7 +33,7 @@ static const struct {
      "    done < <(\"${words[1]}\" complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)\n"
      "    if (( ${#candidates} )); then _describe cay candidates; else _files; fi\n"
      "}\n"
-     "compdef _cay cay\n",
+     "if [[ $funcstack[1] == _cay ]]; then _cay \"$@\"; else compdef _cay cay; fi\n",
      "source <(cay completion zsh)"},
     {"fish",
      "function __cay_complete\n"
