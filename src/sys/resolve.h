@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Opening by path under a root that somebody hostile can write to. Symbolic links, `..` and
+ * absolute paths stay inside the root; links of /proc are refused.
+ */
+
+#include "base/base.h"
+
+/* openat2(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS). Returns a descriptor (O_CLOEXEC is added) or
+ * -errno. A lookup that raced with a rename is tried again a few times. */
+[[nodiscard]] int cay_resolve_open(int root_fd, const char *path, int flags, mode_t mode);
+
+/* The same without following any symbolic link. */
+[[nodiscard]] int cay_resolve_open_plain(int root_fd, const char *path, int flags, mode_t mode);
+
+/* From the caller's own root, links of /proc refused: for the working directory of a command. */
+[[nodiscard]] int cay_resolve_open_here(const char *path, int flags);
