@@ -13,7 +13,7 @@ static int resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_
 {
     struct open_how open_how = {
         .flags = (uint64_t)(unsigned int)flags | O_CLOEXEC,
-        .mode = flags & (O_CREAT | __O_TMPFILE) ? mode : 0,
+        .mode = flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? mode : 0,
         .resolve = how,
     };
     long fd = -EAGAIN;

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "init/mark.h"
+#include "sys/caps.h"
+#include "sys/raw.h"
+#include "sys/resolve.h"
+
+enum { EXIT_NOT_STARTED = 127 };
+
+static const char default_path[] =
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/* 0, 1 and 2 without losing an end that lies on one of these numbers itself. */
+static int set_stdio(const struct child *child)
+{
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = child->stdio[i];
+        if (fds[i] < 3)
+            fds[i] = fcntl(fds[i], F_DUPFD, 3);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (dup2(fds[i], i) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int set_limits(const struct child *child)
+{
+    struct rlimit core = {.rlim_cur = 0, .rlim_max = 0};
+    if (setrlimit(RLIMIT_CORE, &core) < 0)
+        return -errno;
+    struct rlimit files;
+    if (!child->init->spec.open_files || getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return 0;
+    files.rlim_cur = CAY_MIN((rlim_t)child->init->spec.open_files, files.rlim_max);
+    return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
+}
+
+/* Into the inner user namespace, and there to the wanted user, by raw calls: the C library would
+ * look for threads. */
+static int set_user(const struct child *child)
+{
+    const struct cay_frame_exec *exec = child->exec;
+    long result = cay_raw2(SYS_setgroups, exec->group_count, exec->groups);
+    if (result == 0)
+        result = cay_raw3(SYS_setresgid, exec->gid, exec->gid, exec->gid);
+    if (result == 0)
+        result = cay_raw3(SYS_setresuid, exec->uid, exec->uid, exec->uid);
+    /* Whoever enters a user namespace has every capability in it, whatever its uid. */
+    if (result == 0)
+        result = cay_caps_set(exec->uid == 0 ? CAY_CAPS_SANDBOX : 0);
+    if (result == 0 && child->init->spec.no_new_privs)
+        result = cay_raw5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return (int)result;
+}
+
+static int set_cwd(const struct child *child)
+{
+    int flags = O_PATH | O_DIRECTORY;
+    int fd = child->init->root_fd >= 0
+                 ? cay_resolve_open(child->init->root_fd, child->exec->cwd, flags, 0)
+                 : cay_resolve_open_here(child->exec->cwd, flags);
+    if (fd < 0)
+        return fd;
+    return fchdir(fd) < 0 ? -errno : 0;
+}
+
+static int set_signals(void)
+{
+    for (int number = 1; number < 32; number++)
+        signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+static int try_exec(const char *path, const struct cay_frame_exec *exec)
+{
+    return (int)cay_raw3(SYS_execve, path, exec->args, exec->env);
+}
+
+/* A name without a slash is looked for along PATH of the command's own environment. "Not there"
+ * gives way to the most telling other failure. */
+static int exec_along_path(const struct cay_frame_exec *exec)
+{
+    struct cay_str dirs = cay_str(default_path + sizeof("PATH=") - 1);
+    for (uint32_t i = 0; i < exec->env_count; i++) {
+        if (strncmp(exec->env[i], "PATH=", 5) == 0)
+            dirs = cay_str(exec->env[i] + 5);
+    }
+    int result = -ENOENT;
+    size_t name_len = strlen(exec->args[0]);
+    struct cay_str dir;
+    while (cay_str_split(&dirs, ':', &dir)) {
+        char path[PATH_MAX];
+        if (dir.len == 0 || dir.len + 1 + name_len >= sizeof(path))
+            continue;
+        memcpy(path, dir.ptr, dir.len);
+        path[dir.len] = '/';
+        memcpy(path + dir.len + 1, exec->args[0], name_len + 1);
+        int error = try_exec(path, exec);
+        if (error != -ENOENT && error != -ENOTDIR)
+            result = error;
+        if (error != -ENOENT && error != -ENOTDIR && error != -EACCES)
+            return error;
+    }
+    return result;
+}
+
+static int become(const struct child *child)
+{
+    (void)cay_raw3(SYS_close_range, 3, UINT_MAX, 0);
+    const struct cay_frame_exec *exec = child->exec;
+    return strchr(exec->args[0], '/') ? try_exec(exec->args[0], exec) : exec_along_path(exec);
+}
+
+/* Without a control group, descendants are known by a variable of the environment. The array is our
+ * copy of init's and has room. */
+static void add_mark(const struct child *child)
+{
+    static char mark[MARK_BYTES];
+    uint32_t count = child->exec->env_count;
+    if (child->init->slot_count || count >= CAY_FRAME_ENV_MAX)
+        return;
+    mark_format(mark, getppid(), child->call);
+    child->exec->env[count] = mark;
+    child->exec->env[count + 1] = NULL;
+}
+
+static int join_cgroup(const struct child *child)
+{
+    if (child->tasks_fd < 0)
+        return 0;
+    return write(child->tasks_fd, "0", 1) == 1 ? 0 : -errno;
+}
+
+/* Entering U2 gives all capabilities there, which the gate and the bounding set need. */
+static int enter(const struct child *child)
+{
+    long result = cay_raw2(SYS_setns, child->init->userns_fd, CLONE_NEWUSER);
+    /* So that the command sees its own group as the root of all. */
+    if (result == 0)
+        result = cay_raw1(SYS_unshare, CLONE_NEWCGROUP);
+    return (int)result;
+}
+
+static int run(struct child *child, uint32_t *stage)
+{
+    bool isolated = child->init->userns_fd >= 0;
+    int result = 0;
+#define STEP(at, step)             \
+    do {                           \
+        *stage = (at);             \
+        if ((result = (step)) < 0) \
+            return result;         \
+    } while (0)
+    STEP(CAY_STAGE_CGROUP, join_cgroup(child));
+    setsid();
+    add_mark(child);
+    umask(022);
+    STEP(CAY_STAGE_STDIO, set_stdio(child));
+    STEP(CAY_STAGE_LIMITS, set_limits(child));
+    if (isolated) {
+        STEP(CAY_STAGE_USERNS, enter(child));
+        STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->gate));
+        STEP(CAY_STAGE_CAPS, cay_caps_bound(CAY_CAPS_SANDBOX));
+        STEP(CAY_STAGE_USER, set_user(child));
+    }
+    STEP(CAY_STAGE_CWD, set_cwd(child));
+    STEP(CAY_STAGE_EXEC, set_signals());
+    STEP(CAY_STAGE_EXEC, become(child));
+#undef STEP
+    return 0;
+}
+
+int child_main(void *arg)
+{
+    struct child *child = arg;
+    uint32_t stage = CAY_STAGE_FORK;
+    int result = run(child, &stage);
+    child->cell->error = (uint32_t)-result;
+    child->cell->stage = stage;
+    return EXIT_NOT_STARTED;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The state of cay-init, the first process of a sandbox. One static object, one thread, nothing on
+ * the heap: whatever the daemon or the commands do, its memory is bounded by the limits here.
+ */
+
+#include <sys/epoll.h>
+
+#include "init/ring.h"
+#include "sys/cgroup.h"
+#include "sys/seccomp.h"
+#include "wire/frame/decode.h"
+#include "wire/frame/encode.h"
+
+enum {
+    CALLS_MAX = 128,
+    FDS_WAITING_MAX = 16,          /* descriptors that came before their frame */
+    OUT_BYTES = 192 * 1024,        /* frames on their way to the daemon */
+    OUT_RESERVE_BYTES = 24 * 1024, /* of these, kept free for answers */
+    READ_BYTES = 65536,            /* taken from a pipe at once */
+};
+
+/* What a child leaves in shared memory when it could not become the command. */
+struct spawn_cell {
+    uint32_t stage;
+    uint32_t error;
+};
+
+struct slot {
+    bool present;
+    bool busy;
+    struct cay_cgroup_slot fds;
+    uint64_t oom_seen; /* value of the counter at the last look */
+};
+
+struct call {
+    uint64_t id;         /* 0: this entry is free */
+    uint32_t generation; /* tells events of an earlier use of the entry apart */
+    uint8_t state;       /* enum cay_frame_call_state */
+    uint32_t flags;
+    pid_t pid;   /* 0 once reaped */
+    pid_t group; /* process group and session of the command */
+    int slot;    /* -1: none */
+    int output_fd[2];
+    bool output_waits[2]; /* registered with epoll */
+    int stdin_fd;
+    bool stdin_waits;
+    bool stdin_closing; /* close once the buffer is empty */
+    uint8_t *stdin_data;
+    uint32_t stdin_at;
+    uint32_t stdin_len;
+    uint64_t stdin_total; /* bytes the command took or refused */
+    uint64_t stdin_told;
+    struct cay_ring ring;
+    uint64_t stdout_bytes;
+    bool attached;
+    uint32_t window_bytes;
+    uint64_t sent;  /* next offset to send */
+    uint64_t acked; /* taken by the daemon */
+    bool tell_start;
+    bool tell_exit;
+    bool tell_gone;
+    bool released;
+    bool doomed;        /* whoever is left was killed and is on its way out */
+    uint8_t kill_cause; /* why we killed it, 0 when we did not */
+    int64_t started_usec;
+    int64_t wall_deadline_ms; /* 0: none */
+    int64_t quiet_deadline_ms;
+    uint64_t quiet_ms;
+    uint32_t leftovers;
+    struct cay_frame_exit exit;
+};
+
+struct link {
+    int fd; /* -1: nobody there */
+    bool trusted;
+    bool waits_to_write;
+    uint32_t execs; /* EXEC frames seen */
+    uint8_t *in;
+    size_t in_len;
+    size_t in_cap;
+    int fds[FDS_WAITING_MAX];
+    uint32_t fd_count;
+    struct cay_frame_writer out;
+    size_t out_sent;
+};
+
+struct init {
+    struct cay_frame_start spec;
+    char hostname[CAY_FRAME_HOSTNAME_BYTES_MAX + 1];
+    int epoll_fd;
+    int signal_fd;
+    int listen_fd;
+    int null_fd;
+    int root_fd;   /* plain mode: what working directories are under; -1 otherwise */
+    int userns_fd; /* where commands live; -1 in plain mode */
+    struct cay_seccomp gate;
+    struct link link;
+    struct link candidate; /* connected, not yet said who it is */
+    struct slot slots[CAY_FRAME_SLOTS_MAX];
+    uint32_t slot_count;
+    struct call calls[CALLS_MAX];
+    uint32_t calls_used; /* entries from here on were never touched */
+    uint64_t call_max;
+    uint32_t pump_next;       /* whose output is sent first next time */
+    struct spawn_cell *cells; /* shared with children, one per call */
+    bool leaving;
+};
+
+/* boot.c: receives START, becomes the sandbox, answers READY. Returns 0 or -1 when it told the
+ * daemon why not. */
+[[nodiscard]] int boot(struct init *init, int channel_fd);
+
+/* setup.c: the namespaces' insides. Sets *out_stage when it fails. */
+[[nodiscard]] int setup_namespaces(struct init *init, int root_fd, int userns_fd,
+                                   uint32_t *out_stage);
+
+/* link.c */
+void link_open(struct init *init, struct link *link, int fd);
+void link_close(struct init *init, struct link *link);
+void link_accept(struct init *init);
+void link_readable(struct init *init, struct link *link);
+void link_flush(struct init *init);
+void link_refuse(struct init *init, uint64_t call, enum cay_frame_type type, int error);
+
+/* requests.c: acts on one frame. False when the other side broke the protocol. */
+[[nodiscard]] bool request(struct init *init, struct link *link, const struct cay_frame *frame);
+
+/* calls.c */
+struct call *call_find(struct init *init, uint64_t id);
+struct call *call_take(struct init *init, uint64_t id);
+void call_free(struct init *init, struct call *call);
+void call_settle(struct init *init, struct call *call);
+void calls_reap(struct init *init);
+void calls_detach(struct init *init);
+int calls_timeout_ms(const struct init *init, int64_t now_ms);
+void calls_check_deadlines(struct init *init, int64_t now_ms);
+void calls_skip_clock(struct init *init, uint64_t ms);
+
+/* stdio.c: pipes of commands. */
+void stdio_output_ready(struct init *init, struct call *call, int which);
+void stdio_stdin_ready(struct init *init, struct call *call);
+void stdio_drain(struct init *init, struct call *call);
+void stdio_resume(struct init *init, struct call *call);
+void stdio_close_output(struct init *init, struct call *call, int which);
+void stdio_close_stdin(struct init *init, struct call *call);
+void stdio_watch(struct init *init, struct call *call, int which);
+[[nodiscard]] bool stdio_feed(struct init *init, struct call *call, const uint8_t *data,
+                              uint32_t len);
+/* Moves output of attached calls, and what is to be told of calls, into the link's buffer. */
+void stdio_pump(struct init *init);
+
+/* spawn.c: starts a command; 0 or -errno when there is no process at all. */
+[[nodiscard]] int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec);
+
+/* tree.c: all processes of a call, by its slot or, without one, by looking at /proc. */
+void tree_kill(struct init *init, const struct call *call);
+void tree_signal(struct init *init, const struct call *call, int signal);
+uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pids, uint32_t max,
+                   uint32_t *out_total);
+uint32_t tree_oom_kills(struct init *init, const struct call *call);
+struct cay_frame_slots slots_report(const struct init *init);
+
+/* events of epoll */
+enum event_kind {
+    EVENT_SIGNAL = 1,
+    EVENT_LISTEN,
+    EVENT_LINK,
+    EVENT_CANDIDATE,
+    EVENT_STDOUT,
+    EVENT_STDERR,
+    EVENT_STDIN,
+};
+void watch(const struct init *init, int fd, uint32_t events, enum event_kind kind,
+           const struct call *call);
+void watch_change(const struct init *init, int fd, uint32_t events, enum event_kind kind);
+void unwatch(const struct init *init, int fd);
+
+int64_t now_usec(void);
+int64_t now_ms(void);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdalign.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "init/init.h"
+
+enum {
+    HELLO_BYTES = CAY_FRAME_HEADER_BYTES + 28,
+    IN_KEEP_BYTES = 16384, /* of the buffer; a longer frame's pages are given back */
+};
+
+/* One trusted connection at a time, so one buffer each way. A candidate needs room for HELLO only,
+ * and no byte behind it is read before it is trusted. */
+static uint8_t in_buffer[CAY_FRAME_BYTES_MAX] [[gnu::aligned(4096)]];
+static uint8_t out_buffer[OUT_BYTES];
+static uint8_t hello_buffer[HELLO_BYTES];
+
+void link_open(struct init *init, struct link *link, int fd)
+{
+    bool trusted = link == &init->link;
+    *link = (struct link){
+        .fd = fd,
+        .trusted = trusted,
+        .in = trusted ? in_buffer : hello_buffer,
+        .in_cap = trusted ? sizeof(in_buffer) : sizeof(hello_buffer),
+        .out = {.data = out_buffer, .cap = trusted ? sizeof(out_buffer) : 0},
+    };
+    watch(init, fd, EPOLLIN, trusted ? EVENT_LINK : EVENT_CANDIDATE, NULL);
+}
+
+void link_close(struct init *init, struct link *link)
+{
+    if (link->fd < 0)
+        return;
+    unwatch(init, link->fd);
+    close(link->fd);
+    link->fd = -1;
+    while (link->fd_count)
+        close(link->fds[--link->fd_count]);
+    if (link->trusted)
+        calls_detach(init);
+}
+
+void link_accept(struct init *init)
+{
+    int fd = accept4(init->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    link_close(init, &init->candidate);
+    link_open(init, &init->candidate, fd);
+    /* Its HELLO may be there already: then it counts before any deadline. */
+    link_readable(init, &init->candidate);
+}
+
+static void welcome(struct init *init, uint64_t nonce)
+{
+    struct cay_frame_welcome answer = {
+        .version = CAY_FRAME_VERSION,
+        .nonce = nonce,
+        .call_max = init->call_max,
+        .slots = slots_report(init),
+    };
+    for (uint32_t i = 0; i < init->calls_used; i++)
+        answer.calls += init->calls[i].id != 0;
+    (void)cay_frame_put_welcome(&init->link.out, &answer);
+}
+
+/* The newest connection that knows the token takes over: the daemon before it is gone, or about to
+ * find out. */
+static void promote(struct init *init, const struct cay_frame *frame)
+{
+    struct cay_frame_hello hello;
+    bool valid = frame->type == CAY_FRAME_HELLO && cay_frame_get_hello(frame, &hello) &&
+                 hello.version == CAY_FRAME_VERSION &&
+                 cay_equal_constant_time(hello.token, sizeof(hello.token), init->spec.token,
+                                         sizeof(init->spec.token));
+    int fd = init->candidate.fd;
+    if (!valid) {
+        link_close(init, &init->candidate);
+        return;
+    }
+    unwatch(init, fd);
+    init->candidate.fd = -1;
+    link_close(init, &init->link);
+    link_open(init, &init->link, fd);
+    welcome(init, hello.nonce);
+    link_readable(init, &init->link);
+}
+
+static void take_fds(struct link *link, struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd = -1;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+            if (link->fd_count < FDS_WAITING_MAX)
+                link->fds[link->fd_count++] = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+static ssize_t receive(struct link *link)
+{
+    alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_WAITING_MAX * sizeof(int))];
+    struct iovec part = {.iov_base = link->in + link->in_len,
+                         .iov_len = link->in_cap - link->in_len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (link->trusted) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+    }
+    ssize_t got = recvmsg(link->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got > 0 && link->trusted)
+        take_fds(link, &message);
+    return got < 0 ? -errno : got;
+}
+
+/* Acts on every whole frame in the buffer, as long as answers have room. */
+static bool consume(struct init *init, struct link *link)
+{
+    size_t at = 0;
+    bool healthy = true;
+    while (healthy && link->fd >= 0 && cay_frame_room(&link->out) >= OUT_RESERVE_BYTES / 2) {
+        struct cay_frame frame;
+        ssize_t size =
+            cay_frame_next(link->in + at, link->in_len - at, CAY_FRAME_FROM_DAEMON, &frame);
+        if (size == 0)
+            break;
+        healthy = size > 0 && request(init, link, &frame);
+        at += size > 0 ? (size_t)size : 0;
+    }
+    if (at > 0) {
+        size_t longest = link->in_len;
+        link->in_len -= at;
+        memmove(link->in, link->in + at, link->in_len);
+        if (longest > IN_KEEP_BYTES && link->in_len < IN_KEEP_BYTES)
+            (void)madvise(in_buffer + IN_KEEP_BYTES, sizeof(in_buffer) - IN_KEEP_BYTES,
+                          MADV_DONTNEED);
+    }
+    return healthy;
+}
+
+void link_readable(struct init *init, struct link *link)
+{
+    for (;;) {
+        ssize_t got = link->in_len < link->in_cap ? receive(link) : 0;
+        if (got == -EINTR)
+            continue;
+        if (got == -EAGAIN)
+            return;
+        if (got <= 0) {
+            link_close(init, link);
+            return;
+        }
+        link->in_len += (size_t)got;
+        if (link == &init->candidate) {
+            struct cay_frame frame;
+            ssize_t size = cay_frame_next(link->in, link->in_len, CAY_FRAME_FROM_DAEMON, &frame);
+            if (size == HELLO_BYTES)
+                promote(init, &frame);
+            else if (size != 0 || link->in_len == link->in_cap)
+                link_close(init, link);
+            return;
+        }
+        bool was_full = link->in_len == link->in_cap;
+        if (!consume(init, link)) {
+            link_close(init, link);
+            return;
+        }
+        if (!was_full)
+            return;
+    }
+}
+
+void link_refuse(struct init *init, uint64_t call, enum cay_frame_type type, int error)
+{
+    struct cay_frame_refused refused = {.type = (uint8_t)type, .error = (uint32_t)-error};
+    (void)cay_frame_put_refused(&init->link.out, call, &refused);
+}
+
+/* Sends what is there. True when all of it went. */
+static bool send_some(struct link *link)
+{
+    while (link->out_sent < link->out.len) {
+        ssize_t sent = send(link->fd, link->out.data + link->out_sent,
+                            link->out.len - link->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0) {
+            if (errno == EINTR)
+                continue;
+            break;
+        }
+        link->out_sent += (size_t)sent;
+    }
+    bool all = link->out_sent == link->out.len;
+    if (all)
+        link->out.len = link->out_sent = 0;
+    return all;
+}
+
+void link_flush(struct init *init)
+{
+    struct link *link = &init->link;
+    if (link->fd < 0)
+        return;
+    bool all = true;
+    do {
+        stdio_pump(init);
+        if (!link->out.len)
+            break;
+        all = send_some(link);
+        /* Frames that waited for room of their answers. */
+        if (all && link->in_len && !consume(init, link)) {
+            link_close(init, link);
+            return;
+        }
+    } while (all && link->fd >= 0 && link->out.len);
+    if (link->fd >= 0 && link->waits_to_write == all) {
+        link->waits_to_write = !all;
+        watch_change(init, link->fd, EPOLLIN | (all ? 0 : EPOLLOUT), EVENT_LINK);
+    }
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "init/init.h"
+
+enum {
+    CHANNEL_FD = 3,
+    EVENTS_MAX = 32,
+};
+
+/* Zero until used: pages that are never touched cost nothing. */
+static struct init state;
+
+int64_t now_usec(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t now_ms(void)
+{
+    return now_usec() / 1000;
+}
+
+/* The kind, the entry of the call and which use of the entry it was. */
+static uint64_t event_data(enum event_kind kind, const struct call *call)
+{
+    return (uint64_t)kind | (call ? (uint64_t)(call - state.calls) << 8 : 0) |
+           (call ? (uint64_t)call->generation << 32 : 0);
+}
+
+void watch(const struct init *init, int fd, uint32_t events, enum event_kind kind,
+           const struct call *call)
+{
+    struct epoll_event event = {.events = events, .data.u64 = event_data(kind, call)};
+    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void watch_change(const struct init *init, int fd, uint32_t events, enum event_kind kind)
+{
+    struct epoll_event event = {.events = events, .data.u64 = event_data(kind, NULL)};
+    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+}
+
+void unwatch(const struct init *init, int fd)
+{
+    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void take_signals(struct init *init)
+{
+    struct signalfd_siginfo info[8];
+    while (read(init->signal_fd, info, sizeof(info)) > 0)
+        ;
+    calls_reap(init);
+}
+
+static void handle(struct init *init, const struct epoll_event *event)
+{
+    enum event_kind kind = (enum event_kind)(event->data.u64 & 0xff);
+    uint32_t index = (uint32_t)(event->data.u64 >> 8) & 0xffffff;
+    uint32_t generation = (uint32_t)(event->data.u64 >> 32);
+    switch (kind) {
+    case EVENT_SIGNAL: take_signals(init); return;
+    case EVENT_LISTEN: link_accept(init); return;
+    case EVENT_LINK:
+        if (init->link.fd >= 0 && event->events & ~(uint32_t)EPOLLOUT)
+            link_readable(init, &init->link);
+        return;
+    case EVENT_CANDIDATE:
+        if (init->candidate.fd >= 0)
+            link_readable(init, &init->candidate);
+        return;
+    case EVENT_STDOUT:
+    case EVENT_STDERR:
+    case EVENT_STDIN: break;
+    default: return;
+    }
+    struct call *call = &init->calls[index % CALLS_MAX];
+    if (!call->id || call->generation != generation)
+        return;
+    if (kind == EVENT_STDIN)
+        stdio_stdin_ready(init, call);
+    else
+        stdio_output_ready(init, call, kind == EVENT_STDERR);
+}
+
+/* Deadlines come after everything that has arrived: SKIP_CLOCK, sent while we were frozen, must
+ * count before a timeout does. */
+static void run(struct init *init)
+{
+    struct epoll_event events[EVENTS_MAX];
+    while (!init->leaving) {
+        int timeout_ms = calls_timeout_ms(init, now_ms());
+        int count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, timeout_ms);
+        for (int i = 0; i < count; i++)
+            handle(init, &events[i]);
+        if (count < EVENTS_MAX)
+            calls_check_deadlines(init, now_ms());
+        link_flush(init);
+    }
+}
+
+/* Every signal waits in the descriptor or is blocked: nothing interrupts us, and a child starts
+ * from a known mask. */
+static int open_signals(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    return signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void leave(struct init *init)
+{
+    for (uint32_t i = 0; i < init->calls_used; i++) {
+        if (init->calls[i].id)
+            tree_kill(init, &init->calls[i]);
+    }
+}
+
+int main(void)
+{
+    struct init *init = &state;
+    prctl(PR_SET_NAME, "cay-init");
+    init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd = -1;
+    init->signal_fd = open_signals();
+    init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    init->cells = mmap(NULL, CALLS_MAX * sizeof(*init->cells), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (init->signal_fd < 0 || init->epoll_fd < 0 || init->cells == MAP_FAILED)
+        return 1;
+    if (boot(init, CHANNEL_FD) < 0)
+        return 1;
+    watch(init, init->signal_fd, EPOLLIN, EVENT_SIGNAL, NULL);
+    if (init->listen_fd >= 0)
+        watch(init, init->listen_fd, EPOLLIN, EVENT_LISTEN, NULL);
+    run(init);
+    leave(init);
+    return 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "init/init.h"
+
+static void do_slot(struct init *init, struct link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_slot slot;
+    if (!cay_frame_get_slot(frame, &slot)) {
+        link_refuse(init, 0, frame->type, -EINVAL);
+        return;
+    }
+    int fds[CAY_FRAME_SLOT_FDS] = {-1, -1, -1, -1, -1};
+    uint32_t used = 0;
+    for (int i = 0; i < CAY_FRAME_SLOT_FDS; i++) {
+        if (slot.fds & 1 << i && used < link->fd_count)
+            fds[i] = link->fds[used++];
+    }
+    link->fd_count -= used;
+    memmove(link->fds, link->fds + used, link->fd_count * sizeof(link->fds[0]));
+    struct slot *entry = &init->slots[slot.index];
+    const int old[CAY_FRAME_SLOT_FDS] = {entry->fds.into_fd, entry->fds.kill_fd,
+                                         entry->fds.procs_fd, entry->fds.tasks_fd,
+                                         entry->fds.oom_fd};
+    for (int i = 0; entry->present && i < CAY_FRAME_SLOT_FDS; i++)
+        cay_cleanup_close(&old[i]);
+    entry->fds = (struct cay_cgroup_slot){fds[0], fds[1], fds[2], fds[3], fds[4]};
+    entry->present = true;
+    init->slot_count = CAY_MAX(init->slot_count, slot.index + 1);
+}
+
+/* The answer to a valid EXEC is always EXIT sooner or later; an invalid one is REFUSED. */
+static void do_exec(struct init *init, const struct cay_frame *frame)
+{
+    static const char *args[CAY_FRAME_ARGS_MAX + 1];
+    static const char *env[CAY_FRAME_ENV_MAX + 1];
+    struct cay_frame_exec exec = {.args = args, .env = env};
+    int result = 0;
+    init->link.execs++;
+    if (!cay_frame_get_exec(frame, &exec))
+        result = -EINVAL;
+    else if (call_find(init, frame->call))
+        result = -EEXIST;
+    struct call *call = result == 0 ? call_take(init, frame->call) : NULL;
+    if (result == 0 && !call)
+        result = -EAGAIN;
+    if (result == 0) {
+        result = spawn(init, call, &exec);
+        if (result < 0)
+            call_free(init, call);
+    }
+    if (result < 0)
+        link_refuse(init, frame->call, frame->type, result);
+}
+
+static void do_signal(struct init *init, struct call *call, const struct cay_frame *frame)
+{
+    struct cay_frame_signal signal;
+    int result = 0;
+    if (!cay_frame_get_signal(frame, &signal)) {
+        result = -EINVAL;
+    } else if (signal.target == CAY_TARGET_TREE) {
+        if (signal.signal == SIGKILL) {
+            if (call->pid && !call->kill_cause)
+                call->kill_cause = CAY_CAUSE_KILLED;
+            tree_kill(init, call);
+        } else {
+            tree_signal(init, call, (int)signal.signal);
+        }
+    } else if (!call->pid) {
+        result = -ESRCH;
+    } else {
+        pid_t target = signal.target == CAY_TARGET_GROUP ? -call->pid : call->pid;
+        result = kill(target, (int)signal.signal) < 0 ? -errno : 0;
+    }
+    if (result < 0)
+        link_refuse(init, frame->call, frame->type, result);
+}
+
+static void do_list(struct init *init)
+{
+    uint32_t count = 0;
+    int64_t now = now_usec();
+    for (uint32_t i = 0; i < init->calls_used; i++) {
+        const struct call *call = &init->calls[i];
+        if (!call->id)
+            continue;
+        struct cay_frame_call entry = {
+            .state = call->state,
+            .pid = (uint32_t)call->pid,
+            .slot = call->slot >= 0 ? (uint32_t)call->slot : UINT32_MAX,
+            .leftovers = call->leftovers,
+            .kept_offset = call->ring.start,
+            .end_offset = call->ring.end,
+            .age_ms = (uint64_t)(now - call->started_usec) / 1000,
+        };
+        count += cay_frame_put_call(&init->link.out, call->id, &entry);
+    }
+    (void)cay_frame_put_u32(&init->link.out, CAY_FRAME_LISTED, 0, count);
+}
+
+static void do_procs(struct init *init, const struct call *call)
+{
+    static struct cay_frame_procs procs;
+    procs.count = tree_list(init, call, procs.pids, CAY_FRAME_PROCS_MAX, &procs.total);
+    (void)cay_frame_put_procs(&init->link.out, call->id, &procs);
+}
+
+static bool do_attach(struct init *init, struct call *call, const struct cay_frame *frame)
+{
+    uint64_t offset = 0;
+    uint32_t window_bytes = 0;
+    if (!cay_frame_get_attach(frame, &offset, &window_bytes))
+        return false;
+    call->attached = window_bytes > 0;
+    call->window_bytes = CAY_MIN(window_bytes, call->ring.size);
+    call->sent = call->acked = CAY_MIN(offset, call->ring.end);
+    if (call->state != CAY_CALL_RUNNING)
+        call->tell_exit = true;
+    stdio_resume(init, call);
+    return true;
+}
+
+static bool do_ack(struct init *init, struct call *call, const struct cay_frame *frame)
+{
+    uint64_t offset = 0;
+    if (!cay_frame_get_u64(frame, &offset) || offset > call->sent)
+        return false;
+    call->acked = CAY_MAX(call->acked, offset);
+    stdio_resume(init, call);
+    return true;
+}
+
+static void do_release(struct init *init, struct call *call)
+{
+    if (call->state == CAY_CALL_RUNNING) {
+        link_refuse(init, call->id, CAY_FRAME_RELEASE, -EBUSY);
+        return;
+    }
+    call->released = true;
+    call->attached = false;
+    call->tell_exit = false;
+    stdio_resume(init, call);
+    call_settle(init, call);
+}
+
+static bool request_call(struct init *init, struct call *call, const struct cay_frame *frame)
+{
+    switch ((int)frame->type) {
+    case CAY_FRAME_STDIN: return stdio_feed(init, call, frame->payload, frame->len);
+    case CAY_FRAME_STDIN_CLOSE:
+        call->stdin_closing = true;
+        stdio_stdin_ready(init, call);
+        return true;
+    case CAY_FRAME_SIGNAL: do_signal(init, call, frame); return true;
+    case CAY_FRAME_ACK: return do_ack(init, call, frame);
+    case CAY_FRAME_ATTACH: return do_attach(init, call, frame);
+    case CAY_FRAME_DETACH:
+        call->attached = false;
+        stdio_resume(init, call);
+        return true;
+    case CAY_FRAME_RELEASE: do_release(init, call); return true;
+    case CAY_FRAME_PROCS: do_procs(init, call); return true;
+    default: return false;
+    }
+}
+
+bool request(struct init *init, struct link *link, const struct cay_frame *frame)
+{
+    uint64_t value = 0;
+    switch ((int)frame->type) {
+    case CAY_FRAME_SLOT: do_slot(init, link, frame); return true;
+    case CAY_FRAME_EXEC: do_exec(init, frame); return true;
+    case CAY_FRAME_LIST: do_list(init); return true;
+    case CAY_FRAME_PING:
+        return cay_frame_get_u64(frame, &value) &&
+               cay_frame_put_u64(&link->out, CAY_FRAME_PONG, frame->call, value);
+    case CAY_FRAME_SKIP_CLOCK:
+        if (!cay_frame_get_u64(frame, &value))
+            return false;
+        calls_skip_clock(init, value);
+        return true;
+    case CAY_FRAME_SHUTDOWN: init->leaving = true; return true;
+    case CAY_FRAME_START:
+    case CAY_FRAME_HELLO: return false;
+    default: break;
+    }
+    struct call *call = call_find(init, frame->call);
+    if (!call) {
+        /* It may have ended and been forgotten while the frame was on its way. */
+        link_refuse(init, frame->call, frame->type, -ESRCH);
+        return true;
+    }
+    return request_call(init, call, frame);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "init/child.h"
+#include "init/init.h"
+#include "sys/clone.h"
+
+/* The three ends the command gets. */
+struct ends {
+    int fd[3];
+};
+
+static void close_ends(struct init *init, struct ends *ends)
+{
+    for (int i = 0; i < 3; i++) {
+        if (ends->fd[i] >= 0 && ends->fd[i] != init->null_fd &&
+            (i < 2 || ends->fd[2] != ends->fd[1]))
+            close(ends->fd[i]);
+    }
+}
+
+/* Our ends never block; the command's do, as it expects. */
+static int open_pipe(int *out_read, int *out_write, int *ours)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -errno;
+    *out_read = fds[0];
+    *out_write = fds[1];
+    return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int open_stdio(struct init *init, struct call *call, struct ends *ends)
+{
+    *ends = (struct ends){{init->null_fd, -1, -1}};
+    int result = open_pipe(&call->output_fd[0], &ends->fd[1], &call->output_fd[0]);
+    if (result == 0 && call->flags & CAY_EXEC_MERGE)
+        ends->fd[2] = ends->fd[1];
+    else if (result == 0)
+        result = open_pipe(&call->output_fd[1], &ends->fd[2], &call->output_fd[1]);
+    if (result == 0 && call->flags & CAY_EXEC_STDIN)
+        result = open_pipe(&ends->fd[0], &call->stdin_fd, &call->stdin_fd);
+    return result;
+}
+
+/* The first slot nobody is in. -EBUSY when there are slots and all are taken. */
+static int take_slot(struct init *init, struct call *call)
+{
+    for (uint32_t i = 0; i < init->slot_count; i++) {
+        if (init->slots[i].present && !init->slots[i].busy) {
+            init->slots[i].busy = true;
+            call->slot = (int)i;
+            return 0;
+        }
+    }
+    return init->slot_count ? -EBUSY : 0;
+}
+
+int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec)
+{
+    call->flags = exec->flags;
+    call->window_bytes = exec->window_bytes;
+    call->attached = exec->window_bytes > 0;
+    call->tell_start = exec->flags & CAY_EXEC_TELL_START;
+    int result = take_slot(init, call);
+    if (result == 0)
+        result = cay_ring_open(&call->ring, exec->ring_bytes);
+    struct ends ends = {{-1, -1, -1}};
+    if (result == 0)
+        result = open_stdio(init, call, &ends);
+    struct spawn_cell *cell = &init->cells[call - init->calls];
+    *cell = (struct spawn_cell){};
+    if (result == 0) {
+        const struct cay_cgroup_slot *slot = call->slot >= 0 ? &init->slots[call->slot].fds : NULL;
+        struct child child = {
+            .init = init,
+            .exec = exec,
+            .call = call->id,
+            .stdio = {ends.fd[0], ends.fd[1], ends.fd[2]},
+            .tasks_fd = slot ? slot->tasks_fd : -1,
+            .cell = cell,
+        };
+        struct cay_clone how = {
+            .exit_signal = SIGCHLD,
+            .cgroup_fd = slot ? slot->into_fd : -1,
+        };
+        result = cay_clone_call(&how, child_main, &child);
+    }
+    close_ends(init, &ends);
+    if (result < 0)
+        return result;
+    call->pid = call->group = result;
+    int64_t now = call->started_usec / 1000;
+    call->quiet_ms = exec->quiet_ms;
+    call->wall_deadline_ms = exec->wall_ms ? now + (int64_t)exec->wall_ms : 0;
+    call->quiet_deadline_ms = exec->quiet_ms ? now + (int64_t)exec->quiet_ms : 0;
+    stdio_watch(init, call, 0);
+    stdio_watch(init, call, 1);
+    return 0;
+}

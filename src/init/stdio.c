@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "init/init.h"
+
+enum { STDIN_REPORT_BYTES = CAY_FRAME_STDIN_WINDOW_BYTES / 4 };
+
+static const enum event_kind output_kinds[2] = {EVENT_STDOUT, EVENT_STDERR};
+
+void stdio_watch(struct init *init, struct call *call, int which)
+{
+    if (call->output_fd[which] < 0 || call->output_waits[which])
+        return;
+    watch(init, call->output_fd[which], EPOLLIN, output_kinds[which], call);
+    call->output_waits[which] = true;
+}
+
+static void pause_output(struct init *init, struct call *call, int which)
+{
+    if (!call->output_waits[which])
+        return;
+    unwatch(init, call->output_fd[which]);
+    call->output_waits[which] = false;
+}
+
+void stdio_close_output(struct init *init, struct call *call, int which)
+{
+    if (call->output_fd[which] < 0)
+        return;
+    pause_output(init, call, which);
+    close(call->output_fd[which]);
+    call->output_fd[which] = -1;
+}
+
+/* How much may be read now. Somebody attached is waited for; nobody attached loses the oldest; a
+ * released call loses everything. */
+static uint32_t readable_bytes(const struct call *call)
+{
+    if (call->released || !call->attached)
+        return READ_BYTES;
+    return CAY_MIN(cay_ring_room(&call->ring, call->acked), (uint32_t)READ_BYTES);
+}
+
+/* Reads at most len bytes of one pipe. 0 when the pipe is empty or closed (and then is no more). */
+static uint32_t read_output(struct init *init, struct call *call, int which, uint32_t len)
+{
+    static uint8_t discard[READ_BYTES];
+    uint8_t *at = discard;
+    if (!call->released) {
+        if (cay_ring_room(&call->ring, 0) < len) {
+            /* Old output is given up for what is there, not for what could be. */
+            int waiting = 0;
+            if (ioctl(call->output_fd[which], FIONREAD, &waiting) == 0)
+                len = CAY_MIN(len, (uint32_t)CAY_MAX(waiting, 1));
+        }
+        len = cay_ring_reserve(&call->ring, len, &at);
+    }
+    ssize_t got = read(call->output_fd[which], at, len);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        stdio_close_output(init, call, which);
+    if (got <= 0)
+        return 0;
+    if (!call->released) {
+        cay_ring_claim(&call->ring, which ? CAY_STREAM_STDERR : CAY_STREAM_STDOUT, (uint32_t)got);
+        call->stdout_bytes += which ? 0 : (uint64_t)got;
+    }
+    return (uint32_t)got;
+}
+
+void stdio_output_ready(struct init *init, struct call *call, int which)
+{
+    if (call->output_fd[which] < 0)
+        return;
+    uint32_t len = readable_bytes(call);
+    if (len == 0) {
+        pause_output(init, call, which);
+        return;
+    }
+    if (read_output(init, call, which, len) && call->quiet_ms)
+        call->quiet_deadline_ms = now_ms() + (int64_t)call->quiet_ms;
+    if (call->output_fd[0] < 0 && call->output_fd[1] < 0)
+        call_settle(init, call);
+}
+
+/* What the command wrote until its end is what lies in the pipes now: no more is read, so that
+ * somebody who goes on writing cannot hold us. Where a reader is behind, it stays in the pipe and
+ * counts as written. */
+void stdio_drain(struct init *init, struct call *call)
+{
+    uint64_t unread[2] = {};
+    for (int which = 0; which < 2; which++) {
+        int waiting = 0;
+        if (call->output_fd[which] < 0 || ioctl(call->output_fd[which], FIONREAD, &waiting) < 0)
+            continue;
+        uint32_t left = (uint32_t)waiting;
+        while (left > 0 && call->output_fd[which] >= 0) {
+            uint32_t len = CAY_MIN(left, readable_bytes(call));
+            uint32_t got = len ? read_output(init, call, which, len) : 0;
+            if (!got)
+                break;
+            left -= got;
+        }
+        unread[which] = call->output_fd[which] >= 0 ? left : 0;
+    }
+    call->exit.end_offset = call->ring.end + unread[0] + unread[1];
+    call->exit.stdout_bytes = call->stdout_bytes + unread[0];
+    call->exit.kept_offset = call->ring.start;
+}
+
+void stdio_resume(struct init *init, struct call *call)
+{
+    if (readable_bytes(call) == 0)
+        return;
+    stdio_watch(init, call, 0);
+    stdio_watch(init, call, 1);
+}
+
+void stdio_close_stdin(struct init *init, struct call *call)
+{
+    if (call->stdin_fd < 0)
+        return;
+    if (call->stdin_waits)
+        unwatch(init, call->stdin_fd);
+    call->stdin_waits = false;
+    close(call->stdin_fd);
+    call->stdin_fd = -1;
+    call->stdin_total += call->stdin_len;
+    call->stdin_len = 0;
+}
+
+void stdio_stdin_ready(struct init *init, struct call *call)
+{
+    while (call->stdin_fd >= 0 && call->stdin_len) {
+        ssize_t sent = write(call->stdin_fd, call->stdin_data + call->stdin_at, call->stdin_len);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            break;
+        if (sent < 0) {
+            stdio_close_stdin(init, call); /* the command reads no more */
+            return;
+        }
+        call->stdin_at += (uint32_t)sent;
+        call->stdin_len -= (uint32_t)sent;
+        call->stdin_total += (uint64_t)sent;
+    }
+    if (call->stdin_fd < 0)
+        return;
+    if (!call->stdin_len)
+        call->stdin_at = 0;
+    if (!call->stdin_len && call->stdin_closing) {
+        stdio_close_stdin(init, call);
+    } else if (call->stdin_len && !call->stdin_waits) {
+        watch(init, call->stdin_fd, EPOLLOUT, EVENT_STDIN, call);
+        call->stdin_waits = true;
+    } else if (!call->stdin_len && call->stdin_waits) {
+        unwatch(init, call->stdin_fd);
+        call->stdin_waits = false;
+    }
+}
+
+bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint32_t len)
+{
+    if (call->stdin_closing || !(call->flags & CAY_EXEC_STDIN) ||
+        len > CAY_FRAME_STDIN_WINDOW_BYTES - call->stdin_len)
+        return false;
+    if (call->stdin_fd < 0) {
+        call->stdin_total += len; /* refused, but not owed */
+        return true;
+    }
+    if (!call->stdin_data) {
+        void *memory = mmap(NULL, CAY_FRAME_STDIN_WINDOW_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) {
+            stdio_close_stdin(init, call);
+            call->stdin_total += len;
+            return true;
+        }
+        (void)madvise(memory, CAY_FRAME_STDIN_WINDOW_BYTES, MADV_DONTFORK);
+        call->stdin_data = memory;
+    }
+    if (call->stdin_at && call->stdin_at + call->stdin_len + len > CAY_FRAME_STDIN_WINDOW_BYTES) {
+        memmove(call->stdin_data, call->stdin_data + call->stdin_at, call->stdin_len);
+        call->stdin_at = 0;
+    }
+    memcpy(call->stdin_data + call->stdin_at + call->stdin_len, data, len);
+    call->stdin_len += len;
+    stdio_stdin_ready(init, call);
+    return true;
+}
+
+/* Output within the window, in order. False when the buffer has no room for more. */
+static bool pump_output(struct call *call, struct cay_frame_writer *out)
+{
+    enum { OVERHEAD_BYTES = CAY_FRAME_HEADER_BYTES + 9 };
+    while (call->attached && call->sent < call->ring.end) {
+        uint64_t limit = call->acked + call->window_bytes;
+        uint64_t offset = CAY_MAX(call->sent, call->ring.start);
+        /* What was dropped needs no acknowledgement. */
+        limit = CAY_MAX(limit, call->ring.start + 1);
+        if (offset >= limit)
+            return true;
+        size_t room = cay_frame_room(out);
+        if (room < OUT_RESERVE_BYTES + OVERHEAD_BYTES + 1)
+            return false;
+        uint64_t most = CAY_MIN(limit - offset, (uint64_t)CAY_FRAME_DATA_BYTES_MAX);
+        most = CAY_MIN(most, (uint64_t)(room - OUT_RESERVE_BYTES - OVERHEAD_BYTES));
+        struct cay_frame_output output = {};
+        const uint8_t *at = NULL;
+        uint32_t len = cay_ring_peek(&call->ring, &offset, (uint32_t)most, &output.stream, &at);
+        output.offset = offset;
+        output.data = (struct cay_str){(const char *)at, len};
+        if (!len || !cay_frame_put_output(out, call->id, &output))
+            return false;
+        call->sent = offset + len;
+    }
+    return true;
+}
+
+static bool pump_call(struct init *init, struct call *call, struct cay_frame_writer *out)
+{
+    enum { NOTES_BYTES = 256 };
+    if (call->tell_start && cay_frame_room(out) > NOTES_BYTES) {
+        struct cay_frame_started started = {
+            .pid = (uint32_t)call->group,
+            .slot = call->slot >= 0 ? (uint32_t)call->slot : UINT32_MAX,
+            .slots = slots_report(init),
+        };
+        call->tell_start = !cay_frame_put_started(out, call->id, &started);
+    }
+    bool all = pump_output(call, out);
+    if (call->stdin_total > call->stdin_told && cay_frame_room(out) > NOTES_BYTES &&
+        (!call->stdin_len || call->stdin_total - call->stdin_told >= STDIN_REPORT_BYTES) &&
+        cay_frame_put_u64(out, CAY_FRAME_STDIN_ROOM, call->id, call->stdin_total))
+        call->stdin_told = call->stdin_total;
+    if (call->tell_exit && cay_frame_room(out) > NOTES_BYTES) {
+        call->exit.slots = slots_report(init);
+        call->tell_exit = !cay_frame_put_exit(out, call->id, &call->exit);
+    }
+    if (call->tell_gone && !call->tell_exit && cay_frame_room(out) > NOTES_BYTES)
+        call->tell_gone = !cay_frame_put_u64(out, CAY_FRAME_GONE, call->id, call->ring.end);
+    return all;
+}
+
+void stdio_pump(struct init *init)
+{
+    for (uint32_t i = 0; i < init->calls_used; i++) {
+        struct call *call = &init->calls[(init->pump_next + i) % init->calls_used];
+        if (!call->id)
+            continue;
+        if (!pump_call(init, call, &init->link.out)) {
+            init->pump_next = (init->pump_next + i + 1) % init->calls_used;
+            break;
+        }
+        if (call->released)
+            call_settle(init, call);
+    }
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "init/mark.h"
+
+enum {
+    KILL_ROUNDS_MAX = 64, /* without cgroup.kill: a tree that forks is chased this often */
+    LIST_BYTES = 65536,
+};
+
+static const struct cay_cgroup_slot *slot_of(const struct init *init, const struct call *call)
+{
+    return call->slot >= 0 ? &init->slots[call->slot].fds : NULL;
+}
+
+/* A list of pids of a group, one per line, newest state of the kernel. Returns how many there are;
+ * puts at most max of them out, without the direct child of the call. */
+static uint32_t list_slot(const struct call *call, int procs_fd, uint32_t *out_pids, uint32_t max,
+                          uint32_t *out_total)
+{
+    static char text[LIST_BYTES];
+    uint32_t count = 0;
+    *out_total = 0;
+    if (lseek(procs_fd, 0, SEEK_SET) < 0)
+        return 0;
+    uint32_t pid = 0;
+    bool in_number = false;
+    ssize_t len;
+    while ((len = read(procs_fd, text, sizeof(text))) > 0) {
+        for (ssize_t i = 0; i < len; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (uint32_t)(text[i] - '0');
+                in_number = true;
+                continue;
+            }
+            /* 0 is a process that has no number here: none of ours. */
+            if (in_number && pid && pid != (uint32_t)call->pid) {
+                (*out_total)++;
+                if (count < max)
+                    out_pids[count++] = pid;
+            }
+            pid = 0;
+            in_number = false;
+        }
+    }
+    return count;
+}
+
+/* Without control groups: whoever carries the call's mark in its environment. A process that cleans
+ * its environment is not found; the plain mode promises no more. */
+static uint32_t list_proc(const struct call *call, uint32_t *out_pids, uint32_t max,
+                          uint32_t *out_total)
+{
+    uint32_t count = 0;
+    *out_total = 0;
+    char mark[MARK_BYTES];
+    mark_format(mark, getpid(), call->id);
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        uint64_t pid = 0;
+        if (cay_str_to_u64(cay_str(entry->d_name), INT32_MAX, &pid) < 0 ||
+            pid == (uint64_t)call->pid || !mark_is_on((pid_t)pid, mark))
+            continue;
+        (*out_total)++;
+        if (count < max)
+            out_pids[count++] = (uint32_t)pid;
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pids, uint32_t max,
+                   uint32_t *out_total)
+{
+    const struct cay_cgroup_slot *slot = slot_of(init, call);
+    if (slot && slot->procs_fd >= 0)
+        return list_slot(call, slot->procs_fd, out_pids, max, out_total);
+    if (init->slot_count) {
+        *out_total = 0; /* its slot was found empty and is somebody else's now */
+        return 0;
+    }
+    return list_proc(call, out_pids, max, out_total);
+}
+
+void tree_signal(struct init *init, const struct call *call, int signal)
+{
+    static uint32_t pids[CAY_FRAME_PROCS_MAX];
+    uint32_t total = 0;
+    uint32_t count = tree_list(init, call, pids, CAY_FRAME_PROCS_MAX, &total);
+    if (call->pid)
+        kill(call->pid, signal);
+    for (uint32_t i = 0; i < count; i++)
+        kill((pid_t)pids[i], signal);
+}
+
+void tree_kill(struct init *init, const struct call *call)
+{
+    const struct cay_cgroup_slot *slot = slot_of(init, call);
+    if (slot && slot->kill_fd >= 0 && write(slot->kill_fd, "1", 1) == 1)
+        return;
+    uint32_t total = 1;
+    for (int round = 0; round < KILL_ROUNDS_MAX && total; round++) {
+        (void)tree_list(init, call, NULL, 0, &total);
+        tree_signal(init, call, SIGKILL);
+        if (call->pid)
+            kill(-call->pid, SIGKILL);
+    }
+}
+
+uint32_t tree_oom_kills(struct init *init, const struct call *call)
+{
+    const struct cay_cgroup_slot *slot = slot_of(init, call);
+    char text[512];
+    if (!slot || slot->oom_fd < 0)
+        return 0;
+    ssize_t len = pread(slot->oom_fd, text, sizeof(text), 0);
+    if (len <= 0)
+        return 0;
+    struct cay_str rest = {text, (size_t)len};
+    struct cay_str line;
+    uint64_t total = 0;
+    while (cay_str_split(&rest, '\n', &line)) {
+        static const char key[] = "oom_kill ";
+        if (!cay_str_starts(line, key))
+            continue;
+        line.ptr += sizeof(key) - 1;
+        line.len -= sizeof(key) - 1;
+        (void)cay_str_to_u64(line, UINT32_MAX, &total);
+    }
+    struct slot *entry = &init->slots[call->slot];
+    uint64_t fresh = total > entry->oom_seen ? total - entry->oom_seen : 0;
+    entry->oom_seen = total;
+    return (uint32_t)fresh;
+}
+
+struct cay_frame_slots slots_report(const struct init *init)
+{
+    struct cay_frame_slots report = {.execs = init->link.execs};
+    for (uint32_t i = 0; i < init->slot_count; i++) {
+        report.total += init->slots[i].present;
+        report.unused += init->slots[i].present && !init->slots[i].busy;
+    }
+    return report;
+}
