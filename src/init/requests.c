@@ -126,9 +126,10 @@ static bool do_attach(struct init *init, struct call *call, const struct cay_fra
 static bool do_ack(struct init *init, struct call *call, const struct cay_frame *frame)
 {
     uint64_t offset = 0;
-    if (!cay_frame_get_u64(frame, &offset) || offset > call->sent)
+    if (!cay_frame_get_u64(frame, &offset))
         return false;
-    call->acked = CAY_MAX(call->acked, offset);
+    /* More than was sent: of an attachment before this one. */
+    call->acked = CAY_MAX(call->acked, CAY_MIN(offset, call->sent));
     stdio_resume(init, call);
     return true;
 }

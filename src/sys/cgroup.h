@@ -112,6 +112,9 @@ void cay_cgroup_close_slot(struct cay_cgroup_slot *slot);
 /* Kills all processes of the session at once. -EOPNOTSUPP without version 2. */
 [[nodiscard]] int cay_cgroup_kill(const struct cay_cgroup *group);
 
+/* Kills until nobody is left, on any version. -ETIMEDOUT. */
+[[nodiscard]] int cay_cgroup_kill_all(const struct cay_cgroup *group, int timeout_ms);
+
 void cay_cgroup_read_stats(const struct cay_cgroup *group, struct cay_cgroup_stats *out_stats);
 
 /* Whether any process is left; on any hierarchy. */

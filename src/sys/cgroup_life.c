@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -160,6 +161,52 @@ bool cay_cgroup_is_populated(const struct cay_cgroup *group)
             return true;
     }
     return false;
+}
+
+/* Version 1 has no kill: everybody in the group and its slots is signalled. */
+static void kill_members(int dir_fd)
+{
+    char text[65536];
+    ssize_t len = read_file(dir_fd, "cgroup.procs", text, sizeof(text));
+    struct cay_str rest = {text, len > 0 ? (size_t)len : 0};
+    struct cay_str line;
+    while (len > 0 && cay_str_split(&rest, '\n', &line)) {
+        uint64_t pid = 0;
+        if (cay_str_to_u64(line, INT32_MAX, &pid) == 0 && pid > 1)
+            kill((pid_t)pid, SIGKILL);
+    }
+}
+
+static void kill_v1(int dir_fd)
+{
+    kill_members(dir_fd);
+    for (unsigned slot = 0; slot < CAY_CGROUP_SLOTS_MAX; slot++) {
+        char name[16];
+        snprintf(name, sizeof(name), "s%u", slot);
+        cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+            break;
+        kill_members(fd);
+    }
+}
+
+int cay_cgroup_kill_all(const struct cay_cgroup *group, int timeout_ms)
+{
+    int64_t deadline_ms = now_ms() + timeout_ms;
+    for (;;) {
+        if (cay_cgroup_kill(group) < 0) {
+            for (int i = 0; i < CAY_CGROUP_CONTROLLERS; i++) {
+                if (group->v1_fd[i] >= 0)
+                    kill_v1(group->v1_fd[i]);
+            }
+            (void)cay_cgroup_thaw(group);
+        }
+        if (!cay_cgroup_is_populated(group))
+            return 0;
+        if (now_ms() >= deadline_ms)
+            return -ETIMEDOUT;
+        nap_ms(1);
+    }
 }
 
 /* Groups are two deep: slots and init below the session. -EBUSY asks the caller to come again. */

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "host/runtime/runtime_ops.h"
+#include "host/runtime/socket.h"
+#include "wire/frame/decode.h"
+#include "wire/frame/encode.h"
+
+enum {
+    IN_BYTES = 2 * (CAY_FRAME_HEADER_BYTES + CAY_FRAME_DATA_BYTES_MAX + 64),
+    OUT_KEEP_BYTES = 65536,
+    READS_PER_STEP = 16, /* then others have their turn */
+};
+
+struct cay_link {
+    struct cay_sandbox *sandbox;
+    struct cay_link_handlers handlers;
+    void *owner;
+    int fd;
+    bool welcomed;
+    uint64_t nonce;
+    uint64_t call_max;
+    /* A slot must be free for every EXEC we send. Init reports as of so many EXEC frames seen. */
+    bool has_slots;
+    uint32_t slots_sent;
+    uint32_t execs_sent;
+    struct cay_frame_slots slots; /* latest report */
+    struct cay_buf out;
+    size_t in_len;
+    uint8_t in[IN_BYTES];
+};
+
+static bool dead(struct cay_error *err, int result)
+{
+    return cay_fail_errno(err, CAY_R_UNAVAILABLE, result, "the sandbox's init");
+}
+
+/* Room for a frame of at most size bytes at the end of what is to be sent. */
+static bool begin(struct cay_link *link, size_t size, struct cay_frame_writer *out_writer,
+                  struct cay_error *err)
+{
+    char *room = cay_buf_reserve(&link->out, size);
+    if (!room) {
+        link->out.failed = false; /* what is in it is whole */
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the sandbox does not read its requests");
+    }
+    *out_writer = (struct cay_frame_writer){.data = (uint8_t *)room, .cap = size};
+    return true;
+}
+
+/* Sends as much as goes now; the rest waits for the descriptor. */
+static bool flush(struct cay_link *link, struct cay_error *err)
+{
+    while (link->out.len) {
+        ssize_t sent = send(link->fd, link->out.data, link->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            return true;
+        if (sent < 0)
+            return dead(err, -errno);
+        cay_buf_consume(&link->out, (size_t)sent);
+    }
+    cay_buf_clear(&link->out, OUT_KEEP_BYTES);
+    return true;
+}
+
+static bool end(struct cay_link *link, const struct cay_frame_writer *writer, bool written,
+                struct cay_error *err)
+{
+    assert(written);
+    cay_buf_grew(&link->out, writer->len);
+    return flush(link, err);
+}
+
+static bool send_hello(struct cay_link *link, const uint8_t *token, struct cay_error *err)
+{
+    struct cay_frame_hello hello = {.version = CAY_FRAME_VERSION, .nonce = link->nonce};
+    memcpy(hello.token, token, sizeof(hello.token));
+    struct cay_frame_writer writer;
+    return begin(link, 64, &writer, err) &&
+           end(link, &writer, cay_frame_put_hello(&writer, &hello), err);
+}
+
+bool cay_link_open(struct cay_sandbox *sandbox, const struct cay_link_handlers *handlers,
+                   void *owner, struct cay_link **out_link, struct cay_error *err)
+{
+    uint8_t token[CAY_FRAME_TOKEN_BYTES];
+    int fd = -1;
+    bool is_first = false;
+    uint32_t slots = 0;
+    if (!sandbox->runtime->ops->connect(sandbox, &fd, token, &is_first, &slots, err))
+        return cay_wrap(err, "link sandbox '%s'", sandbox->id);
+    struct cay_link *link = cay_new(struct cay_link);
+    link->sandbox = sandbox;
+    link->handlers = *handlers;
+    link->owner = owner;
+    link->fd = fd;
+    link->welcomed = is_first;
+    link->has_slots = sandbox->runtime->ops->open_slot != NULL;
+    link->slots_sent = slots;
+    link->nonce = (uint64_t)(uintptr_t)link;
+    cay_buf_init(&link->out, CAY_LINK_OUT_BYTES_MAX);
+    if (!is_first && !send_hello(link, token, err)) {
+        cay_link_close(link);
+        return false;
+    }
+    *out_link = link;
+    return true;
+}
+
+void cay_link_close(struct cay_link *link)
+{
+    if (!link)
+        return;
+    cay_cleanup_close(&link->fd);
+    cay_buf_finish(&link->out);
+    free(link);
+}
+
+int cay_link_fd(const struct cay_link *link)
+{
+    return link->fd;
+}
+
+short cay_link_wants(const struct cay_link *link)
+{
+    return (short)(POLLIN | (link->out.len ? POLLOUT : 0));
+}
+
+uint64_t cay_link_call_max(const struct cay_link *link)
+{
+    return link->call_max;
+}
+
+#define TELL(link, name, ...)                                                \
+    do {                                                                     \
+        if ((link)->handlers.name)                                           \
+            (link)->handlers.name((link)->owner __VA_OPT__(, ) __VA_ARGS__); \
+    } while (0)
+
+/* Init counts what we sent; it cannot have seen more. */
+static bool take_slots(struct cay_link *link, const struct cay_frame_slots *slots)
+{
+    if (slots->total > link->slots_sent || slots->execs > link->execs_sent)
+        return false;
+    link->slots = *slots;
+    return true;
+}
+
+static bool take_welcome(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_welcome welcome;
+    if (link->welcomed || !cay_frame_get_welcome(frame, &welcome) ||
+        welcome.version != CAY_FRAME_VERSION || welcome.nonce != link->nonce)
+        return false;
+    link->welcomed = true;
+    link->call_max = CAY_MAX(link->call_max, welcome.call_max);
+    link->slots_sent = CAY_MAX(link->slots_sent, welcome.slots.total);
+    return take_slots(link, &welcome.slots);
+}
+
+static bool take_exit(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_exit exit;
+    if (!cay_frame_get_exit(frame, &exit) || !take_slots(link, &exit.slots))
+        return false;
+    TELL(link, exited, frame->call, &exit);
+    return true;
+}
+
+static bool take_started(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_started started;
+    if (!cay_frame_get_started(frame, &started) || !take_slots(link, &started.slots))
+        return false;
+    TELL(link, started, frame->call, started.pid);
+    return true;
+}
+
+static bool take_output(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_output output;
+    if (!cay_frame_get_output(frame, &output))
+        return false;
+    TELL(link, output, frame->call, &output);
+    return true;
+}
+
+static bool take_entry(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_call entry;
+    if (!cay_frame_get_call(frame, &entry))
+        return false;
+    TELL(link, listed, frame->call, &entry);
+    return true;
+}
+
+static bool take_procs(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_procs procs;
+    if (!cay_frame_get_procs(frame, &procs))
+        return false;
+    TELL(link, procs, frame->call, &procs);
+    return true;
+}
+
+static bool take_refused(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_refused refused;
+    if (!cay_frame_get_refused(frame, &refused))
+        return false;
+    TELL(link, refused, frame->call, (enum cay_frame_type)refused.type, (int)refused.error);
+    return true;
+}
+
+static bool take(struct cay_link *link, const struct cay_frame *frame)
+{
+    uint64_t number = 0;
+    uint32_t count = 0;
+    if (!link->welcomed)
+        return frame->type == CAY_FRAME_WELCOME && take_welcome(link, frame);
+    switch ((int)frame->type) {
+    case CAY_FRAME_OUTPUT: return take_output(link, frame);
+    case CAY_FRAME_EXIT: return take_exit(link, frame);
+    case CAY_FRAME_STARTED: return take_started(link, frame);
+    case CAY_FRAME_CALL: return take_entry(link, frame);
+    case CAY_FRAME_PROCS_ARE: return take_procs(link, frame);
+    case CAY_FRAME_REFUSED: return take_refused(link, frame);
+    case CAY_FRAME_STDIN_ROOM:
+        if (!cay_frame_get_u64(frame, &number))
+            return false;
+        TELL(link, stdin_room, frame->call, number);
+        return true;
+    case CAY_FRAME_GONE:
+        if (!cay_frame_get_u64(frame, &number))
+            return false;
+        TELL(link, gone, frame->call);
+        return true;
+    case CAY_FRAME_PONG:
+        if (!cay_frame_get_u64(frame, &number))
+            return false;
+        TELL(link, pong, number);
+        return true;
+    case CAY_FRAME_LISTED:
+        if (!cay_frame_get_u32(frame, &count))
+            return false;
+        TELL(link, list_ended, count);
+        return true;
+    default: return false;
+    }
+}
+
+static bool consume(struct cay_link *link, struct cay_error *err)
+{
+    size_t at = 0;
+    for (;;) {
+        struct cay_frame frame;
+        ssize_t size =
+            cay_frame_next(link->in + at, link->in_len - at, CAY_FRAME_FROM_INIT, &frame);
+        if (size == 0)
+            break;
+        if (size < 0 || !take(link, &frame))
+            return cay_fail(err, CAY_R_RUNTIME_FAILED, "the sandbox's init broke the protocol");
+        at += (size_t)size;
+    }
+    link->in_len -= at;
+    if (at && link->in_len)
+        memmove(link->in, link->in + at, link->in_len);
+    return true;
+}
+
+bool cay_link_step(struct cay_link *link, struct cay_error *err)
+{
+    if (!flush(link, err))
+        return false;
+    for (int i = 0; i < READS_PER_STEP; i++) {
+        size_t room = sizeof(link->in) - link->in_len;
+        ssize_t got = recv(link->fd, link->in + link->in_len, room, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return true;
+        if (got <= 0)
+            return dead(err, got < 0 ? -errno : -EPIPE);
+        link->in_len += (size_t)got;
+        if (!consume(link, err))
+            return false;
+        if ((size_t)got < room)
+            return true;
+    }
+    return true;
+}
+
+/* One more control group, so that the next EXEC finds a free one. It is sent past the buffer,
+ * because descriptors travel with it: so the buffer must be empty. */
+static bool send_slot(struct cay_link *link, struct cay_error *err)
+{
+    if (link->slots_sent >= CAY_FRAME_SLOTS_MAX)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "%d commands run in the sandbox; end some of them", CAY_FRAME_SLOTS_MAX);
+    if (!flush(link, err))
+        return false;
+    if (link->out.len)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the sandbox does not read its requests");
+    struct cay_cgroup_slot slot;
+    int result = link->sandbox->runtime->ops->open_slot(link->sandbox, link->slots_sent, &slot);
+    if (result == -EOPNOTSUPP) {
+        link->has_slots = false;
+        return true;
+    }
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
+    result = cay_socket_send_slot(link->fd, link->slots_sent, &slot);
+    cay_cgroup_close_slot(&slot);
+    if (result < 0)
+        return dead(err, result);
+    link->slots_sent++;
+    return true;
+}
+
+/* Free ones of the latest report, and those sent since, less commands sent since. */
+static bool ensure_slot(struct cay_link *link, struct cay_error *err)
+{
+    int64_t unused = (int64_t)link->slots.unused + (link->slots_sent - link->slots.total) -
+                     (int64_t)(link->execs_sent - link->slots.execs);
+    return !link->has_slots || unused > 0 || send_slot(link, err);
+}
+
+bool cay_link_exec(struct cay_link *link, uint64_t call, const struct cay_frame_exec *exec,
+                   struct cay_error *err)
+{
+    size_t size = cay_frame_exec_size(exec);
+    if (size > CAY_FRAME_BYTES_MAX || exec->arg_count == 0 ||
+        exec->arg_count > CAY_FRAME_ARGS_MAX || exec->env_count > CAY_FRAME_ENV_MAX ||
+        exec->group_count > CAY_FRAME_GROUPS_MAX || call == 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "the command's arguments and environment are too long");
+    struct cay_frame_writer writer;
+    if (!ensure_slot(link, err) || !begin(link, size, &writer, err))
+        return false;
+    link->execs_sent++;
+    link->call_max = CAY_MAX(link->call_max, call);
+    return end(link, &writer, cay_frame_put_exec(&writer, call, exec), err);
+}
+
+bool cay_link_stdin(struct cay_link *link, uint64_t call, struct cay_str data,
+                    struct cay_error *err)
+{
+    while (data.len) {
+        struct cay_str part = {data.ptr, CAY_MIN(data.len, (size_t)CAY_FRAME_DATA_BYTES_MAX)};
+        struct cay_frame_writer writer;
+        if (!begin(link, CAY_FRAME_HEADER_BYTES + part.len, &writer, err) ||
+            !end(link, &writer, cay_frame_put_stdin(&writer, call, part), err))
+            return false;
+        data.ptr += part.len;
+        data.len -= part.len;
+    }
+    return true;
+}
+
+static bool send_empty(struct cay_link *link, enum cay_frame_type type, uint64_t call,
+                       struct cay_error *err)
+{
+    struct cay_frame_writer writer;
+    return begin(link, CAY_FRAME_HEADER_BYTES, &writer, err) &&
+           end(link, &writer, cay_frame_put_empty(&writer, type, call), err);
+}
+
+static bool send_u64(struct cay_link *link, enum cay_frame_type type, uint64_t call, uint64_t value,
+                     struct cay_error *err)
+{
+    struct cay_frame_writer writer;
+    return begin(link, CAY_FRAME_HEADER_BYTES + 8, &writer, err) &&
+           end(link, &writer, cay_frame_put_u64(&writer, type, call, value), err);
+}
+
+bool cay_link_close_stdin(struct cay_link *link, uint64_t call, struct cay_error *err)
+{
+    return send_empty(link, CAY_FRAME_STDIN_CLOSE, call, err);
+}
+
+bool cay_link_signal(struct cay_link *link, uint64_t call, int signal, enum cay_frame_target target,
+                     struct cay_error *err)
+{
+    if (signal < 1 || signal > 64)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no signal %d", signal);
+    struct cay_frame_signal request = {.signal = (uint32_t)signal, .target = (uint8_t)target};
+    struct cay_frame_writer writer;
+    return begin(link, 64, &writer, err) &&
+           end(link, &writer, cay_frame_put_signal(&writer, call, &request), err);
+}
+
+bool cay_link_ack(struct cay_link *link, uint64_t call, uint64_t offset, struct cay_error *err)
+{
+    return send_u64(link, CAY_FRAME_ACK, call, offset, err);
+}
+
+bool cay_link_attach(struct cay_link *link, uint64_t call, uint64_t offset, uint32_t window_bytes,
+                     struct cay_error *err)
+{
+    struct cay_frame_writer writer;
+    return begin(link, 64, &writer, err) &&
+           end(link, &writer, cay_frame_put_attach(&writer, call, offset, window_bytes), err);
+}
+
+bool cay_link_detach(struct cay_link *link, uint64_t call, struct cay_error *err)
+{
+    return send_empty(link, CAY_FRAME_DETACH, call, err);
+}
+
+bool cay_link_release(struct cay_link *link, uint64_t call, struct cay_error *err)
+{
+    return send_empty(link, CAY_FRAME_RELEASE, call, err);
+}
+
+bool cay_link_list(struct cay_link *link, struct cay_error *err)
+{
+    return send_empty(link, CAY_FRAME_LIST, 0, err);
+}
+
+bool cay_link_list_procs(struct cay_link *link, uint64_t call, struct cay_error *err)
+{
+    return send_empty(link, CAY_FRAME_PROCS, call, err);
+}
+
+bool cay_link_ping(struct cay_link *link, uint64_t value, struct cay_error *err)
+{
+    return send_u64(link, CAY_FRAME_PING, 0, value, err);
+}
+
+bool cay_link_skip_clock(struct cay_link *link, uint64_t ms, struct cay_error *err)
+{
+    return send_u64(link, CAY_FRAME_SKIP_CLOCK, 0, ms, err);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The default runtime: our own namespaces around a resident init. What is inside is made by
+ * src/init/setup.c; here is what must be done from outside. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <unistd.h>
+
+#include "host/runtime/namespaces/switch.h"
+#include "host/runtime/resident.h"
+#include "sys/mount.h"
+#include "sys/userns.h"
+
+static bool open_runtime(const struct cay_runtime_config *config, struct cay_runtime **out_runtime,
+                         struct cay_error *err)
+{
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the namespaces runtime needs root");
+    struct cay_resident_runtime *runtime = NULL;
+    if (!cay_resident_open(&cay_runtime_namespaces, config, &runtime, err))
+        return false;
+    runtime->base.caps = CAY_RUNTIME_ISOLATES | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_PERSISTS |
+                         CAY_RUNTIME_RUNS_PROGRAMS;
+    if (runtime->has_cgroups)
+        runtime->base.caps |= CAY_RUNTIME_LIMITS | CAY_RUNTIME_FREEZES;
+    *out_runtime = &runtime->base;
+    return true;
+}
+
+/* A mount of the session's tree that is ours to attach: a copy, so that the caller keeps its own.
+ */
+static int open_root(const struct cay_sandbox_spec *spec, int userns_fd)
+{
+    if (spec->root_fd >= 0)
+        return cay_mount_clone(spec->root_fd, "", false);
+    if (!spec->root_path)
+        return -EINVAL;
+    cay_autoclose int root = cay_mount_clone(AT_FDCWD, spec->root_path, false);
+    if (root < 0)
+        return root;
+    int result = cay_mount_set_idmap(root, userns_fd);
+    return result < 0 ? result : cay_take_fd(root);
+}
+
+static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
+                  struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    struct cay_resident_runtime *runtime =
+        CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
+    cay_autoclose int made_userns =
+        spec->userns_fd < 0 ? cay_userns_open(spec->uid_base, CAY_USERNS_COUNT) : -1;
+    int userns = spec->userns_fd >= 0 ? spec->userns_fd : made_userns;
+    if (userns < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, userns, "make the user namespace");
+    cay_autoclose int root = open_root(spec, userns);
+    if (root < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the root");
+    struct cay_launch launch = {
+        .namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET,
+        .start = {.mode = CAY_FRAME_MODE_NAMESPACES,
+                  .fds = CAY_FRAME_FD_ROOT | CAY_FRAME_FD_USERNS},
+        .fds = {root, userns},
+        .fd_count = 2,
+    };
+    return cay_resident_start(runtime, spec, &launch, out_sandbox, err);
+}
+
+const struct cay_runtime_ops cay_runtime_namespaces = {
+    .name = "namespaces",
+    .open = open_runtime,
+    .close = cay_resident_close,
+    .start = start,
+    .adopt = cay_resident_adopt,
+    .remove = cay_resident_remove,
+    .describe = cay_resident_describe,
+    .pidfd = cay_resident_pidfd,
+    .freeze = cay_resident_freeze,
+    .thaw = cay_resident_thaw,
+    .switch_root = cay_namespaces_switch_root,
+    .set_limits = cay_resident_set_limits,
+    .stats = cay_resident_stats,
+    .kill = cay_resident_kill,
+    .destroy = cay_resident_destroy,
+    .leave = cay_resident_leave,
+    .connect = cay_resident_connect,
+    .open_slot = cay_resident_open_slot,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/namespaces/switch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/runtime/resident.h"
+#include "sys/clone.h"
+#include "sys/mount.h"
+#include "sys/raw.h"
+#include "sys/resolve.h"
+
+enum { DETACH = 2 }; /* MNT_DETACH */
+
+/* Shared with the child, which runs in our memory and with our descriptors, but in the sandbox's
+ * mount namespace. */
+struct job {
+    int pidfd;
+    int root_fd; /* the new tree, detached */
+    int dev_fd;  /* directories of the new tree */
+    int proc_fd;
+    int old_fd; /* out: the old tree's mount */
+    long result;
+    bool pivoted; /* past the point of no return */
+};
+
+CAY_CLONE_CHILD static long attach(int mount_fd, int target_fd)
+{
+    return cay_raw5(SYS_move_mount, mount_fd, "", target_fd, "",
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+CAY_CLONE_CHILD static long move_in(const char *from, int target_fd)
+{
+    long fd = cay_raw3(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    long result = attach((int)fd, target_fd);
+    cay_raw1(SYS_close, fd);
+    return result;
+}
+
+/* Everything that can fail for reasons of the new tree is done before the pivot. */
+CAY_CLONE_CHILD static int child_main(void *arg)
+{
+    struct job *job = arg;
+    long result = cay_raw2(SYS_setns, job->pidfd, CLONE_NEWNS);
+    long here = -1;
+    if (result == 0)
+        result = here = cay_raw3(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
+    if (result >= 0)
+        result = attach(job->root_fd, (int)here);
+    if (result >= 0) {
+        /* The old tree's own /dev and /proc are picked while "/" still means the old tree. */
+        result = move_in("/dev", job->dev_fd);
+        if (result == 0)
+            result = move_in("/proc", job->proc_fd);
+        job->pivoted = true;
+    }
+    if (result == 0)
+        result = cay_raw1(SYS_fchdir, job->root_fd);
+    if (result == 0)
+        result = cay_raw2(SYS_pivot_root, ".", ".");
+    if (result == 0)
+        result = cay_raw2(SYS_umount2, ".", DETACH);
+    job->old_fd = (int)here;
+    job->result = result;
+    return 0;
+}
+
+/* As the sandbox's root, so that the tree says who owns it. */
+static int open_mount_point(int root_fd, const char *name, uint32_t uid_base)
+{
+    int fd = cay_resolve_open_plain(root_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd != -ENOENT)
+        return fd;
+    cay_raw1(SYS_setfsgid, uid_base);
+    cay_raw1(SYS_setfsuid, uid_base);
+    int result = mkdirat(root_fd, name, 0755) < 0 && errno != EEXIST ? -errno : 0;
+    cay_raw1(SYS_setfsuid, 0);
+    cay_raw1(SYS_setfsgid, 0);
+    if (result < 0)
+        return result;
+    return cay_resolve_open_plain(root_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+/* Every orphan of the sandbox is init's child: with no child nobody else is alive. */
+static bool is_idle(pid_t init_pid)
+{
+    char path[64];
+    char text[16];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)init_pid, (int)init_pid);
+    cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, text, sizeof(text)) == 0;
+}
+
+static int run(struct job *job)
+{
+    void *stack = cay_clone_stack_open();
+    if (!stack)
+        return -ENOMEM;
+    struct cay_clone how = {
+        .flags = CAY_CLONE_SHARED | CLONE_FILES, .cgroup_fd = -1, .stack = stack};
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = cay_clone_call(&how, child_main, job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    cay_clone_stack_close(stack);
+    if (pid < 0)
+        return pid;
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    return (int)job->result;
+}
+
+int cay_namespaces_copy_root(int root_fd)
+{
+    int fd = cay_mount_clone(root_fd, "", false);
+    if (fd != -EINVAL)
+        return fd;
+    fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
+                                struct cay_error *err)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    uint32_t base = resident->description.uid_base;
+    if (!is_idle(resident->description.pid))
+        return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "processes are alive in it");
+    cay_autoclose int root = cay_namespaces_copy_root(root_fd);
+    if (root < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the new root");
+    int result = cay_mount_set(root, MOUNT_ATTR_NODEV, false);
+    cay_autoclose int dev = open_mount_point(root, "dev", base);
+    cay_autoclose int proc = open_mount_point(root, "proc", base);
+    if (result < 0 || dev < 0 || proc < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED,
+                              result < 0 ? result
+                              : dev < 0  ? dev
+                                         : proc,
+                              "prepare the new root");
+    struct job job = {
+        .pidfd = resident->pidfd, .root_fd = root, .dev_fd = dev, .proc_fd = proc, .old_fd = -1};
+    result = run(&job);
+    if (result < 0) {
+        cay_cleanup_close(&job.old_fd);
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "%s",
+                              job.pivoted ? "the sandbox is broken and must be started anew"
+                                          : "enter the sandbox");
+    }
+    *out_old_fd = job.old_fd;
+    return true;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/runtime/image.h"
+#include "host/runtime/socket.h"
+#include "sys/pidfd.h"
+#include "sys/userns.h"
+#include "wire/frame/decode.h"
+
+enum {
+    SETUP_TIMEOUT_MS = 20000,
+    SHM_BYTES_DEFAULT = 64 << 20,
+    OPEN_FILES = 1024, /* soft; what programs expect, and may raise */
+};
+
+bool cay_resident_open(const struct cay_runtime_ops *ops, const struct cay_runtime_config *config,
+                       struct cay_resident_runtime **out_runtime, struct cay_error *err)
+{
+    struct cay_resident_runtime *runtime = cay_new(struct cay_resident_runtime);
+    *runtime = (struct cay_resident_runtime){
+        .base = {.ops = ops},
+        .run_dir = cay_strdup(config->run_dir),
+        .cgroup_parent = cay_strdup(config->cgroup_parent),
+        .run_fd = -1,
+    };
+    runtime->image_fd = cay_image_open(config->init_path);
+    if (runtime->image_fd < 0) {
+        cay_fail_errno(err, CAY_R_RUNTIME_FAILED, runtime->image_fd, "load '%s'",
+                       config->init_path);
+        goto fail;
+    }
+    if (mkdir(runtime->run_dir, 0700) < 0 && errno != EEXIST) {
+        cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "make '%s'", runtime->run_dir);
+        goto fail;
+    }
+    runtime->run_fd = open(runtime->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (runtime->run_fd < 0) {
+        cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "open '%s'", runtime->run_dir);
+        goto fail;
+    }
+    runtime->has_cgroups = geteuid() == 0 && cay_cgroup_detect(&runtime->cgroup_host) == 0;
+    *out_runtime = runtime;
+    return true;
+fail:
+    cay_resident_close(&runtime->base);
+    return false;
+}
+
+void cay_resident_close(struct cay_runtime *base)
+{
+    struct cay_resident_runtime *runtime =
+        CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
+    cay_cleanup_close(&runtime->run_fd);
+    cay_cleanup_close(&runtime->image_fd);
+    free(runtime->run_dir);
+    free(runtime->cgroup_parent);
+    free(runtime);
+}
+
+static void group_name(const struct cay_resident_runtime *runtime, const char *id, char *out_name,
+                       size_t size)
+{
+    snprintf(out_name, size, "%s/%s", runtime->cgroup_parent, id);
+}
+
+/* A group of the same name belongs to nobody any more: the caller keeps ids apart. */
+static bool make_groups(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
+                        struct cay_error *err)
+{
+    struct cay_resident_runtime *runtime = resident->runtime;
+    if (!runtime->has_cgroups)
+        return true;
+    char name[CAY_CGROUP_NAME_BYTES];
+    group_name(runtime, spec->id, name, sizeof(name));
+    uid_t init_uid = runtime->base.caps & CAY_RUNTIME_ISOLATES
+                         ? spec->uid_base + CAY_USERNS_COUNT - 1
+                         : geteuid();
+    int result =
+        cay_cgroup_create(&runtime->cgroup_host, name, &spec->limits, init_uid, &resident->cgroup);
+    if (result == -EEXIST) {
+        if (!cay_resident_remove(&runtime->base, spec->id, err))
+            return false;
+        result = cay_cgroup_create(&runtime->cgroup_host, name, &spec->limits, init_uid,
+                                   &resident->cgroup);
+    }
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make the control groups");
+    resident->has_cgroup = true;
+    return true;
+}
+
+static void add_fd(struct cay_launch *launch, uint32_t role, int fd)
+{
+    launch->start.fds |= role;
+    launch->fds[launch->fd_count++] = fd;
+}
+
+/* Descriptors are sent in the order of their roles: listen comes first, tasks last. */
+static void order_fds(struct cay_launch *launch, int listen_fd, const int *tasks, int task_count)
+{
+    struct cay_launch given = *launch;
+    launch->start.fds = 0;
+    launch->fd_count = 0;
+    add_fd(launch, CAY_FRAME_FD_LISTEN, listen_fd);
+    uint32_t used = 0;
+    static const uint32_t roles[] = {CAY_FRAME_FD_ROOT, CAY_FRAME_FD_USERNS};
+    for (size_t i = 0; i < CAY_COUNT(roles); i++) {
+        if (given.start.fds & roles[i])
+            add_fd(launch, roles[i], given.fds[used++]);
+    }
+    for (int i = 0; i < task_count; i++)
+        add_fd(launch, (uint32_t)CAY_FRAME_FD_TASKS_0 << i, tasks[i]);
+}
+
+static int launch_init(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
+                       struct cay_launch *launch, int listen_fd, struct cay_launched *out_launched)
+{
+    struct cay_resident_runtime *runtime = resident->runtime;
+    int tasks[CAY_CGROUP_CONTROLLERS];
+    int task_count = 0;
+    if (resident->has_cgroup)
+        task_count = cay_cgroup_open_tasks(&resident->cgroup, tasks);
+    if (task_count < 0)
+        return task_count;
+    order_fds(launch, listen_fd, tasks, task_count);
+    launch->image_fd = runtime->image_fd;
+    launch->cgroup_fd = resident->has_cgroup ? resident->cgroup.init_fd : -1;
+    launch->start.uid_base = spec->uid_base;
+    launch->start.no_new_privs = spec->no_new_privs;
+    launch->start.shm_bytes = spec->shm_bytes ? spec->shm_bytes : SHM_BYTES_DEFAULT;
+    launch->start.open_files = OPEN_FILES;
+    launch->start.hostname = cay_str(spec->hostname);
+    memcpy(launch->start.token, resident->description.token, sizeof(launch->start.token));
+    int result = cay_launch_begin(launch, out_launched);
+    while (task_count > 0)
+        close(tasks[--task_count]);
+    return result;
+}
+
+/* While init sets itself up on another processor, its first slot is made. */
+static void send_first_slot(struct cay_resident *resident)
+{
+    struct cay_cgroup_slot slot;
+    if (!resident->has_cgroup || cay_cgroup_open_slot(&resident->cgroup, 0, &slot) < 0)
+        return;
+    if (cay_socket_send_slot(resident->channel_fd, 0, &slot) == 0)
+        resident->slots_sent = 1;
+    cay_cgroup_close_slot(&slot);
+}
+
+static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
+                     struct cay_launch *launch, struct cay_error *err)
+{
+    struct cay_description *description = &resident->description;
+    if (getrandom(description->token, sizeof(description->token), 0) !=
+        (ssize_t)sizeof(description->token))
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "make a token");
+    cay_autoclose int listen_fd = cay_socket_listen(resident->runtime->run_fd, spec->id);
+    if (listen_fd < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, listen_fd, "make the socket");
+    if (!make_groups(resident, spec, err))
+        return false;
+    struct cay_launched launched;
+    int result = launch_init(resident, spec, launch, listen_fd, &launched);
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "launch init");
+    resident->pidfd = launched.pidfd;
+    resident->channel_fd = launched.channel_fd;
+    description->pid = launched.pid;
+    send_first_slot(resident);
+    result = cay_pidfd_start_ticks(launched.pid, &description->start_ticks);
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "look at init");
+    uint32_t stage = 0;
+    result = cay_launch_finish(&launched, SETUP_TIMEOUT_MS, &stage);
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "set up '%s'",
+                              cay_frame_stage_name(stage));
+    return true;
+}
+
+bool cay_resident_start(struct cay_resident_runtime *runtime, const struct cay_sandbox_spec *spec,
+                        struct cay_launch *launch, struct cay_sandbox **out_sandbox,
+                        struct cay_error *err)
+{
+    struct cay_resident *resident = cay_new(struct cay_resident);
+    *resident = (struct cay_resident){
+        .base = {.runtime = &runtime->base},
+        .runtime = runtime,
+        .description = {.uid_base = spec->uid_base},
+        .pidfd = -1,
+        .channel_fd = -1,
+    };
+    snprintf(resident->base.id, sizeof(resident->base.id), "%s", spec->id);
+    snprintf(resident->description.id, sizeof(resident->description.id), "%s", spec->id);
+    if (!bring_up(resident, spec, launch, err)) {
+        struct cay_error ignored;
+        (void)cay_resident_destroy(&resident->base, &ignored);
+        return false;
+    }
+    *out_sandbox = &resident->base;
+    return true;
+}
+
+/* The process that is described, or -ESRCH: a number alone may mean another one by now. */
+static int open_described(const struct cay_description *description)
+{
+    uint64_t ticks = 0;
+    cay_autoclose int pidfd = cay_pidfd_open(description->pid);
+    if (pidfd < 0)
+        return pidfd;
+    int result = cay_pidfd_start_ticks(description->pid, &ticks);
+    if (result < 0 || ticks != description->start_ticks || cay_pidfd_wait(pidfd, 0) == 0)
+        return -ESRCH;
+    return cay_take_fd(pidfd);
+}
+
+bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
+                        struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    struct cay_resident_runtime *runtime =
+        CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
+    struct cay_description description;
+    if (!cay_description_read(text, base->ops->name, &description))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "this is no description of a sandbox");
+    int pidfd = open_described(&description);
+    if (pidfd < 0)
+        return cay_fail_errno(err, CAY_R_NOT_FOUND, pidfd, "the init of '%.40s'", description.id);
+    struct cay_resident *resident = cay_new(struct cay_resident);
+    *resident = (struct cay_resident){
+        .base = {.runtime = base},
+        .runtime = runtime,
+        .description = description,
+        .pidfd = pidfd,
+        .channel_fd = -1,
+    };
+    memcpy(resident->base.id, description.id, sizeof(description.id));
+    if (runtime->has_cgroups) {
+        char name[CAY_CGROUP_NAME_BYTES];
+        group_name(runtime, description.id, name, sizeof(name));
+        uid_t init_uid = base->caps & CAY_RUNTIME_ISOLATES
+                             ? description.uid_base + CAY_USERNS_COUNT - 1
+                             : geteuid();
+        resident->has_cgroup =
+            cay_cgroup_open(&runtime->cgroup_host, name, init_uid, &resident->cgroup) == 0;
+    }
+    *out_sandbox = &resident->base;
+    return true;
+}
+
+void cay_resident_describe(const struct cay_sandbox *sandbox, struct cay_buf *out_text)
+{
+    const struct cay_resident *resident = (const struct cay_resident *)sandbox;
+    cay_description_write(&resident->description, sandbox->runtime->ops->name, out_text);
+}
+
+int cay_resident_pidfd(const struct cay_sandbox *sandbox)
+{
+    return ((const struct cay_resident *)sandbox)->pidfd;
+}
+
+bool cay_resident_connect(struct cay_sandbox *sandbox, int *out_fd, uint8_t *out_token,
+                          bool *out_is_first, uint32_t *out_slots, struct cay_error *err)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    memcpy(out_token, resident->description.token, CAY_FRAME_TOKEN_BYTES);
+    *out_is_first = resident->channel_fd >= 0;
+    *out_slots = resident->slots_sent;
+    int fd = resident->channel_fd >= 0 ? cay_take_fd(resident->channel_fd)
+                                       : cay_socket_connect(resident->runtime->run_fd, sandbox->id);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_R_UNAVAILABLE, fd, "reach the sandbox");
+    *out_fd = fd;
+    return true;
+}
+
+int cay_resident_open_slot(struct cay_sandbox *sandbox, uint32_t index,
+                           struct cay_cgroup_slot *out_slot)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    if (!resident->has_cgroup)
+        return -EOPNOTSUPP;
+    return cay_cgroup_open_slot(&resident->cgroup, index, out_slot);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What runtimes with a resident cay-init share: its process, socket, control groups and everything
+ * that is done to them. A runtime fills in how init is launched.
+ */
+
+#include "host/runtime/description.h"
+#include "host/runtime/launch.h"
+#include "host/runtime/runtime_ops.h"
+
+struct cay_resident_runtime {
+    struct cay_runtime base;
+    char *run_dir;
+    char *cgroup_parent;
+    int run_fd;
+    int image_fd;
+    bool has_cgroups;
+    struct cay_cgroup_host cgroup_host;
+};
+
+struct cay_resident {
+    struct cay_sandbox base;
+    struct cay_resident_runtime *runtime;
+    struct cay_description description;
+    int pidfd;
+    int channel_fd;      /* the connection init was started with, until somebody takes it; or -1 */
+    uint32_t slots_sent; /* over the first channel, before it was taken */
+    bool has_cgroup;
+    struct cay_cgroup cgroup;
+};
+
+/* How a runtime's init is launched: namespaces, mode, root and user namespace are set by the
+ * caller, the rest by cay_resident_start. */
+[[nodiscard]] bool cay_resident_start(struct cay_resident_runtime *runtime,
+                                      const struct cay_sandbox_spec *spec,
+                                      struct cay_launch *launch, struct cay_sandbox **out_sandbox,
+                                      struct cay_error *err);
+
+/* The slots of the ops table. */
+[[nodiscard]] bool cay_resident_open(const struct cay_runtime_ops *ops,
+                                     const struct cay_runtime_config *config,
+                                     struct cay_resident_runtime **out_runtime,
+                                     struct cay_error *err);
+void cay_resident_close(struct cay_runtime *runtime);
+bool cay_resident_adopt(struct cay_runtime *runtime, struct cay_str description,
+                        struct cay_sandbox **out_sandbox, struct cay_error *err);
+bool cay_resident_remove(struct cay_runtime *runtime, const char *id, struct cay_error *err);
+void cay_resident_describe(const struct cay_sandbox *sandbox, struct cay_buf *out_text);
+int cay_resident_pidfd(const struct cay_sandbox *sandbox);
+bool cay_resident_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay_error *err);
+bool cay_resident_thaw(struct cay_sandbox *sandbox, struct cay_error *err);
+bool cay_resident_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limits *limits,
+                             struct cay_error *err);
+void cay_resident_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats);
+bool cay_resident_kill(struct cay_sandbox *sandbox, struct cay_error *err);
+bool cay_resident_destroy(struct cay_sandbox *sandbox, struct cay_error *err);
+void cay_resident_leave(struct cay_sandbox *sandbox);
+bool cay_resident_connect(struct cay_sandbox *sandbox, int *out_fd, uint8_t *out_token,
+                          bool *out_is_first, uint32_t *out_slots, struct cay_error *err);
+int cay_resident_open_slot(struct cay_sandbox *sandbox, uint32_t index,
+                           struct cay_cgroup_slot *out_slot);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/runtime.h"
+
+#include <assert.h>
+
+#include "host/runtime/registry.h"
+#include "host/runtime/runtime_ops.h"
+#include "sys/userns.h"
+
+static bool not_supported(const struct cay_runtime *runtime, const char *verb,
+                          struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_NOT_SUPPORTED, "the runtime '%s' cannot %s", runtime->ops->name,
+                    verb);
+}
+
+bool cay_runtime_open(const char *name, const struct cay_runtime_config *config,
+                      struct cay_runtime **out_runtime, struct cay_error *err)
+{
+    const struct cay_runtime_ops *ops = cay_runtime_find(name);
+    if (!ops)
+        return cay_fail(err, CAY_R_NOT_FOUND, "there is no runtime '%s'", name);
+    if (!ops->open(config, out_runtime, err))
+        return cay_wrap(err, "open runtime '%s'", name);
+    assert((*out_runtime)->ops == ops);
+    return true;
+}
+
+void cay_runtime_close(struct cay_runtime *runtime)
+{
+    if (runtime)
+        runtime->ops->close(runtime);
+}
+
+const char *cay_runtime_name(const struct cay_runtime *runtime)
+{
+    return runtime->ops->name;
+}
+
+unsigned cay_runtime_caps(const struct cay_runtime *runtime)
+{
+    return runtime->caps;
+}
+
+const char *cay_runtime_warning(const struct cay_runtime *runtime)
+{
+    return runtime->ops->warning;
+}
+
+/* The id becomes a file name and a group's name. */
+static bool check_id(const char *id, struct cay_error *err)
+{
+    size_t len = strlen(id);
+    bool valid = len > 0 && len <= CAY_SANDBOX_ID_BYTES_MAX && id[0] != '.' && id[0] != '-' &&
+                 id[0] != '_' && !strstr(id, "..");
+    for (size_t i = 0; i < len && valid; i++) {
+        char c = id[i];
+        valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '.' || c == '_' || c == '-';
+    }
+    return valid || cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.40s' is not a valid id", id);
+}
+
+static bool check_spec(const struct cay_sandbox_spec *spec, struct cay_error *err)
+{
+    if (!check_id(spec->id, err))
+        return false;
+    if (spec->uid_base < CAY_USERNS_RANGE_ALIGN || spec->uid_base % CAY_USERNS_RANGE_ALIGN ||
+        spec->uid_base > UINT32_MAX - 2 * CAY_USERNS_RANGE_ALIGN)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the uid base %u is not a multiple of %d",
+                        spec->uid_base, CAY_USERNS_RANGE_ALIGN);
+    if (!spec->hostname || strlen(spec->hostname) > CAY_FRAME_HOSTNAME_BYTES_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the host name is missing or too long");
+    return true;
+}
+
+bool cay_runtime_start(struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
+                       struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    if (!check_spec(spec, err) || !runtime->ops->start(runtime, spec, out_sandbox, err))
+        return cay_wrap(err, "start sandbox '%.40s'", spec->id);
+    (*out_sandbox)->runtime = runtime;
+    memcpy((*out_sandbox)->id, spec->id, strlen(spec->id) + 1);
+    return true;
+}
+
+bool cay_runtime_adopt(struct cay_runtime *runtime, struct cay_str description,
+                       struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    if (!runtime->ops->adopt)
+        return not_supported(runtime, "adopt sandboxes", err);
+    if (!runtime->ops->adopt(runtime, description, out_sandbox, err))
+        return cay_wrap(err, "adopt sandbox");
+    (*out_sandbox)->runtime = runtime;
+    return true;
+}
+
+bool cay_runtime_remove(struct cay_runtime *runtime, const char *id, struct cay_error *err)
+{
+    if (!check_id(id, err) || !runtime->ops->remove(runtime, id, err))
+        return cay_wrap(err, "remove sandbox '%.40s'", id);
+    return true;
+}
+
+void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out_text)
+{
+    sandbox->runtime->ops->describe(sandbox, out_text);
+}
+
+const char *cay_sandbox_id(const struct cay_sandbox *sandbox)
+{
+    return sandbox->id;
+}
+
+int cay_sandbox_pidfd(const struct cay_sandbox *sandbox)
+{
+    return sandbox->runtime->ops->pidfd ? sandbox->runtime->ops->pidfd(sandbox) : -1;
+}
+
+bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay_error *err)
+{
+    if (!sandbox->runtime->ops->freeze)
+        return not_supported(sandbox->runtime, "freeze", err);
+    return sandbox->runtime->ops->freeze(sandbox, timeout_ms, err) ||
+           cay_wrap(err, "freeze sandbox '%s'", sandbox->id);
+}
+
+bool cay_sandbox_thaw(struct cay_sandbox *sandbox, struct cay_error *err)
+{
+    if (!sandbox->runtime->ops->thaw)
+        return not_supported(sandbox->runtime, "thaw", err);
+    return sandbox->runtime->ops->thaw(sandbox, err) ||
+           cay_wrap(err, "thaw sandbox '%s'", sandbox->id);
+}
+
+bool cay_sandbox_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
+                             struct cay_error *err)
+{
+    if (!sandbox->runtime->ops->switch_root)
+        return not_supported(sandbox->runtime, "switch the root", err);
+    return sandbox->runtime->ops->switch_root(sandbox, root_fd, out_old_fd, err) ||
+           cay_wrap(err, "switch the root of sandbox '%s'", sandbox->id);
+}
+
+bool cay_sandbox_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limits *limits,
+                            struct cay_error *err)
+{
+    if (!sandbox->runtime->ops->set_limits)
+        return not_supported(sandbox->runtime, "limit", err);
+    return sandbox->runtime->ops->set_limits(sandbox, limits, err) ||
+           cay_wrap(err, "limit sandbox '%s'", sandbox->id);
+}
+
+void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats)
+{
+    *out_stats = (struct cay_sandbox_stats){};
+    if (sandbox->runtime->ops->stats)
+        sandbox->runtime->ops->stats(sandbox, out_stats);
+}
+
+bool cay_sandbox_kill(struct cay_sandbox *sandbox, struct cay_error *err)
+{
+    return sandbox->runtime->ops->kill(sandbox, err) ||
+           cay_wrap(err, "kill sandbox '%s'", sandbox->id);
+}
+
+bool cay_sandbox_destroy(struct cay_sandbox *sandbox, struct cay_error *err)
+{
+    char id[sizeof(sandbox->id)];
+    memcpy(id, sandbox->id, sizeof(id));
+    return sandbox->runtime->ops->destroy(sandbox, err) ||
+           cay_wrap(err, "destroy sandbox '%.40s'", id);
+}
+
+void cay_sandbox_leave(struct cay_sandbox *sandbox)
+{
+    if (sandbox)
+        sandbox->runtime->ops->leave(sandbox);
+}

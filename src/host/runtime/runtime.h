@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sandboxes: what isolates the commands of a session. For callers; implementers see runtime_ops.h.
+ *
+ * Order: open a runtime by name -> start or adopt sandboxes -> link (host/runtime/link.h) for
+ * commands; freeze, thaw, switch_root, stats -> destroy, or leave to let it run on without us ->
+ * close the runtime.
+ *
+ * A sandbox outlives the daemon. Its description, kept by the caller, is enough to adopt it again;
+ * its id alone is enough to remove whatever is left of it. Every function here may block for
+ * milliseconds and belongs on a worker, with one caller at a time per sandbox; the runtime itself
+ * may be used by several threads at once.
+ */
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "sys/cgroup.h"
+
+struct cay_runtime;
+struct cay_sandbox;
+
+enum cay_runtime_caps {
+    CAY_RUNTIME_ISOLATES = 1 << 0,      /* commands cannot reach the host */
+    CAY_RUNTIME_LIMITS = 1 << 1,        /* memory, pids and cpu are limited */
+    CAY_RUNTIME_FREEZES = 1 << 2,       /* freeze and thaw work */
+    CAY_RUNTIME_SWITCHES = 1 << 3,      /* the root can be changed under a living sandbox */
+    CAY_RUNTIME_PERSISTS = 1 << 4,      /* sandboxes survive the daemon */
+    CAY_RUNTIME_RUNS_PROGRAMS = 1 << 5, /* commands are real programs */
+};
+
+enum {
+    CAY_SANDBOX_ID_BYTES_MAX = 128,
+    CAY_SANDBOX_USER_UID = 1000, /* of the user `user`, inside */
+};
+
+struct cay_runtime_config {
+    const char *run_dir;       /* sockets; made 0700 when missing; ours alone */
+    const char *cgroup_parent; /* a plain name, different for daemons side by side */
+    const char *init_path;     /* the cay-init binary */
+};
+
+struct cay_sandbox_spec {
+    const char *id;
+    int root_fd; /* a detached mount of the session's tree (stays the caller's); or -1 and */
+    const char *root_path; /* a directory with natural ids, id-mapped by us; NULL: none */
+    uint32_t uid_base;     /* multiple of CAY_USERNS_RANGE_ALIGN; see sys/userns.h */
+    int userns_fd;         /* the session's user namespace when the caller has it, else -1 */
+    struct cay_cgroup_limits limits;
+    const char *hostname;
+    bool no_new_privs;  /* setuid programs give nothing; breaks sudo */
+    uint64_t shm_bytes; /* of /dev/shm; 0: 64 MiB */
+};
+
+struct cay_sandbox_stats {
+    struct cay_cgroup_stats usage;
+    unsigned limits_applied; /* bits of 1 << enum cay_cgroup_controller */
+};
+
+/* Reasons: NOT_FOUND for an unknown name, RUNTIME_FAILED, NOT_SUPPORTED. */
+[[nodiscard]] bool cay_runtime_open(const char *name, const struct cay_runtime_config *config,
+                                    struct cay_runtime **out_runtime, struct cay_error *err);
+void cay_runtime_close(struct cay_runtime *runtime);
+[[nodiscard]] const char *cay_runtime_name(const struct cay_runtime *runtime);
+[[nodiscard]] unsigned cay_runtime_caps(const struct cay_runtime *runtime);
+/* A sentence to show to whoever starts this runtime; NULL when there is nothing to say. */
+[[nodiscard]] const char *cay_runtime_warning(const struct cay_runtime *runtime);
+
+/* Names of all runtimes, ended by NULL. */
+[[nodiscard]] const char *const *cay_runtime_names(void);
+
+/* Reasons: INVALID_ARGUMENT, ALREADY_EXISTS, RUNTIME_FAILED (its text names the step). Leaves
+ * nothing behind when it fails. */
+[[nodiscard]] bool cay_runtime_start(struct cay_runtime *runtime,
+                                     const struct cay_sandbox_spec *spec,
+                                     struct cay_sandbox **out_sandbox, struct cay_error *err);
+
+/* A living sandbox of an earlier daemon. Reasons: INVALID_ARGUMENT for a text we did not write,
+ * NOT_FOUND when it is not alive any more: then remove what is left by id. */
+[[nodiscard]] bool cay_runtime_adopt(struct cay_runtime *runtime, struct cay_str description,
+                                     struct cay_sandbox **out_sandbox, struct cay_error *err);
+
+/* Kills and removes whatever exists under the id: processes, control groups, socket. Done when
+ * nothing exists. */
+[[nodiscard]] bool cay_runtime_remove(struct cay_runtime *runtime, const char *id,
+                                      struct cay_error *err);
+
+/* Everything adopt needs, as text (under 1 KiB). */
+void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out_text);
+[[nodiscard]] const char *cay_sandbox_id(const struct cay_sandbox *sandbox);
+
+/* Readable once the sandbox is dead; -1 when the runtime has none. Stays the sandbox's. */
+[[nodiscard]] int cay_sandbox_pidfd(const struct cay_sandbox *sandbox);
+
+/* Stops every process, init too. Idempotent. Reasons: NOT_SUPPORTED, DEADLINE_EXCEEDED. */
+[[nodiscard]] bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms,
+                                      struct cay_error *err);
+/* Send cay_link_skip_clock before, or timeouts count the pause. */
+[[nodiscard]] bool cay_sandbox_thaw(struct cay_sandbox *sandbox, struct cay_error *err);
+
+/* Puts another tree under a sandbox in which nothing but init lives; /dev and /proc stay. The old
+ * tree's mount goes when *out_old_fd is closed, which may take its time. Reasons: TOOLS_IN_FLIGHT,
+ * NOT_SUPPORTED, RUNTIME_FAILED (nothing has changed, unless the text says otherwise). */
+[[nodiscard]] bool cay_sandbox_switch_root(struct cay_sandbox *sandbox, int root_fd,
+                                           int *out_old_fd, struct cay_error *err);
+
+[[nodiscard]] bool cay_sandbox_set_limits(struct cay_sandbox *sandbox,
+                                          const struct cay_cgroup_limits *limits,
+                                          struct cay_error *err);
+void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats);
+
+/* Kills everything in it, init too, and waits until it is gone. Idempotent. */
+[[nodiscard]] bool cay_sandbox_kill(struct cay_sandbox *sandbox, struct cay_error *err);
+
+/* Kills, removes everything, frees. The handle is gone even when it fails; remove can then be tried
+ * again by id. */
+[[nodiscard]] bool cay_sandbox_destroy(struct cay_sandbox *sandbox, struct cay_error *err);
+
+/* Frees the handle; the sandbox lives on. Accepts NULL. */
+void cay_sandbox_leave(struct cay_sandbox *sandbox);

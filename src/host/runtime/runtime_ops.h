@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a runtime implements. `struct cay_runtime` and `struct cay_sandbox` are the first member of
+ * its own structs and hold nothing of any one runtime. A slot that is NULL means NOT_SUPPORTED. All
+ * may block; comments in runtime.h say what each promises.
+ */
+
+#include "host/runtime/runtime.h"
+#include "wire/frame/frame.h"
+
+struct cay_runtime_ops;
+
+struct cay_runtime {
+    const struct cay_runtime_ops *ops;
+    unsigned caps;
+};
+
+struct cay_sandbox {
+    struct cay_runtime *runtime;
+    char id[CAY_SANDBOX_ID_BYTES_MAX + 1];
+};
+
+struct cay_runtime_ops {
+    const char *name;
+    const char *warning;
+    /* caps of the result may depend on the host. */
+    bool (*open)(const struct cay_runtime_config *, struct cay_runtime **, struct cay_error *);
+    void (*close)(struct cay_runtime *);
+    bool (*start)(struct cay_runtime *, const struct cay_sandbox_spec *, struct cay_sandbox **,
+                  struct cay_error *);
+    bool (*adopt)(struct cay_runtime *, struct cay_str description, struct cay_sandbox **,
+                  struct cay_error *);
+    bool (*remove)(struct cay_runtime *, const char *id, struct cay_error *);
+    void (*describe)(const struct cay_sandbox *, struct cay_buf *);
+    int (*pidfd)(const struct cay_sandbox *);
+    bool (*freeze)(struct cay_sandbox *, int timeout_ms, struct cay_error *);
+    bool (*thaw)(struct cay_sandbox *, struct cay_error *);
+    bool (*switch_root)(struct cay_sandbox *, int root_fd, int *out_old_fd, struct cay_error *);
+    bool (*set_limits)(struct cay_sandbox *, const struct cay_cgroup_limits *, struct cay_error *);
+    void (*stats)(struct cay_sandbox *, struct cay_sandbox_stats *);
+    bool (*kill)(struct cay_sandbox *, struct cay_error *);
+    bool (*destroy)(struct cay_sandbox *, struct cay_error *);
+    void (*leave)(struct cay_sandbox *);
+
+    /* For the link. connect gives a non-blocking stream socket to init, the caller's; *out_token is
+     * what HELLO needs, and *out_is_first tells that no HELLO is due because init was started with
+     * it. open_slot makes one more control group for a command; NULL or -EOPNOTSUPP: none needed.
+     */
+    bool (*connect)(struct cay_sandbox *, int *out_fd, uint8_t *out_token, bool *out_is_first,
+                    uint32_t *out_slots, struct cay_error *);
+    int (*open_slot)(struct cay_sandbox *, uint32_t index, struct cay_cgroup_slot *);
+};
+
+extern const struct cay_runtime_ops cay_runtime_namespaces;
+extern const struct cay_runtime_ops cay_runtime_none;
+extern const struct cay_runtime_ops cay_runtime_fake;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/socket.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "wire/frame/encode.h"
+
+enum { BACKLOG = 4, NAME_BYTES = 160 };
+
+static bool set_address(int dir_fd, const char *id, struct sockaddr_un *out_address)
+{
+    *out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int len = snprintf(out_address->sun_path, sizeof(out_address->sun_path),
+                       "/proc/self/fd/%d/%s.sock", dir_fd, id);
+    return len > 0 && (size_t)len < sizeof(out_address->sun_path);
+}
+
+/* A long id does not fit an address: then the socket is reached through a link with a short name.
+ * It is named by what the id hashes to. */
+static void short_name(const char *id, char *out_name, size_t size)
+{
+    if (strlen(id) <= 64) {
+        snprintf(out_name, size, "%s", id);
+        return;
+    }
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *c = id; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    snprintf(out_name, size, "%.40s~%016llx", id, (unsigned long long)hash);
+}
+
+static int open_socket(int dir_fd, const char *id, int flags, struct sockaddr_un *out_address)
+{
+    char name[NAME_BYTES];
+    short_name(id, name, sizeof(name));
+    if (!set_address(dir_fd, name, out_address))
+        return -ENAMETOOLONG;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+int cay_socket_listen(int dir_fd, const char *id)
+{
+    struct sockaddr_un address;
+    cay_autoclose int fd = open_socket(dir_fd, id, SOCK_NONBLOCK, &address);
+    if (fd < 0)
+        return fd;
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+        if (errno != EADDRINUSE)
+            return -errno;
+        cay_socket_remove(dir_fd, id);
+        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+            return -errno;
+    }
+    return listen(fd, BACKLOG) < 0 ? -errno : cay_take_fd(fd);
+}
+
+int cay_socket_connect(int dir_fd, const char *id)
+{
+    struct sockaddr_un address;
+    cay_autoclose int fd = open_socket(dir_fd, id, SOCK_NONBLOCK, &address);
+    if (fd < 0)
+        return fd;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return -errno;
+    return cay_take_fd(fd);
+}
+
+void cay_socket_remove(int dir_fd, const char *id)
+{
+    char name[NAME_BYTES];
+    char file[NAME_BYTES + 8];
+    short_name(id, name, sizeof(name));
+    snprintf(file, sizeof(file), "%s.sock", name);
+    (void)unlinkat(dir_fd, file, 0);
+}
+
+int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *slot)
+{
+    const int all[CAY_FRAME_SLOT_FDS] = {slot->into_fd, slot->kill_fd, slot->procs_fd,
+                                         slot->tasks_fd, slot->oom_fd};
+    int fds[CAY_FRAME_SLOT_FDS];
+    size_t count = 0;
+    struct cay_frame_slot frame = {.index = index};
+    for (int i = 0; i < CAY_FRAME_SLOT_FDS; i++) {
+        if (all[i] < 0)
+            continue;
+        frame.fds |= (uint8_t)(1 << i);
+        fds[count++] = all[i];
+    }
+    if (!count)
+        return -EINVAL;
+    uint8_t data[64];
+    struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
+    if (!cay_frame_put_slot(&writer, &frame))
+        return -E2BIG;
+    alignas(struct cmsghdr) char control[CMSG_SPACE(CAY_FRAME_SLOT_FDS * sizeof(int))] = {};
+    struct iovec part = {.iov_base = data, .iov_len = writer.len};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    assert(header);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+        return -errno;
+    return sent == (ssize_t)writer.len ? 0 : -EPIPE;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The socket a sandbox's init listens on, `ID.sock` in the run directory, whatever the length of
+ * that directory's name. Descriptors (O_CLOEXEC) or -errno. */
+
+#include "sys/cgroup.h"
+
+[[nodiscard]] int cay_socket_listen(int dir_fd, const char *id);
+/* Non-blocking. */
+[[nodiscard]] int cay_socket_connect(int dir_fd, const char *id);
+void cay_socket_remove(int dir_fd, const char *id);
+
+/* Sends a SLOT frame with its descriptors. 0, -EAGAIN when the socket is full, -errno. */
+[[nodiscard]] int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *slot);
