@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/store/diff_walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "host/store/copy.h"
+#include "host/store/dir_list.h"
+#include "host/store/merged.h"
+#include "host/store/store_ops.h"
+
+enum {
+    DEPTH_MAX = 400, /* a descriptor per level and part */
+    COMPARE_BYTES = 64 * 1024,
+};
+
+struct walk {
+    const struct cay_diff_stack *from;
+    const struct cay_diff_stack *to;
+    const struct cay_diff_request *request;
+    struct cay_diff_stats *stats;
+    struct cay_error *err;
+    struct cay_buf path;
+    bool stopped;
+};
+
+static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
+                      const struct cay_merged_dir *to, int depth);
+
+static bool fail(struct walk *walk, int neg_errno, const char *what)
+{
+    return cay_store_fail(walk->err, neg_errno, "%s '%.*s'", what,
+                          (int)CAY_MIN(walk->path.len, (size_t)128), walk->path.data);
+}
+
+static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
+                 const struct cay_merged_entry *before, const struct cay_merged_entry *after)
+{
+    struct cay_diff_entry entry = {
+        .kind = kind,
+        .before = {.dir_fd = -1, .name = name},
+        .after = {.dir_fd = -1, .name = name},
+    };
+    if (before->kind)
+        entry.before = (struct cay_diff_side){before->st, before->dir_fd, name};
+    if (after->kind)
+        entry.after = (struct cay_diff_side){after->st, after->dir_fd, name};
+    /* Kept apart from the path's length: callers get a C string. */
+    cay_buf_append_byte(&walk->path, '\0');
+    if (walk->path.failed)
+        return fail(walk, -ENAMETOOLONG, "path of");
+    walk->path.len--;
+    entry.path = walk->path.data;
+    if (kind == CAY_DIFF_ADDED && after->dir.redirect)
+        entry.renamed_from = after->dir.redirect[0] == '/' ? after->dir.redirect + 1 : NULL;
+    walk->stats->changes++;
+    walk->stopped = !walk->request->visit(walk->request->ctx, &entry);
+    return true;
+}
+
+/* 1 equal, 0 not, -errno. */
+static int same_content(struct walk *walk, const struct cay_merged_entry *a,
+                        const struct cay_merged_entry *b, const char *name)
+{
+    if (a->st.st_size != b->st.st_size)
+        return 0;
+    if (a->st.st_size == 0)
+        return 1;
+    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
+    cay_autoclose int a_fd = openat(a->dir_fd, name, flags);
+    cay_autoclose int b_fd = openat(b->dir_fd, name, flags);
+    if (a_fd < 0 || b_fd < 0)
+        return -errno;
+    char a_buf[COMPARE_BYTES];
+    char b_buf[COMPARE_BYTES];
+    for (off_t at = 0;;) {
+        ssize_t a_len = pread(a_fd, a_buf, sizeof(a_buf), at);
+        ssize_t b_len = pread(b_fd, b_buf, sizeof(b_buf), at);
+        if (a_len < 0 || b_len < 0)
+            return -errno;
+        if (a_len != b_len || memcmp(a_buf, b_buf, (size_t)a_len))
+            return 0;
+        if (a_len == 0)
+            return 1;
+        at += a_len;
+        walk->stats->bytes_compared += (uint64_t)a_len;
+    }
+}
+
+static int same_link(const struct cay_merged_entry *a, const struct cay_merged_entry *b,
+                     const char *name)
+{
+    char a_text[PATH_MAX];
+    char b_text[PATH_MAX];
+    ssize_t a_len = readlinkat(a->dir_fd, name, a_text, sizeof(a_text));
+    ssize_t b_len = readlinkat(b->dir_fd, name, b_text, sizeof(b_text));
+    if (a_len < 0 || b_len < 0)
+        return -errno;
+    return a_len == b_len && memcmp(a_text, b_text, (size_t)a_len) == 0;
+}
+
+static int same_meta(const struct cay_merged_entry *a, const struct cay_merged_entry *b,
+                     const char *name)
+{
+    if (a->st.st_mode != b->st.st_mode || a->st.st_uid != b->st.st_uid ||
+        a->st.st_gid != b->st.st_gid)
+        return 0;
+    return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir_fd, name, b->dir_fd, name);
+}
+
+/* Both sides have the path, and it is the same type of thing. */
+static bool compare_same_type(struct walk *walk, const char *name,
+                              const struct cay_merged_entry *before,
+                              const struct cay_merged_entry *after)
+{
+    int same = 1;
+    if (S_ISREG(before->st.st_mode))
+        same = same_content(walk, before, after, name);
+    else if (S_ISLNK(before->st.st_mode))
+        same = same_link(before, after, name);
+    if (same < 0)
+        return fail(walk, same, "compare");
+    if (!same)
+        return emit(walk, CAY_DIFF_MODIFIED, name, before, after);
+    same = same_meta(before, after, name);
+    if (same < 0)
+        return fail(walk, same, "compare attributes of");
+    return same || emit(walk, CAY_DIFF_META, name, before, after);
+}
+
+static bool is_same_inode(const struct cay_merged_entry *a, const struct cay_merged_entry *b)
+{
+    return a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino;
+}
+
+static bool report(struct walk *walk, const char *name, const struct cay_merged_entry *before,
+                   const struct cay_merged_entry *after)
+{
+    if (!after->kind)
+        return emit(walk, CAY_DIFF_DELETED, name, before, after);
+    if (!before->kind)
+        return emit(walk, CAY_DIFF_ADDED, name, before, after);
+    if ((before->st.st_mode & S_IFMT) != (after->st.st_mode & S_IFMT))
+        return emit(walk, CAY_DIFF_TYPE, name, before, after);
+    if (is_same_inode(before, after))
+        return true;
+    return compare_same_type(walk, name, before, after);
+}
+
+static bool compare_name(struct walk *walk, const struct cay_merged_dir *from,
+                         const struct cay_merged_dir *to, const char *name, int depth)
+{
+    cay_auto(cay_merged_entry_finish) struct cay_merged_entry before = {};
+    cay_auto(cay_merged_entry_finish) struct cay_merged_entry after = {};
+    walk->stats->entries_visited++;
+    int rc = from ? cay_merged_lookup(walk->from, from, name, &before) : 0;
+    if (!rc && to)
+        rc = cay_merged_lookup(walk->to, to, name, &after);
+    if (rc < 0)
+        return fail(walk, rc, "look into");
+    if (!before.kind && !after.kind)
+        return true;
+    size_t path_len = walk->path.len;
+    if (path_len)
+        cay_buf_append_byte(&walk->path, '/');
+    cay_buf_append_text(&walk->path, name);
+    bool ok = report(walk, name, &before, &after);
+    bool before_dir = before.kind == CAY_MERGED_DIR;
+    bool after_dir = after.kind == CAY_MERGED_DIR;
+    if (ok && (after_dir || (before_dir && walk->request->expand_deleted)))
+        ok = walk_dirs(walk, before_dir ? &before.dir : NULL, after_dir ? &after.dir : NULL,
+                       depth + 1);
+    walk->path.len = path_len;
+    return ok;
+}
+
+/* How many parts at the end of both are the same directories of the same layers. */
+static size_t common_parts(const struct walk *walk, const struct cay_merged_dir *from,
+                           const struct cay_merged_dir *to)
+{
+    size_t common = 0;
+    while (common < from->count && common < to->count) {
+        const struct cay_merged_part *a = &from->parts[from->count - 1 - common];
+        const struct cay_merged_part *b = &to->parts[to->count - 1 - common];
+        if (walk->from->layers[a->layer].id != walk->to->layers[b->layer].id || a->ino != b->ino)
+            break;
+        common++;
+    }
+    return common;
+}
+
+static int list_parts(struct cay_dir_list *names, const struct cay_merged_dir *dir, size_t common)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && dir && i < dir->count - common; i++)
+        rc = cay_dir_list_read(names, dir->parts[i].fd);
+    return rc;
+}
+
+static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
+                      const struct cay_merged_dir *to, int depth)
+{
+    if (depth > DEPTH_MAX)
+        return cay_fail(walk->err, CAY_R_RESOURCE_EXHAUSTED,
+                        "directories are nested more than %d deep", DEPTH_MAX);
+    size_t common = from && to ? common_parts(walk, from, to) : 0;
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = list_parts(&names, from, common);
+    if (!rc)
+        rc = list_parts(&names, to, common);
+    if (rc < 0)
+        return fail(walk, rc, "read directory");
+    cay_dir_list_sort(&names);
+    for (size_t i = 0; i < names.count && !walk->stopped; i++) {
+        if (!compare_name(walk, from, to, cay_dir_list_name(&names, i), depth))
+            return false;
+    }
+    return true;
+}
+
+bool cay_diff_walk(const struct cay_diff_stack *from, const struct cay_diff_stack *to,
+                   const struct cay_diff_request *request, struct cay_diff_stats *out_stats,
+                   struct cay_error *err)
+{
+    struct cay_diff_stats stats = {};
+    struct walk walk = {.from = from, .to = to, .request = request, .stats = &stats, .err = err};
+    cay_buf_init(&walk.path, (size_t)(DEPTH_MAX + 2) * (NAME_MAX + 1));
+    cay_auto(cay_merged_dir_finish) struct cay_merged_dir from_root = {};
+    cay_auto(cay_merged_dir_finish) struct cay_merged_dir to_root = {};
+    int rc = cay_merged_root(from, &from_root);
+    if (!rc)
+        rc = cay_merged_root(to, &to_root);
+    bool ok = rc == 0 ? walk_dirs(&walk, &from_root, &to_root, 0)
+                      : cay_store_fail(err, rc, "open the roots");
+    cay_buf_finish(&walk.path);
+    if (ok)
+        *out_stats = stats;
+    return ok;
+}

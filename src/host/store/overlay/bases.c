@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/store/crash.h"
+#include "host/store/overlay/overlay_internal.h"
+
+bool ov_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
+                   struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    cay_autoclose int dir_fd = -1;
+    uint64_t id = strtoull(draft->id, NULL, 16);
+    if (ov_layer_dirs(ov, id, &dir_fd, err)) {
+        draft->root_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (draft->root_fd >= 0)
+            return true;
+        cay_store_fail(err, -errno, "open draft");
+    }
+    ov_base_abort(store, draft);
+    return false;
+}
+
+void ov_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    ov_bury(ov, strtoull(draft->id, NULL, 16));
+    pthread_mutex_unlock(&ov->lock);
+}
+
+static void enter(struct ov_store *ov, const char *name, struct ov_layer *layer, const char *target)
+{
+    struct ov_base *base = cay_new(struct ov_base);
+    base->next = ov->bases;
+    base->layer = layer;
+    base->created_ms = ov_now_ms();
+    snprintf(base->name, sizeof(base->name), "%s", name);
+    snprintf(base->target, sizeof(base->target), "%s", target);
+    ov->bases = base;
+}
+
+bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
+                    struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    cay_store_crash_point(CAY_CRASH_BASE_FILLED);
+    cay_autoclose int dir_fd =
+        openat(ov->layers_fd, draft->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir_fd < 0)
+        return cay_store_fail(err, -errno, "open draft");
+    struct ov_layer *layer = NULL;
+    pthread_mutex_lock(&ov->lock);
+    bool taken = ov_find_base(ov, name) != NULL;
+    pthread_mutex_unlock(&ov->lock);
+    if (taken)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    if (!ov_layer_ready(ov, strtoull(draft->id, NULL, 16), dir_fd, NULL, &layer, err))
+        return false;
+    cay_store_crash_point(CAY_CRASH_BASE_READY);
+    char text[64];
+    snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64, layer->node.id, ov_now_ms());
+    int rc = ov_record_add(ov->bases_fd, name, text);
+    pthread_mutex_lock(&ov->lock);
+    if (rc < 0) {
+        /* Out of the table, but not buried: the wrapper's abort does that. */
+        ov_map_remove(&ov->layers, &layer->node);
+        free(layer);
+    } else {
+        enter(ov, name, layer, "");
+    }
+    pthread_mutex_unlock(&ov->lock);
+    if (rc == -EEXIST)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "write down base");
+    cay_store_crash_point(CAY_CRASH_BASE_NAMED);
+    return true;
+}
+
+static void forget(struct ov_store *ov, struct ov_base *base)
+{
+    struct ov_base **slot = &ov->bases;
+    while (*slot != base)
+        slot = &(*slot)->next;
+    *slot = base->next;
+    ov_layer_unref(ov, base->layer);
+    free(base);
+}
+
+/* Under the lock. Aliases of a base go first: none is ever left without its base. */
+static bool remove_locked(struct ov_store *ov, struct ov_base *base, struct cay_error *err)
+{
+    if (base->layer && base->layer->refs > 1)
+        return cay_fail(err, CAY_R_BASE_IN_USE, "sessions stand on the base '%s'", base->name);
+    for (struct ov_base *other = ov->bases, *next = NULL; base->layer && other; other = next) {
+        next = other->next;
+        if (other->layer || strcmp(other->target, base->name))
+            continue;
+        int rc = ov_record_remove(ov->aliases_fd, other->name);
+        if (rc < 0)
+            return cay_store_fail(err, rc, "remove alias '%s'", other->name);
+        forget(ov, other);
+    }
+    int rc = ov_record_remove(base->layer ? ov->bases_fd : ov->aliases_fd, base->name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "remove base '%s'", base->name);
+    forget(ov, base);
+    return true;
+}
+
+bool ov_base_remove(struct cay_store *store, const char *name, struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    struct ov_base *base = ov_find_base(ov, name);
+    bool ok = base ? remove_locked(ov, base, err)
+                   : cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    pthread_mutex_unlock(&ov->lock);
+    return ok;
+}
+
+static bool alias_locked(struct ov_store *ov, const char *alias, const char *name,
+                         struct cay_error *err)
+{
+    struct ov_base *old = ov_find_base(ov, alias);
+    const struct ov_base *base = ov_find_base(ov, name);
+    if (!base || !base->layer)
+        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    if (old && old->layer)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
+    int rc = ov_record_replace(ov->aliases_fd, alias, name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "write down alias '%s'", alias);
+    if (old)
+        snprintf(old->target, sizeof(old->target), "%s", name);
+    else
+        enter(ov, alias, NULL, name);
+    return true;
+}
+
+bool ov_base_alias(struct cay_store *store, const char *alias, const char *name,
+                   struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    bool ok = alias_locked(ov, alias, name, err);
+    pthread_mutex_unlock(&ov->lock);
+    return ok;
+}
+
+bool ov_base_resolve(struct cay_store *store, const char *name, char *out_name,
+                     struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    const struct ov_base *base = ov_find_base(ov, name);
+    if (base && !base->layer)
+        base = ov_find_base(ov, base->target);
+    if (base)
+        snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
+    pthread_mutex_unlock(&ov->lock);
+    return base || cay_fail(err, CAY_R_BASE_NOT_FOUND,
+                            "there is no base '%s'; 'cay base ls' lists them", name);
+}

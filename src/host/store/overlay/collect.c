@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "host/store/crash.h"
+#include "host/store/dir_list.h"
+#include "host/store/overlay/overlay_internal.h"
+#include "sys/tree.h"
+
+/* Moves every dead layer to the trash, where a restarted daemon finds it without asking. */
+static int move_dead(struct ov_store *ov)
+{
+    for (;;) {
+        pthread_mutex_lock(&ov->lock);
+        bool any = ov->dead_count > 0;
+        uint64_t id = any ? ov->dead[ov->dead_count - 1] : 0;
+        pthread_mutex_unlock(&ov->lock);
+        if (!any)
+            return 0;
+        char name[CAY_STORE_ID_SIZE];
+        ov_id_text(id, name);
+        if (renameat(ov->layers_fd, name, ov->trash_fd, name) < 0 && errno != ENOENT)
+            return -errno;
+        cay_store_crash_point(CAY_CRASH_COLLECT_MOVED);
+        pthread_mutex_lock(&ov->lock);
+        for (size_t i = ov->dead_count; i-- > 0;) {
+            if (ov->dead[i] == id) {
+                ov->dead[i] = ov->dead[--ov->dead_count];
+                break;
+            }
+        }
+        pthread_mutex_unlock(&ov->lock);
+    }
+}
+
+static int empty_trash(struct ov_store *ov, uint64_t budget)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = cay_dir_list_read(&names, ov->trash_fd);
+    for (size_t i = 0; !rc && i < names.count; i++) {
+        rc = cay_tree_remove(ov->trash_fd, cay_dir_list_name(&names, i), &budget);
+        cay_store_crash_point(CAY_CRASH_COLLECT_HALF);
+    }
+    return rc;
+}
+
+bool ov_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
+                struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    *out_more = true;
+    if (pthread_mutex_trylock(&ov->collect_lock) != 0)
+        return true; /* somebody is at it */
+    int rc = move_dead(ov);
+    if (!rc)
+        rc = empty_trash(ov, entries_max);
+    pthread_mutex_unlock(&ov->collect_lock);
+    if (rc == -EAGAIN)
+        return true;
+    if (rc < 0)
+        return cay_store_fail(err, rc, "empty the trash");
+    *out_more = false;
+    return true;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/store/dir_list.h"
+#include "host/store/overlay/overlay_internal.h"
+
+/* A layer found on disk whose parent is not known yet. */
+struct found_layer {
+    uint64_t id;
+    uint64_t parent;
+};
+
+struct found_layers {
+    struct found_layer *items;
+    size_t count;
+};
+
+static bool read_names(int dir_fd, const char *what, struct cay_dir_list *names,
+                       struct cay_error *err)
+{
+    int rc = cay_dir_list_read(names, dir_fd);
+    return rc == 0 || cay_store_fail(err, rc, "read the directory of %s", what);
+}
+
+/* A text that was being written when the daemon died. */
+static bool is_leftover(int dir_fd, const char *name)
+{
+    if (name[0] != '.')
+        return false;
+    unlinkat(dir_fd, name, 0);
+    return true;
+}
+
+static bool find_layers(struct ov_store *ov, struct found_layers *out, struct cay_error *err)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    if (!read_names(ov->layers_fd, "layers", &names, err))
+        return false;
+    out->items = cay_alloc((names.count + 1) * sizeof(*out->items));
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        if (!cay_store_id_valid(name))
+            continue;
+        uint64_t id = strtoull(name, NULL, 16);
+        char path[CAY_STORE_ID_SIZE + 2];
+        char text[64];
+        snprintf(path, sizeof(path), "%s/p", name);
+        uint64_t parent = 0;
+        if (ov_record_read(ov->layers_fd, path, text, sizeof(text)) < 0 ||
+            sscanf(text, "1 %16" SCNx64, &parent) != 1)
+            ov_bury(ov, id); /* never finished */
+        else
+            out->items[out->count++] = (struct found_layer){id, parent};
+    }
+    return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t left = ((const struct found_layer *)a)->id;
+    uint64_t right = ((const struct found_layer *)b)->id;
+    return left < right ? -1 : left > right;
+}
+
+static void enter_layer(struct ov_store *ov, const struct found_layer *found,
+                        struct ov_layer *parent)
+{
+    struct ov_layer *layer = cay_new(struct ov_layer);
+    *layer = (struct ov_layer){
+        .node = {.id = found->id},
+        .parent = parent ? ov_layer_ref(parent) : NULL,
+        .depth = parent ? parent->depth + 1 : 1,
+    };
+    ov_map_add(&ov->layers, &layer->node);
+}
+
+/* Enters the layer after those it stands on. One whose parent is missing is damage: it stays on
+ * disk for a human and out of the table. */
+static void enter_with_parents(struct ov_store *ov, const struct found_layers *found,
+                               const struct found_layer *layer)
+{
+    const struct found_layer *chain[CAY_STORE_LAYERS_MAX + 1];
+    size_t count = 0;
+    struct ov_layer *parent = NULL;
+    while (!ov_find_layer(ov, layer->id)) {
+        if (count == CAY_COUNT(chain))
+            return;
+        chain[count++] = layer;
+        if (layer->parent == 0)
+            break;
+        parent = ov_find_layer(ov, layer->parent);
+        if (parent)
+            break;
+        struct found_layer key = {.id = layer->parent};
+        layer = found->count
+                    ? bsearch(&key, found->items, found->count, sizeof(*found->items), by_id)
+                    : NULL;
+        if (!layer)
+            return;
+    }
+    while (count > 0) {
+        const struct found_layer *next = chain[--count];
+        enter_layer(ov, next, next->parent ? ov_find_layer(ov, next->parent) : NULL);
+    }
+}
+
+static bool load_layers(struct ov_store *ov, struct cay_error *err)
+{
+    struct found_layers found = {};
+    bool ok = find_layers(ov, &found, err);
+    if (ok && found.count) {
+        qsort(found.items, found.count, sizeof(*found.items), by_id);
+        for (size_t i = 0; i < found.count; i++)
+            enter_with_parents(ov, &found, &found.items[i]);
+    }
+    free(found.items);
+    return ok;
+}
+
+static bool load_sessions(struct ov_store *ov, struct cay_error *err)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    if (!read_names(ov->sessions_fd, "sessions", &names, err))
+        return false;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        char text[128];
+        uint64_t upper = 0;
+        uint64_t copy = 0;
+        uint64_t generation = 0;
+        int64_t created = 0;
+        if (is_leftover(ov->sessions_fd, name) || !cay_store_id_valid(name) ||
+            ov_record_read(ov->sessions_fd, name, text, sizeof(text)) < 0 ||
+            sscanf(text, "1 %16" SCNx64 " %16" SCNx64 " %" SCNu64 " %" SCNd64, &upper, &copy,
+                   &generation, &created) != 4)
+            continue;
+        struct ov_layer *layer = ov_find_layer(ov, upper);
+        if (!layer || !layer->parent)
+            continue;
+        struct ov_session *session = cay_new(struct ov_session);
+        struct ov_layer *copied = copy ? ov_find_layer(ov, copy) : NULL;
+        *session = (struct ov_session){
+            .node = {.id = strtoull(name, NULL, 16)},
+            .upper = ov_layer_ref(layer),
+            .copy = copied ? ov_layer_ref(copied) : NULL,
+            .generation = generation,
+            .created_ms = created,
+        };
+        layer->is_upper = true;
+        ov_map_add(&ov->sessions, &session->node);
+    }
+    return true;
+}
+
+static bool load_snapshots(struct ov_store *ov, struct cay_error *err)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    if (!read_names(ov->snapshots_fd, "snapshots", &names, err))
+        return false;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        char text[96];
+        uint64_t top = 0;
+        int64_t created = 0;
+        int changed = 0;
+        if (is_leftover(ov->snapshots_fd, name) || !cay_store_id_valid(name) ||
+            ov_record_read(ov->snapshots_fd, name, text, sizeof(text)) < 0 ||
+            sscanf(text, "1 %16" SCNx64 " %" SCNd64 " %d", &top, &created, &changed) != 3)
+            continue;
+        struct ov_layer *layer = ov_find_layer(ov, top);
+        if (!layer)
+            continue;
+        if (layer->is_upper) {
+            /* Its session was not switched: the snapshot was never done. */
+            int rc = ov_record_remove(ov->snapshots_fd, name);
+            if (rc < 0)
+                return cay_store_fail(err, rc, "remove unfinished snapshot");
+            continue;
+        }
+        struct ov_snapshot *snapshot = cay_new(struct ov_snapshot);
+        *snapshot = (struct ov_snapshot){
+            .node = {.id = strtoull(name, NULL, 16)},
+            .top = ov_layer_ref(layer),
+            .changed = changed != 0,
+            .created_ms = created,
+        };
+        ov_map_add(&ov->snapshots, &snapshot->node);
+    }
+    return true;
+}
+
+static bool load_names(struct ov_store *ov, int dir_fd, bool aliases, struct cay_error *err)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    if (!read_names(dir_fd, aliases ? "aliases" : "bases", &names, err))
+        return false;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        char text[CAY_STORE_NAME_SIZE + 1];
+        if (is_leftover(dir_fd, name) || !cay_store_base_name_valid(name) ||
+            ov_record_read(dir_fd, name, text, sizeof(text)) < 0)
+            continue;
+        uint64_t id = 0;
+        int64_t created = 0;
+        struct ov_layer *layer = NULL;
+        if (!aliases && sscanf(text, "1 %16" SCNx64 " %" SCNd64, &id, &created) == 2)
+            layer = ov_find_layer(ov, id);
+        if (aliases ? !cay_store_base_name_valid(text) : !layer)
+            continue;
+        struct ov_base *base = cay_new(struct ov_base);
+        base->next = ov->bases;
+        base->layer = layer ? ov_layer_ref(layer) : NULL;
+        base->created_ms = created;
+        snprintf(base->name, sizeof(base->name), "%s", name);
+        if (aliases)
+            snprintf(base->target, sizeof(base->target), "%.128s", text);
+        ov->bases = base;
+    }
+    return true;
+}
+
+struct unfinished {
+    struct ov_store *ov;
+    int rc;
+};
+
+/* A forked session whose origin was not switched was never done. */
+static void drop_unfinished(void *ctx, struct ov_node *node)
+{
+    struct unfinished *unfinished = ctx;
+    struct ov_session *session = (struct ov_session *)node;
+    if (!session->upper->parent->is_upper)
+        return;
+    char name[CAY_STORE_ID_SIZE];
+    ov_id_text(node->id, name);
+    struct cay_error err;
+    if (!ov_destroy(&unfinished->ov->store, name, &err))
+        unfinished->rc = -EIO;
+}
+
+static void bury_unreferenced(void *ctx, struct ov_node *node)
+{
+    struct ov_store *ov = ctx;
+    struct ov_layer *layer = (struct ov_layer *)node;
+    if (layer->refs == 0)
+        ov_bury(ov, layer->node.id);
+}
+
+/* Buried by id first: dropping one may free its parents, whose nodes the walk may stand on. */
+static void drop_unreferenced(struct ov_store *ov)
+{
+    size_t from = ov->dead_count;
+    ov_map_each(&ov->layers, bury_unreferenced, ov);
+    size_t to = ov->dead_count;
+    for (size_t i = from; i < to; i++) {
+        struct ov_layer *layer = ov_find_layer(ov, ov->dead[i]);
+        struct ov_layer *parent = layer->parent;
+        ov_map_remove(&ov->layers, &layer->node);
+        free(layer);
+        ov_layer_unref(ov, parent);
+    }
+}
+
+bool ov_load(struct ov_store *ov, struct cay_error *err)
+{
+    if (!load_layers(ov, err) || !load_sessions(ov, err) || !load_snapshots(ov, err) ||
+        !load_names(ov, ov->bases_fd, false, err) || !load_names(ov, ov->aliases_fd, true, err))
+        return false;
+    struct unfinished unfinished = {.ov = ov};
+    ov_map_each(&ov->sessions, drop_unfinished, &unfinished);
+    if (unfinished.rc < 0)
+        return cay_store_fail(err, unfinished.rc, "remove unfinished session");
+    drop_unreferenced(ov);
+    return true;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/overlay/overlay_internal.h"
+#include "sys/layer_mount.h"
+
+enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
+
+/* A user namespace costs a process; the few ranges used lately are kept. The result is the
+ * caller's own descriptor. */
+static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
+{
+    if (owner->userns_fd >= 0)
+        return fcntl(owner->userns_fd, F_DUPFD_CLOEXEC, 3);
+    pthread_mutex_lock(&ov->lock);
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && i < OV_USERNS_CACHE; i++) {
+        const struct ov_userns *cached = &ov->userns[i];
+        if (cached->fd > 0 && cached->id_base == owner->id_base &&
+            cached->id_count == owner->id_count)
+            fd = fcntl(cached->fd, F_DUPFD_CLOEXEC, 3);
+    }
+    pthread_mutex_unlock(&ov->lock);
+    if (fd >= 0)
+        return fd;
+    fd = cay_layer_userns(owner->id_base, owner->id_count);
+    if (fd < 0)
+        return fd;
+    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (kept < 0)
+        return fd;
+    pthread_mutex_lock(&ov->lock);
+    struct ov_userns *slot = &ov->userns[ov->userns_next++ % OV_USERNS_CACHE];
+    if (slot->fd > 0)
+        close(slot->fd);
+    *slot = (struct ov_userns){owner->id_base, owner->id_count, kept};
+    pthread_mutex_unlock(&ov->lock);
+    return fd;
+}
+
+/* A volatile mount marks its work directory as used up, because the kernel cannot know whether the
+ * machine went down meanwhile. We say what survives that; the directory is replaced. */
+static int fresh_work(struct ov_store *ov, const char *layer)
+{
+    char work[PATH_SIZE];
+    char used[PATH_SIZE + 8];
+    snprintf(work, sizeof(work), "%s/w", layer);
+    snprintf(used, sizeof(used), "%s/work", work);
+    if (faccessat(ov->layers_fd, used, F_OK, 0) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    char trash[CAY_STORE_ID_SIZE];
+    cay_store_new_id(trash);
+    if (renameat(ov->layers_fd, work, ov->trash_fd, trash) < 0 ||
+        mkdirat(ov->layers_fd, work, 0700) < 0)
+        return -errno;
+    return 0;
+}
+
+bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
+                    const struct cay_store_owner *owner, int *out_fd, struct cay_error *err)
+{
+    assert(upper->parent && upper->depth > 1);
+    size_t count = upper->depth - 1;
+    cay_autofree char(*paths)[PATH_SIZE] = cay_alloc(count * sizeof(*paths));
+    cay_autofree const char **lower = cay_alloc(count * sizeof(char *));
+    size_t at = 0;
+    for (const struct ov_layer *layer = upper->parent; layer; layer = layer->parent, at++) {
+        assert(at < count);
+        snprintf(paths[at], PATH_SIZE, "%016" PRIx64 "/d", layer->node.id);
+        lower[at] = paths[at];
+    }
+    char name[CAY_STORE_ID_SIZE];
+    char tree[PATH_SIZE];
+    char work[PATH_SIZE];
+    ov_id_text(upper->node.id, name);
+    snprintf(tree, sizeof(tree), "%s/d", name);
+    snprintf(work, sizeof(work), "%s/w", name);
+    int rc = fresh_work(ov, name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "renew work directory");
+    cay_autoclose int userns_fd = userns_for(ov, owner);
+    if (userns_fd < 0)
+        return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");
+    struct cay_layer_stack stack = {
+        .layers_fd = ov->layers_fd,
+        .lower = lower,
+        .lower_count = count,
+        .upper = tree,
+        .work = work,
+        .userns_fd = userns_fd,
+        .root_uid = owner->id_base,
+    };
+    int fd = cay_layer_mount(&stack, CAY_LAYER_AUTO);
+    if (fd < 0)
+        return cay_store_fail(err, fd, "mount overlay of %zu layers", count + 1);
+    *out_fd = fd;
+    return true;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/overlay/overlay_internal.h"
+
+static void close_store(struct cay_store *store)
+{
+    struct ov_store *ov = ov_of(store);
+    const int fds[] = {ov->layers_fd,  ov->sessions_fd, ov->snapshots_fd, ov->bases_fd,
+                       ov->aliases_fd, ov->trash_fd,    ov->lock_fd,      ov->root_fd};
+    for (size_t i = 0; i < CAY_COUNT(fds); i++)
+        cay_cleanup_close(&fds[i]);
+    for (size_t i = 0; i < OV_USERNS_CACHE; i++) {
+        if (ov->userns[i].fd > 0)
+            close(ov->userns[i].fd);
+    }
+    while (ov->bases) {
+        struct ov_base *base = ov->bases;
+        ov->bases = base->next;
+        free(base);
+    }
+    ov_map_finish(&ov->sessions);
+    ov_map_finish(&ov->snapshots);
+    ov_map_finish(&ov->layers);
+    free(ov->dead);
+    pthread_mutex_destroy(&ov->lock);
+    pthread_mutex_destroy(&ov->collect_lock);
+    free(ov);
+}
+
+static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error *err)
+{
+    if (mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
+        return cay_store_fail(err, -errno, "make '%s'", name);
+    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cay_store_fail(err, -errno, "open '%s'", name);
+    *out_fd = fd;
+    return true;
+}
+
+/* Files that belong to the host's root with the setuid bit lie in here: nobody else may look. */
+static bool open_dirs(struct ov_store *ov, const char *directory, struct cay_error *err)
+{
+    if (!open_dir(AT_FDCWD, directory, &ov->root_fd, err))
+        return false;
+    if (fchmod(ov->root_fd, 0700) < 0)
+        return cay_store_fail(err, -errno, "close '%s' to others", directory);
+    ov->lock_fd = openat(ov->root_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (ov->lock_fd < 0)
+        return cay_store_fail(err, -errno, "open lock");
+    if (flock(ov->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return cay_fail_errno(err, CAY_R_UNAVAILABLE, -errno, "another daemon has the store");
+    return open_dir(ov->root_fd, "l", &ov->layers_fd, err) &&
+           open_dir(ov->root_fd, "s", &ov->sessions_fd, err) &&
+           open_dir(ov->root_fd, "p", &ov->snapshots_fd, err) &&
+           open_dir(ov->root_fd, "b", &ov->bases_fd, err) &&
+           open_dir(ov->root_fd, "a", &ov->aliases_fd, err) &&
+           open_dir(ov->root_fd, "t", &ov->trash_fd, err);
+}
+
+static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
+                       struct cay_error *err)
+{
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the overlay store needs root");
+    struct ov_store *ov = cay_new(struct ov_store);
+    ov->store.ops = &cay_store_overlay;
+    ov->root_fd = ov->lock_fd = ov->layers_fd = ov->sessions_fd = -1;
+    ov->snapshots_fd = ov->bases_fd = ov->aliases_fd = ov->trash_fd = -1;
+    pthread_mutex_init(&ov->lock, NULL);
+    pthread_mutex_init(&ov->collect_lock, NULL);
+    if (!open_dirs(ov, config->directory, err) || !ov_load(ov, err)) {
+        close_store(&ov->store);
+        return false;
+    }
+    *out_store = &ov->store;
+    return true;
+}
+
+static bool sync_store(struct cay_store *store, struct cay_error *err)
+{
+    return syncfs(ov_of(store)->root_fd) == 0 || cay_store_fail(err, -errno, "syncfs");
+}
+
+const struct cay_store_ops cay_store_overlay = {
+    .name = "overlay",
+    .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
+            CAY_STORE_SWITCHES,
+    .open = open_store,
+    .close = close_store,
+    .create = ov_create,
+    .mount = ov_mount,
+    .snapshot = ov_snapshot,
+    .rollback = ov_rollback,
+    .fork = ov_fork,
+    .destroy = ov_destroy,
+    .delete_snapshot = ov_delete_snapshot,
+    .collect = ov_collect,
+    .sync = sync_store,
+    .diff = ov_diff,
+    .usage = ov_usage,
+    .list = ov_list,
+    .base_begin = ov_base_begin,
+    .base_commit = ov_base_commit,
+    .base_abort = ov_base_abort,
+    .base_remove = ov_base_remove,
+    .base_alias = ov_base_alias,
+    .base_resolve = ov_base_resolve,
+};

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/store/store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "host/store/store_ops.h"
+
+static const struct cay_store_ops *const registry[] = {
+    &cay_store_overlay,
+    &cay_store_fake,
+};
+
+#define NEED(store, slot, err)                                                        \
+    do {                                                                              \
+        assert((store) && (err));                                                     \
+        if (!(store)->ops->slot)                                                      \
+            return cay_fail((err), CAY_R_NOT_SUPPORTED, "the %s store cannot " #slot, \
+                            (store)->ops->name);                                      \
+    } while (0)
+
+bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
+{
+    char text[sizeof(err->text)];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    bool full = neg_errno == -ENOSPC || neg_errno == -EDQUOT;
+    return cay_fail_errno(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, neg_errno, "%s", text);
+}
+
+bool cay_store_open(const struct cay_store_config *config, struct cay_store **out_store,
+                    struct cay_error *err)
+{
+    assert(config && config->directory && out_store && err);
+    const char *kind = config->kind;
+    if (!kind || !strcmp(kind, "auto"))
+        kind = registry[0]->name;
+    for (size_t i = 0; i < CAY_COUNT(registry); i++) {
+        if (strcmp(registry[i]->name, kind))
+            continue;
+        if (!registry[i]->open(config, out_store, err))
+            return cay_wrap(err, "open %s store '%s'", kind, config->directory);
+        assert((*out_store)->ops == registry[i]);
+        return true;
+    }
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no store of kind '%.32s'", kind);
+}
+
+void cay_store_close(struct cay_store *store)
+{
+    if (store)
+        store->ops->close(store);
+}
+
+const char *cay_store_kind(const struct cay_store *store)
+{
+    return store->ops->name;
+}
+
+unsigned cay_store_caps(const struct cay_store *store)
+{
+    return store->ops->caps;
+}
+
+void cay_store_new_id(char out_id[static CAY_STORE_ID_SIZE])
+{
+    uint64_t bits = 0;
+    while (bits == 0) {
+        if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
+            abort(); /* only before the kernel's generator is ready, or a kernel without it */
+    }
+    snprintf(out_id, CAY_STORE_ID_SIZE, "%016llx", (unsigned long long)bits);
+}
+
+bool cay_store_id_valid(const char *id)
+{
+    return id && strlen(id) == CAY_STORE_ID_SIZE - 1 &&
+           strspn(id, "0123456789abcdef") == CAY_STORE_ID_SIZE - 1 &&
+           strspn(id, "0") != CAY_STORE_ID_SIZE - 1;
+}
+
+bool cay_store_base_name_valid(const char *name)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = name ? strlen(name) : 0;
+    return len > 0 && len < CAY_STORE_NAME_SIZE && strspn(name, allowed) == len &&
+           strchr("._-", name[0]) == NULL && strstr(name, "..") == NULL;
+}
+
+static bool need_id(const char *id, const char *what, struct cay_error *err)
+{
+    if (cay_store_id_valid(id))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.32s' is not the id of a %s in a store",
+                    id ? id : "", what);
+}
+
+static bool need_name(const char *name, struct cay_error *err)
+{
+    if (cay_store_base_name_valid(name))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "'%.64s' is not a name for a base: 1-128 of A-Z a-z 0-9 . _ -, first a letter "
+                    "or a digit",
+                    name ? name : "");
+}
+
+static bool need_ref(const struct cay_store_ref *ref, struct cay_error *err)
+{
+    assert(!!ref->base + !!ref->snapshot + !!ref->session == 1);
+    if (ref->base)
+        return need_name(ref->base, err);
+    return ref->snapshot ? need_id(ref->snapshot, "snapshot", err)
+                         : need_id(ref->session, "session", err);
+}
+
+bool cay_store_create(struct cay_store *store, const char *session_id,
+                      const struct cay_store_source *source, struct cay_error *err)
+{
+    NEED(store, create, err);
+    assert(!!source->base + !!source->snapshot == 1);
+    if (!need_id(session_id, "session", err))
+        return false;
+    if (source->base ? !need_name(source->base, err) : !need_id(source->snapshot, "snapshot", err))
+        return false;
+    if (!store->ops->create(store, session_id, source, err))
+        return cay_wrap(err, "create session tree");
+    return true;
+}
+
+bool cay_store_mount(struct cay_store *store, const char *session_id,
+                     const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
+{
+    NEED(store, mount, err);
+    assert(owner && out_root_fd);
+    if (!need_id(session_id, "session", err))
+        return false;
+    if (!store->ops->mount(store, session_id, owner, out_root_fd, err))
+        return cay_wrap(err, "mount session tree");
+    return true;
+}
+
+bool cay_store_snapshot(struct cay_store *store, const struct cay_store_snapshot_request *request,
+                        struct cay_store_point *out_point, struct cay_error *err)
+{
+    assert(request && out_point);
+    if (!store->ops->snapshot)
+        return cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
+    assert(request->activity == CAY_STORE_QUIET || request->activity == CAY_STORE_FROZEN);
+    if (!need_id(request->session_id, "session", err) ||
+        !need_id(request->snapshot_id, "snapshot", err))
+        return false;
+    if (!store->ops->snapshot(store, request, out_point, err))
+        return cay_wrap(err, "take snapshot");
+    return true;
+}
+
+bool cay_store_rollback(struct cay_store *store, const char *session_id, const char *snapshot_id,
+                        const struct cay_store_owner *owner, struct cay_store_point *out_point,
+                        struct cay_error *err)
+{
+    assert(out_point);
+    if (!store->ops->rollback)
+        return cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
+    if (!need_id(session_id, "session", err) || !need_id(snapshot_id, "snapshot", err))
+        return false;
+    if (!store->ops->rollback(store, session_id, snapshot_id, owner, out_point, err))
+        return cay_wrap(err, "roll back");
+    return true;
+}
+
+bool cay_store_fork(struct cay_store *store, const struct cay_store_fork_request *request,
+                    struct cay_store_point *out_point, struct cay_error *err)
+{
+    NEED(store, fork, err);
+    assert(request && out_point);
+    if (!need_id(request->session_id, "session", err) ||
+        !need_id(request->new_session_id, "session", err))
+        return false;
+    if (!store->ops->fork(store, request, out_point, err))
+        return cay_wrap(err, "fork session tree");
+    return true;
+}
+
+bool cay_store_destroy(struct cay_store *store, const char *session_id, struct cay_error *err)
+{
+    NEED(store, destroy, err);
+    if (!need_id(session_id, "session", err))
+        return false;
+    return store->ops->destroy(store, session_id, err) || cay_wrap(err, "destroy session tree");
+}
+
+bool cay_store_delete_snapshot(struct cay_store *store, const char *snapshot_id,
+                               struct cay_error *err)
+{
+    NEED(store, delete_snapshot, err);
+    if (!need_id(snapshot_id, "snapshot", err))
+        return false;
+    return store->ops->delete_snapshot(store, snapshot_id, err) || cay_wrap(err, "delete snapshot");
+}
+
+bool cay_store_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
+                       struct cay_error *err)
+{
+    NEED(store, collect, err);
+    assert(entries_max > 0 && out_more);
+    return store->ops->collect(store, entries_max, out_more, err) || cay_wrap(err, "free space");
+}
+
+bool cay_store_sync(struct cay_store *store, struct cay_error *err)
+{
+    NEED(store, sync, err);
+    return store->ops->sync(store, err) || cay_wrap(err, "sync store");
+}
+
+bool cay_store_diff(struct cay_store *store, const struct cay_diff_request *request,
+                    struct cay_diff_stats *out_stats, struct cay_error *err)
+{
+    NEED(store, diff, err);
+    assert(request && request->visit && out_stats);
+    if (!need_ref(&request->from, err) || !need_ref(&request->to, err))
+        return false;
+    return store->ops->diff(store, request, out_stats, err) || cay_wrap(err, "compare trees");
+}
+
+bool cay_store_usage(struct cay_store *store, const struct cay_store_ref *ref,
+                     struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    NEED(store, usage, err);
+    assert(ref && out_usage);
+    if (!need_ref(ref, err))
+        return false;
+    return store->ops->usage(store, ref, out_usage, err) || cay_wrap(err, "measure tree");
+}
+
+bool cay_store_list(struct cay_store *store, cay_store_item_fn *visit, void *ctx,
+                    struct cay_error *err)
+{
+    NEED(store, list, err);
+    assert(visit);
+    return store->ops->list(store, visit, ctx, err) || cay_wrap(err, "list store");
+}
+
+bool cay_store_base_begin(struct cay_store *store, struct cay_store_base_draft *out_draft,
+                          struct cay_error *err)
+{
+    NEED(store, base_begin, err);
+    assert(out_draft);
+    *out_draft = (struct cay_store_base_draft){.root_fd = -1};
+    cay_store_new_id(out_draft->id);
+    return store->ops->base_begin(store, out_draft, err) || cay_wrap(err, "begin base");
+}
+
+void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
+{
+    if (draft->root_fd < 0)
+        return;
+    close(cay_take_fd(draft->root_fd));
+    store->ops->base_abort(store, draft);
+}
+
+bool cay_store_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
+                           const char *name, struct cay_error *err)
+{
+    NEED(store, base_commit, err);
+    assert(draft->root_fd >= 0);
+    if (!need_name(name, err) || !store->ops->base_commit(store, draft, name, err)) {
+        cay_store_base_abort(store, draft);
+        return cay_wrap(err, "keep base '%.64s'", name);
+    }
+    close(cay_take_fd(draft->root_fd));
+    return true;
+}
+
+bool cay_store_base_remove(struct cay_store *store, const char *name, struct cay_error *err)
+{
+    NEED(store, base_remove, err);
+    return need_name(name, err) && store->ops->base_remove(store, name, err);
+}
+
+bool cay_store_base_alias(struct cay_store *store, const char *alias, const char *name,
+                          struct cay_error *err)
+{
+    NEED(store, base_alias, err);
+    return need_name(alias, err) && need_name(name, err) &&
+           store->ops->base_alias(store, alias, name, err);
+}
+
+bool cay_store_base_resolve(struct cay_store *store, const char *name,
+                            char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    NEED(store, base_resolve, err);
+    return need_name(name, err) && store->ops->base_resolve(store, name, out_name, err);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a store implements. store.h says what each verb means; here is what an implementer may count
+ * on. All slots may block. All arguments have been checked: ids and names are well formed, pointers
+ * that must be set are set. A NULL slot is NOT_SUPPORTED. Reasons beside those named in a comment:
+ * STORE_FAILED, NO_SPACE.
+ */
+
+#include "host/store/diff.h"
+#include "host/store/store.h"
+
+struct cay_store_ops {
+    const char *name;
+    unsigned caps;
+
+    /* Takes what a dead daemon left half done to one of its ends. Reasons: UNAVAILABLE when another
+     * daemon has the directory, DATA_LOSS, NOT_SUPPORTED when the machine cannot do it. */
+    bool (*open)(const struct cay_store_config *, struct cay_store **, struct cay_error *);
+    void (*close)(struct cay_store *);
+
+    /* Idempotent. BASE_NOT_FOUND, SNAPSHOT_NOT_FOUND, RESOURCE_EXHAUSTED (too many layers). */
+    bool (*create)(struct cay_store *, const char *session_id, const struct cay_store_source *,
+                   struct cay_error *);
+    /* SESSION_NOT_FOUND. */
+    bool (*mount)(struct cay_store *, const char *session_id, const struct cay_store_owner *, int *,
+                  struct cay_error *);
+    /* Idempotent by snapshot_id. A failure leaves the session as it was. SESSION_NOT_FOUND. */
+    bool (*snapshot)(struct cay_store *, const struct cay_store_snapshot_request *,
+                     struct cay_store_point *, struct cay_error *);
+    /* Checks first; a failure leaves the session as it was. SESSION_NOT_FOUND,
+     * SNAPSHOT_NOT_FOUND. */
+    bool (*rollback)(struct cay_store *, const char *session_id, const char *snapshot_id,
+                     const struct cay_store_owner *, struct cay_store_point *, struct cay_error *);
+    bool (*fork)(struct cay_store *, const struct cay_store_fork_request *,
+                 struct cay_store_point *, struct cay_error *);
+    /* Idempotent, a few system calls long. */
+    bool (*destroy)(struct cay_store *, const char *session_id, struct cay_error *);
+    bool (*delete_snapshot)(struct cay_store *, const char *snapshot_id, struct cay_error *);
+    bool (*collect)(struct cay_store *, uint64_t entries_max, bool *, struct cay_error *);
+    bool (*sync)(struct cay_store *, struct cay_error *);
+
+    bool (*diff)(struct cay_store *, const struct cay_diff_request *, struct cay_diff_stats *,
+                 struct cay_error *);
+    bool (*usage)(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
+                  struct cay_error *);
+    bool (*list)(struct cay_store *, cay_store_item_fn *, void *ctx, struct cay_error *);
+
+    /* The draft's id is filled in by the wrapper. */
+    bool (*base_begin)(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
+    /* BASE_EXISTS. The wrapper aborts the draft on failure. */
+    bool (*base_commit)(struct cay_store *, struct cay_store_base_draft *, const char *name,
+                        struct cay_error *);
+    void (*base_abort)(struct cay_store *, struct cay_store_base_draft *);
+    bool (*base_remove)(struct cay_store *, const char *name, struct cay_error *);
+    bool (*base_alias)(struct cay_store *, const char *alias, const char *name, struct cay_error *);
+    bool (*base_resolve)(struct cay_store *, const char *name, char *out_name, struct cay_error *);
+};
+
+/* Embedded first in every member's own struct. */
+struct cay_store {
+    const struct cay_store_ops *ops;
+};
+
+extern const struct cay_store_ops cay_store_overlay;
+extern const struct cay_store_ops cay_store_fake;
+
+/* STORE_FAILED, or NO_SPACE when the errno says so. */
+CAY_PRINTF(3, 4)
+bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...);

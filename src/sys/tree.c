@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
+ * depth costs few descriptors and no stack. */
+enum { REMOVE_DEPTH_MAX = 32 };
+
+static int open_resolved(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
+{
+    struct open_how how = {
+        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+        .mode = flags & O_CREAT ? mode : 0,
+        .resolve = resolve,
+    };
+    long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+    return fd < 0 ? -errno : (int)fd;
+}
+
+int cay_tree_open(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    return open_resolved(dir_fd, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+}
+
+int cay_tree_open_no_links(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    return open_resolved(dir_fd, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+struct removal {
+    int top_fd;
+    unsigned long moved; /* names given at the top */
+    uint64_t *budget;
+};
+
+static int spend(struct removal *removal)
+{
+    if (!removal->budget)
+        return 0;
+    if (*removal->budget == 0)
+        return -EAGAIN;
+    --*removal->budget;
+    return 0;
+}
+
+static void cleanup_dir(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+static int remove_dir(struct removal *removal, int dir_fd, const char *name, int depth);
+
+/* Two digits of noise in the name are enough: the caller's directory holds nothing else of it. */
+static int move_up_and_remove(struct removal *removal, int dir_fd, const char *name)
+{
+    char moved[40];
+    for (;;) {
+        snprintf(moved, sizeof(moved), "deep-%d-%lu", (int)getpid(), removal->moved++);
+        if (renameat2(dir_fd, name, removal->top_fd, moved, RENAME_NOREPLACE) == 0)
+            return remove_dir(removal, removal->top_fd, moved, 1);
+        if (errno != EEXIST)
+            return -errno;
+    }
+}
+
+static int remove_entry(struct removal *removal, int dir_fd, const struct dirent *entry, int depth)
+{
+    int rc = spend(removal);
+    if (rc < 0)
+        return rc;
+    if (entry->d_type != DT_DIR) {
+        if (unlinkat(dir_fd, entry->d_name, 0) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EISDIR)
+            return -errno;
+    }
+    if (depth >= REMOVE_DEPTH_MAX)
+        return move_up_and_remove(removal, dir_fd, entry->d_name);
+    return remove_dir(removal, dir_fd, entry->d_name, depth + 1);
+}
+
+static int remove_dir(struct removal *removal, int dir_fd, const char *name, int depth)
+{
+    cay_autoclose int fd = open_resolved(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+                                         RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    /* The position is that of `fd`; entries removed while reading are not a reason to reread. */
+    cay_auto(cleanup_dir) DIR *dir = fdopendir(fd);
+    if (!dir)
+        return -errno;
+    int own_fd = cay_take_fd(fd);
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            if (errno)
+                return -errno;
+            break;
+        }
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        int rc = remove_entry(removal, own_fd, entry, depth);
+        if (rc < 0)
+            return rc;
+    }
+    return unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+int cay_tree_remove(int dir_fd, const char *name, uint64_t *budget)
+{
+    struct removal removal = {.top_fd = dir_fd, .budget = budget};
+    if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR)
+        return -errno;
+    return remove_dir(&removal, dir_fd, name, 1);
+}

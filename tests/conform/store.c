@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What every store promises. Run once per kind (the argument); a store that lacks a capability
+ * must say NOT_SUPPORTED where the suite would use it.
+ */
+
+#include "tests/conform/store_tree.h"
+#include "tests/unit/test.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/diff.h"
+#include "sys/tree.h"
+
+static const char *kind;
+
+struct world {
+    struct cay_store *store;
+    char directory[64];
+    uint32_t id_base; /* what owners are shifted by in a mounted tree */
+    struct cay_error err;
+};
+
+#define MUST(world, call)                                      \
+    do {                                                       \
+        if (!(call)) {                                         \
+            print_error("%s: %s\n", #call, (world)->err.text); \
+            fail();                                            \
+        }                                                      \
+    } while (0)
+
+static void add_base(struct world *world, const char *name)
+{
+    struct cay_store_base_draft draft;
+    MUST(world, cay_store_base_begin(world->store, &draft, &world->err));
+    tree_fill_base(draft.root_fd);
+    MUST(world, cay_store_base_commit(world->store, &draft, name, &world->err));
+}
+
+static int setup(void **state)
+{
+    struct world *world = cay_new(struct world);
+    snprintf(world->directory, sizeof(world->directory), "/tmp/cay-store-%d-XXXXXX", (int)getpid());
+    if (!mkdtemp(world->directory))
+        return -1;
+    struct cay_store_config config = {kind, world->directory};
+    MUST(world, cay_store_open(&config, &world->store, &world->err));
+    if (cay_store_caps(world->store) & CAY_STORE_ID_MAPPED)
+        world->id_base = TREE_ID_BASE;
+    add_base(world, "base");
+    *state = world;
+    return 0;
+}
+
+static bool count_item(void *ctx, const struct cay_store_item *item)
+{
+    int *counts = ctx;
+    counts[item->kind]++;
+    return true;
+}
+
+static int count(struct world *world, enum cay_store_item_kind item)
+{
+    int counts[8] = {};
+    MUST(world, cay_store_list(world->store, count_item, counts, &world->err));
+    return counts[item];
+}
+
+static void collect_all(struct world *world)
+{
+    bool more = true;
+    while (more)
+        MUST(world, cay_store_collect(world->store, 1000, &more, &world->err));
+}
+
+static int teardown(void **state)
+{
+    struct world *world = *state;
+    cay_store_close(world->store);
+    int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    close(tmp_fd);
+    free(world);
+    return 0;
+}
+
+struct session {
+    char id[CAY_STORE_ID_SIZE];
+    int root_fd;
+};
+
+static struct session open_session(struct world *world, struct cay_store_source source)
+{
+    struct session session = {.root_fd = -1};
+    cay_store_new_id(session.id);
+    MUST(world, cay_store_create(world->store, session.id, &source, &world->err));
+    MUST(world,
+         cay_store_mount(world->store, session.id, &tree_owner, &session.root_fd, &world->err));
+    return session;
+}
+
+static struct session from_base(struct world *world)
+{
+    return open_session(world, (struct cay_store_source){.base = "base"});
+}
+
+static void end_session(struct world *world, struct session *session)
+{
+    close(session->root_fd);
+    MUST(world, cay_store_destroy(world->store, session->id, &world->err));
+}
+
+/* Follows the switch as a runtime would. */
+static void follow(struct session *session, const struct cay_store_point *point)
+{
+    if (point->root_fd < 0)
+        return;
+    close(session->root_fd);
+    session->root_fd = point->root_fd;
+}
+
+static bool take(struct world *world, struct session *session, enum cay_store_activity activity,
+                 char out_id[static CAY_STORE_ID_SIZE])
+{
+    cay_store_new_id(out_id);
+    struct cay_store_snapshot_request request = {
+        .session_id = session->id,
+        .snapshot_id = out_id,
+        .activity = activity,
+        .owner = &tree_owner,
+    };
+    struct cay_store_point point = {.root_fd = -1};
+    MUST(world, cay_store_snapshot(world->store, &request, &point, &world->err));
+    if (activity == CAY_STORE_FROZEN)
+        assert_int_equal(point.root_fd, -1);
+    follow(session, &point);
+    return point.changed;
+}
+
+/* What the snapshot holds, seen through a session made from it. */
+static char *dump_snapshot(struct world *world, const char *id)
+{
+    struct session session = open_session(world, (struct cay_store_source){.snapshot = id});
+    char *dump = tree_dump(session.root_fd, world->id_base);
+    end_session(world, &session);
+    return dump;
+}
+
+static void history_is_kept(struct world *world, const enum cay_store_activity *activities)
+{
+    struct session session = from_base(world);
+    char ids[TREE_STEPS][CAY_STORE_ID_SIZE];
+    char *dumps[TREE_STEPS];
+    for (int i = 0; i < TREE_STEPS; i++) {
+        tree_change(session.root_fd, i, world->id_base);
+        char *before = tree_dump(session.root_fd, world->id_base);
+        assert_true(take(world, &session, activities[i], ids[i]));
+        dumps[i] = tree_dump(session.root_fd, world->id_base);
+        assert_string_equal(before, dumps[i]); /* the session does not notice */
+        free(before);
+    }
+    for (int i = 0; i < TREE_STEPS; i++) {
+        char *dump = dump_snapshot(world, ids[i]);
+        assert_string_equal(dump, dumps[i]);
+        free(dump);
+    }
+    for (int i = TREE_STEPS - 1; i >= 0; i--) {
+        struct cay_store_point point;
+        MUST(world, cay_store_rollback(world->store, session.id, ids[i], &tree_owner, &point,
+                                       &world->err));
+        assert_true(point.root_fd >= 0);
+        follow(&session, &point);
+        char *dump = tree_dump(session.root_fd, world->id_base);
+        assert_string_equal(dump, dumps[i]);
+        free(dump);
+        free(dumps[i]);
+        MUST(world, cay_store_delete_snapshot(world->store, ids[i], &world->err));
+    }
+    end_session(world, &session);
+}
+
+static void quiet_history_is_kept_byte_for_byte(void **state)
+{
+    const enum cay_store_activity activities[TREE_STEPS] = {CAY_STORE_QUIET, CAY_STORE_QUIET,
+                                                            CAY_STORE_QUIET, CAY_STORE_QUIET,
+                                                            CAY_STORE_QUIET, CAY_STORE_QUIET};
+    history_is_kept(*state, activities);
+}
+
+static void history_under_frozen_processes_is_kept_byte_for_byte(void **state)
+{
+    const enum cay_store_activity activities[TREE_STEPS] = {CAY_STORE_FROZEN, CAY_STORE_FROZEN,
+                                                            CAY_STORE_FROZEN, CAY_STORE_FROZEN,
+                                                            CAY_STORE_FROZEN, CAY_STORE_FROZEN};
+    history_is_kept(*state, activities);
+}
+
+static void history_with_both_kinds_of_snapshot_is_kept_byte_for_byte(void **state)
+{
+    const enum cay_store_activity activities[TREE_STEPS] = {CAY_STORE_FROZEN, CAY_STORE_QUIET,
+                                                            CAY_STORE_FROZEN, CAY_STORE_FROZEN,
+                                                            CAY_STORE_QUIET,  CAY_STORE_FROZEN};
+    history_is_kept(*state, activities);
+}
+
+static void a_snapshot_does_not_change_with_its_session(void **state)
+{
+    struct world *world = *state;
+    for (int activity = CAY_STORE_QUIET; activity <= CAY_STORE_FROZEN; activity++) {
+        struct session session = from_base(world);
+        char id[CAY_STORE_ID_SIZE];
+        tree_change(session.root_fd, 0, world->id_base);
+        assert_true(take(world, &session, (enum cay_store_activity)activity, id));
+        char *before = dump_snapshot(world, id);
+        for (int i = 1; i < TREE_STEPS; i++)
+            tree_change(session.root_fd, i, world->id_base);
+        char *after = dump_snapshot(world, id);
+        assert_string_equal(before, after);
+        free(before);
+        free(after);
+        end_session(world, &session);
+        after = dump_snapshot(world, id); /* nor does it die with it */
+        free(after);
+        MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+    }
+}
+
+static uint64_t history_bytes(struct world *world, const char *session)
+{
+    struct cay_store_usage usage;
+    struct cay_store_ref ref = {.session = session};
+    MUST(world, cay_store_usage(world->store, &ref, &usage, &world->err));
+    return usage.history_bytes;
+}
+
+static void an_unchanged_turn_shares_its_predecessor(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    char id[CAY_STORE_ID_SIZE];
+    assert_false(take(world, &session, CAY_STORE_QUIET, id));
+    assert_false(take(world, &session, CAY_STORE_FROZEN, id));
+    tree_enter(world->id_base);
+    tree_write(session.root_fd, "workspace/file", "1");
+    tree_leave();
+    assert_true(take(world, &session, CAY_STORE_QUIET, id));
+    uint64_t bytes = history_bytes(world, session.id);
+    char *before = tree_dump(session.root_fd, world->id_base);
+    for (int i = 0; i < 5; i++)
+        assert_false(take(world, &session, CAY_STORE_QUIET, id));
+    assert_int_equal(history_bytes(world, session.id), bytes);
+    char *after = dump_snapshot(world, id);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    end_session(world, &session);
+}
+
+/* Files changed in the last instants are copied twice to be sure; after that nothing is. */
+static void an_unchanged_turn_with_processes_shares_too(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    char id[CAY_STORE_ID_SIZE];
+    tree_change(session.root_fd, 0, world->id_base);
+    assert_true(take(world, &session, CAY_STORE_FROZEN, id));
+    int tries = 0;
+    while (take(world, &session, CAY_STORE_FROZEN, id))
+        assert_true(++tries < 10000);
+    char *live = tree_dump(session.root_fd, world->id_base);
+    char *kept = dump_snapshot(world, id);
+    assert_string_equal(live, kept);
+    free(kept);
+    assert_false(take(world, &session, CAY_STORE_QUIET, id));
+    kept = dump_snapshot(world, id);
+    assert_string_equal(live, kept);
+    free(kept);
+    free(live);
+    tree_enter(world->id_base);
+    tree_append(session.root_fd, "workspace/new.txt", "x");
+    tree_leave();
+    assert_true(take(world, &session, CAY_STORE_FROZEN, id));
+    end_session(world, &session);
+}
+
+/* A second store to a dirty page changes no time of the file. */
+static void stores_through_a_mapping_are_never_missed(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    tree_enter(world->id_base);
+    tree_write(session.root_fd, "workspace/mapped", "0000000000000000");
+    tree_leave();
+    int fd = openat(session.root_fd, "workspace/mapped", O_RDWR | O_CLOEXEC);
+    assert_return_code(fd, errno);
+    char *map = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    for (int i = 0; i < 60; i++) {
+        char id[CAY_STORE_ID_SIZE];
+        map[i % 16] = (char)('A' + i % 26);
+        take(world, &session, CAY_STORE_FROZEN, id);
+        struct session copy = open_session(world, (struct cay_store_source){.snapshot = id});
+        char *text = tree_read(copy.root_fd, "workspace/mapped");
+        assert_memory_equal(text, map, 16);
+        free(text);
+        end_session(world, &copy);
+        MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+        /* Past the grain of the clock, without a fixed sleep: the work above takes its time. */
+        if (i % 3 == 0)
+            collect_all(world);
+    }
+    munmap(map, 16);
+    close(fd);
+    end_session(world, &session);
+}
+
+static void forks_do_not_see_each_other(void **state)
+{
+    struct world *world = *state;
+    for (int activity = CAY_STORE_QUIET; activity <= CAY_STORE_FROZEN; activity++) {
+        struct session session = from_base(world);
+        tree_change(session.root_fd, 0, world->id_base);
+        char *origin = tree_dump(session.root_fd, world->id_base);
+        struct session forks[8];
+        for (size_t i = 0; i < CAY_COUNT(forks); i++) {
+            cay_store_new_id(forks[i].id);
+            struct cay_store_fork_request request = {
+                session.id, forks[i].id, (enum cay_store_activity)activity, &tree_owner};
+            struct cay_store_point point;
+            MUST(world, cay_store_fork(world->store, &request, &point, &world->err));
+            follow(&session, &point);
+            MUST(world, cay_store_mount(world->store, forks[i].id, &tree_owner, &forks[i].root_fd,
+                                        &world->err));
+            char *dump = tree_dump(forks[i].root_fd, world->id_base);
+            assert_string_equal(dump, origin);
+            free(dump);
+        }
+        for (size_t i = 0; i < CAY_COUNT(forks); i++) {
+            char name[8];
+            snprintf(name, sizeof(name), "%zu", i);
+            tree_enter(world->id_base);
+            tree_write(forks[i].root_fd, "workspace/who", name);
+            tree_leave();
+        }
+        for (size_t i = 0; i < CAY_COUNT(forks); i++) {
+            char name[8];
+            snprintf(name, sizeof(name), "%zu", i);
+            char *text = tree_read(forks[i].root_fd, "workspace/who");
+            assert_string_equal(text, name);
+            free(text);
+            end_session(world, &forks[i]);
+        }
+        char *after = tree_dump(session.root_fd, world->id_base);
+        assert_string_equal(after, origin);
+        free(after);
+        free(origin);
+        end_session(world, &session);
+    }
+}
+
+static void verbs_can_be_repeated(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    struct cay_store_source source = {.base = "base"};
+    tree_enter(world->id_base);
+    tree_write(session.root_fd, "workspace/file", "1");
+    tree_leave();
+    MUST(world, cay_store_create(world->store, session.id, &source, &world->err));
+    char *text = tree_read(session.root_fd, "workspace/file");
+    assert_string_equal(text, "1");
+    free(text);
+    char id[CAY_STORE_ID_SIZE];
+    assert_true(take(world, &session, CAY_STORE_QUIET, id));
+    struct cay_store_snapshot_request request = {.session_id = session.id,
+                                                 .snapshot_id = id,
+                                                 .activity = CAY_STORE_QUIET,
+                                                 .owner = &tree_owner};
+    struct cay_store_point point;
+    MUST(world, cay_store_snapshot(world->store, &request, &point, &world->err));
+    assert_true(point.changed);
+    assert_int_equal(point.root_fd, -1);
+    assert_int_equal(count(world, CAY_STORE_ITEM_SNAPSHOT), 1);
+    end_session(world, &session);
+    MUST(world, cay_store_destroy(world->store, session.id, &world->err));
+    MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+    MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+    assert_int_equal(count(world, CAY_STORE_ITEM_SESSION), 0);
+    assert_int_equal(count(world, CAY_STORE_ITEM_SNAPSHOT), 0);
+}
+
+static void mistakes_have_their_reasons(void **state)
+{
+    struct world *world = *state;
+    struct cay_error err = {};
+    struct cay_store_point point;
+    int fd = -1;
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    struct session session = from_base(world);
+    struct cay_store_source none = {.base = "none"};
+    struct cay_store_source no_snapshot = {.snapshot = id};
+    assert_false(cay_store_create(world->store, id, &none, &err));
+    assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
+    assert_false(cay_store_create(world->store, id, &no_snapshot, &err));
+    assert_int_equal(err.reason, CAY_R_SNAPSHOT_NOT_FOUND);
+    assert_false(cay_store_mount(world->store, id, &tree_owner, &fd, &err));
+    assert_int_equal(err.reason, CAY_R_SESSION_NOT_FOUND);
+    tree_change(session.root_fd, 0, world->id_base);
+    char *before = tree_dump(session.root_fd, world->id_base);
+    assert_false(cay_store_rollback(world->store, session.id, id, &tree_owner, &point, &err));
+    assert_int_equal(err.reason, CAY_R_SNAPSHOT_NOT_FOUND);
+    char *after = tree_dump(session.root_fd, world->id_base);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    static const char *const bad_ids[] = {"",
+                                          "..",
+                                          "0000000000000000",
+                                          "ABCDEF0123456789",
+                                          "abc",
+                                          "../../../../etc0",
+                                          "0123456789abcdef0"};
+    struct cay_store_source base = {.base = "base"};
+    for (size_t i = 0; i < CAY_COUNT(bad_ids); i++) {
+        assert_false(cay_store_create(world->store, bad_ids[i], &base, &err));
+        assert_int_equal(err.reason, CAY_R_INVALID_ARGUMENT);
+        assert_false(cay_store_destroy(world->store, bad_ids[i], &err));
+        assert_int_equal(err.reason, CAY_R_INVALID_ARGUMENT);
+    }
+    static const char *const bad_names[] = {"", ".", "..", "a/b", "-x", "a..b", "a\n", "\xf0\x9f"};
+    for (size_t i = 0; i < CAY_COUNT(bad_names); i++) {
+        assert_false(cay_store_base_alias(world->store, bad_names[i], "base", &err));
+        assert_int_equal(err.reason, CAY_R_INVALID_ARGUMENT);
+    }
+    end_session(world, &session);
+}
+
+static void bases_have_names_and_aliases(void **state)
+{
+    struct world *world = *state;
+    struct cay_error err = {};
+    char name[CAY_STORE_NAME_SIZE];
+    add_base(world, "second");
+    MUST(world, cay_store_base_alias(world->store, "latest", "base", &world->err));
+    MUST(world, cay_store_base_resolve(world->store, "latest", name, &world->err));
+    assert_string_equal(name, "base");
+    MUST(world, cay_store_base_alias(world->store, "latest", "second", &world->err));
+    MUST(world, cay_store_base_resolve(world->store, "latest", name, &world->err));
+    assert_string_equal(name, "second");
+    assert_false(cay_store_base_alias(world->store, "base", "second", &err));
+    assert_int_equal(err.reason, CAY_R_BASE_EXISTS);
+    assert_false(cay_store_base_alias(world->store, "x", "latest", &err));
+    assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
+    struct cay_store_base_draft draft;
+    MUST(world, cay_store_base_begin(world->store, &draft, &world->err));
+    assert_false(cay_store_base_commit(world->store, &draft, "base", &err));
+    assert_int_equal(err.reason, CAY_R_BASE_EXISTS);
+    assert_int_equal(draft.root_fd, -1);
+    struct session session = open_session(world, (struct cay_store_source){.base = "latest"});
+    end_session(world, &session);
+    collect_all(world);
+    MUST(world, cay_store_base_remove(world->store, "second", &world->err));
+    assert_false(cay_store_base_resolve(world->store, "latest", name, &err));
+    assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
+    assert_int_equal(count(world, CAY_STORE_ITEM_BASE), 1);
+    assert_int_equal(count(world, CAY_STORE_ITEM_ALIAS), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(quiet_history_is_kept_byte_for_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(history_under_frozen_processes_is_kept_byte_for_byte, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(history_with_both_kinds_of_snapshot_is_kept_byte_for_byte,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_does_not_change_with_its_session, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_unchanged_turn_shares_its_predecessor, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unchanged_turn_with_processes_shares_too, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(stores_through_a_mapping_are_never_missed, setup, teardown),
+        cmocka_unit_test_setup_teardown(forks_do_not_see_each_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(verbs_can_be_repeated, setup, teardown),
+        cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, setup, teardown),
+        cmocka_unit_test_setup_teardown(bases_have_names_and_aliases, setup, teardown),
+    };
+    if (geteuid() != 0) {
+        print_message("skipped: the stores need root\n");
+        return 77;
+    }
+    assert(argc == 2);
+    kind = argv[1];
+    return cmocka_run_group_tests_name(kind, tests, NULL, NULL);
+}
