@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "host/store/base.h"
 #include "host/store/copy_index.h"
 #include "host/store/crash.h"
 #include "host/store/dir_list.h"
@@ -43,6 +44,18 @@ static bool fail(struct copy *copy, int neg_errno, const char *what, const char 
 {
     return cay_store_fail(copy->err, neg_errno, "%s '%.*s%.64s'", what,
                           (int)CAY_MIN(copy->path.len, (size_t)96), copy->path.data, name);
+}
+
+static bool is_public_only(const struct copy *copy)
+{
+    return copy->request->public_only || copy->request->rule == CAY_COPY_LINK;
+}
+
+/* An imported owner a sandbox cannot have becomes nobody. */
+static uint32_t known_id(const struct copy *copy, uint32_t id)
+{
+    bool foreign = copy->request->rule != CAY_COPY_LAYER && id >= CAY_BASE_IDS;
+    return foreign ? (uint32_t)CAY_BASE_NOBODY : id;
 }
 
 static struct first_name *first_slot(struct first_name *slots, size_t cap, uint64_t ino)
@@ -87,11 +100,17 @@ static const char *path_of(struct copy *copy, const char *name)
     return len + strlen(name) < PATH_MAX ? copy->path.data : NULL;
 }
 
-static int set_metadata(int fd, const struct stat *st)
+static int set_metadata(const struct copy *copy, int fd, const struct stat *st)
 {
-    if (fchown(fd, st->st_uid, st->st_gid) < 0)
+    if (fchown(fd, known_id(copy, st->st_uid), known_id(copy, st->st_gid)) < 0)
         return -errno;
     return fchmod(fd, st->st_mode & 07777) < 0 ? -errno : 0;
+}
+
+static int set_owner(const struct copy *copy, const char *name, const struct stat *st)
+{
+    return fchownat(copy->to_fd, name, known_id(copy, st->st_uid), known_id(copy, st->st_gid),
+                    AT_SYMLINK_NOFOLLOW);
 }
 
 static int set_times(int fd, int dir_fd, const char *name, const struct stat *st)
@@ -131,7 +150,7 @@ static int copy_content(struct copy *copy, const char *name, const struct stat *
         return -errno;
     int rc = cay_copy_data(from, to, st);
     if (!rc)
-        rc = set_metadata(to, st);
+        rc = set_metadata(copy, to, st);
     if (!rc)
         rc = cay_copy_xattrs(copy->request->rule, from, -1, to, -1, NULL);
     return rc ? rc : set_times(to, -1, NULL, st);
@@ -139,7 +158,7 @@ static int copy_content(struct copy *copy, const char *name, const struct stat *
 
 static bool copy_file(struct copy *copy, const char *name, const struct stat *st)
 {
-    if (copy->request->rule == CAY_COPY_LINK && !(st->st_mode & S_IROTH)) {
+    if (is_public_only(copy) && !(st->st_mode & S_IROTH)) {
         copy->stats->skipped++;
         return true;
     }
@@ -177,7 +196,7 @@ static int copy_symlink(struct copy *copy, const char *name, const struct stat *
     target[len] = '\0';
     if (symlinkat(target, copy->to_fd, name) < 0)
         return -errno;
-    if (fchownat(copy->to_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+    if (set_owner(copy, name, st) < 0)
         return -errno;
     int rc = cay_copy_xattrs(copy->request->rule, -1, copy->from_fd, -1, copy->to_fd, name);
     return rc ? rc : set_times(-1, copy->to_fd, name, st);
@@ -193,8 +212,7 @@ static int copy_special(struct copy *copy, const char *name, const struct stat *
     }
     if (mknodat(copy->to_fd, name, st->st_mode, 0) < 0)
         return -errno;
-    if (fchownat(copy->to_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-        fchmodat(copy->to_fd, name, st->st_mode & 07777, 0) < 0)
+    if (set_owner(copy, name, st) < 0 || fchmodat(copy->to_fd, name, st->st_mode & 07777, 0) < 0)
         return -errno;
     int rc = cay_copy_xattrs(copy->request->rule, -1, copy->from_fd, -1, copy->to_fd, name);
     return rc ? rc : set_times(-1, copy->to_fd, name, st);
@@ -204,7 +222,7 @@ static bool copy_children(struct copy *copy, int depth);
 
 static int finish_dir(struct copy *copy, const struct stat *st)
 {
-    int rc = set_metadata(copy->to_fd, st);
+    int rc = set_metadata(copy, copy->to_fd, st);
     if (!rc) {
         cay_autoclose int from = openat(copy->from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (from < 0)
@@ -260,7 +278,7 @@ static int descend(struct copy *copy, const char *name, bool keep, int *out_from
 static bool copy_dir(struct copy *copy, const char *name, const struct stat *st, int depth)
 {
     bool open_to_all = (st->st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
-    if (st->st_dev != copy->dev || (copy->request->rule == CAY_COPY_LINK && !open_to_all)) {
+    if (st->st_dev != copy->dev || (is_public_only(copy) && !open_to_all)) {
         copy->stats->skipped++;
         return true;
     }

@@ -33,6 +33,7 @@ struct cay_copy_request {
     enum cay_copy_rule rule;
     int from_fd;
     int to_fd;            /* an empty directory; gets the metadata of from_fd too */
+    bool public_only;     /* leave out what not everybody may read; LINK always does */
     uint64_t entries_max; /* 0: no bound */
     uint64_t bytes_max;
     cay_copy_progress_fn *progress;

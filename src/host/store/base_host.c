@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The base "host". Its /usr is a farm of hard links (or reflinks, or a copy on another file
+ * system): no data is copied, and a package upgrade, which replaces files by rename, does not reach
+ * it. Only a write in place on the host would; package managers do not do that.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/base.h"
+#include "host/store/store_ops.h"
+#include "sys/tree.h"
+
+enum { SKELETON_VERSION = 1 }; /* counted up when the rest of the base changes */
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool hash_file(int host_fd, const char *path, uint64_t *hash)
+{
+    cay_autoclose int fd = cay_tree_open(host_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    char buf[32 * 1024];
+    ssize_t len = 0;
+    while ((len = read(fd, buf, sizeof(buf))) > 0)
+        *hash = hash_bytes(*hash, buf, (size_t)len);
+    return len == 0;
+}
+
+/* What the packages of the host are at present. Without dpkg, when its directories last changed. */
+static uint64_t host_state(int host_fd)
+{
+    static const char *const dirs[] = {"usr", "usr/bin", "usr/lib", "usr/local/bin"};
+    uint64_t hash = 1469598103934665603u + SKELETON_VERSION;
+    if (hash_file(host_fd, "var/lib/dpkg/status", &hash))
+        return hash;
+    (void)hash_file(host_fd, "usr/lib/os-release", &hash);
+    for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
+        struct stat st;
+        if (fstatat(host_fd, dirs[i], &st, 0) == 0)
+            hash = hash_bytes(hash, &st.st_mtim, sizeof(st.st_mtim));
+    }
+    return hash;
+}
+
+/* One directory of the host into the draft. */
+static bool farm(int host_fd, int root_fd, const char *name, const struct cay_base_options *options,
+                 struct cay_error *err)
+{
+    cay_autoclose int from = openat(host_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0)
+        return cay_store_fail(err, -errno, "open /%s of the host", name);
+    if (mkdirat(root_fd, name, 0755) < 0)
+        return cay_store_fail(err, -errno, "make /%s", name);
+    cay_autoclose int to = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (to < 0)
+        return cay_store_fail(err, -errno, "open /%s", name);
+    struct cay_copy_request request = {
+        .rule = CAY_COPY_LINK,
+        .from_fd = from,
+        .to_fd = to,
+        .entries_max = CAY_BASE_ENTRIES_MAX,
+        .progress = options ? options->progress : NULL,
+        .progress_ctx = options ? options->progress_ctx : NULL,
+        .previous_fd = -1,
+    };
+    struct cay_copy_stats stats;
+    return cay_copy_tree(&request, &stats, err);
+}
+
+/* /bin and its like are links into /usr on a merged host; elsewhere they are directories. */
+static bool farm_top(int host_fd, int root_fd, const struct cay_base_options *options,
+                     struct cay_error *err)
+{
+    static const char *const names[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+    for (size_t i = 0; i < CAY_COUNT(names); i++) {
+        struct stat st;
+        char target[256];
+        if (fstatat(host_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        if (S_ISDIR(st.st_mode)) {
+            if (!farm(host_fd, root_fd, names[i], options, err))
+                return false;
+            continue;
+        }
+        ssize_t len = readlinkat(host_fd, names[i], target, sizeof(target) - 1);
+        if (len < 0)
+            continue;
+        target[len] = '\0';
+        if (symlinkat(target, root_fd, names[i]) < 0)
+            return cay_store_fail(err, -errno, "link /%s", names[i]);
+    }
+    return true;
+}
+
+static bool fill(struct cay_store *store, int host_fd, const char *name,
+                 const struct cay_base_options *options, struct cay_error *err)
+{
+    struct cay_store_base_draft draft;
+    if (!cay_store_base_begin(store, &draft, err))
+        return false;
+    if (farm(host_fd, draft.root_fd, "usr", options, err) &&
+        farm_top(host_fd, draft.root_fd, options, err) &&
+        cay_base_skeleton(host_fd, draft.root_fd, err) && cay_base_complete(draft.root_fd, err))
+        return cay_store_base_commit(store, &draft, name, err);
+    cay_store_base_abort(store, &draft);
+    return false;
+}
+
+bool cay_base_host(struct cay_store *store, const char *root,
+                   const struct cay_base_options *options,
+                   char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    cay_autoclose int host_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (host_fd < 0)
+        return cay_store_fail(err, -errno, "open '%s'", root);
+    char name[CAY_STORE_NAME_SIZE];
+    char found[CAY_STORE_NAME_SIZE];
+    snprintf(name, sizeof(name), "host-%016" PRIx64, host_state(host_fd));
+    struct cay_error ignored;
+    /* Two daemons' threads may both find it missing; the second is told it exists, which is fine.
+     */
+    if (!cay_store_base_resolve(store, name, found, &ignored) &&
+        !fill(store, host_fd, name, options, err) && err->reason != CAY_R_BASE_EXISTS)
+        return cay_wrap(err, "make base 'host'");
+    if (!cay_store_base_alias(store, "host", name, err))
+        return false;
+    memcpy(out_name, name, sizeof(name));
+    return true;
+}
