@@ -54,6 +54,8 @@ bool ov_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
         return true; /* somebody is at it */
     int rc = move_dead(ov);
     if (!rc)
+        rc = ov_blank_fill(ov, OV_BLANKS_MAX);
+    if (!rc)
         rc = empty_trash(ov, entries_max);
     pthread_mutex_unlock(&ov->collect_lock);
     if (rc == -EAGAIN)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "host/store/copy.h"
@@ -28,28 +29,41 @@ int ov_layer_open(struct ov_store *ov, const struct ov_layer *layer)
     return fd < 0 ? -errno : fd;
 }
 
+/* The directories, from scratch when there is no blank. */
+static int make_dirs(struct ov_store *ov, const char *name, int *out_fd)
+{
+    int rc = ov_blank_take(ov, name);
+    bool fresh = rc == -ENOENT;
+    if (rc < 0 && !fresh)
+        return rc;
+    if (fresh && mkdirat(ov->layers_fd, name, 0700) < 0)
+        return -errno;
+    cay_autoclose int fd =
+        openat(ov->layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (fresh && (mkdirat(fd, "d", 0755) < 0 || mkdirat(fd, "w", 0700) < 0)))
+        return -errno;
+    *out_fd = cay_take_fd(fd);
+    return 0;
+}
+
 bool ov_layer_dirs(struct ov_store *ov, uint64_t id, int *out_dir_fd, struct cay_error *err)
 {
     char name[CAY_STORE_ID_SIZE];
     ov_id_text(id, name);
-    if (mkdirat(ov->layers_fd, name, 0700) < 0)
-        return cay_store_fail(err, -errno, "make layer");
-    cay_autoclose int fd =
-        openat(ov->layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || mkdirat(fd, "d", 0755) < 0)
-        return cay_store_fail(err, -errno, "make layer");
+    int rc = make_dirs(ov, name, out_dir_fd);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "make layer");
     cay_store_crash_point(CAY_CRASH_LAYER_DIR);
-    *out_dir_fd = cay_take_fd(fd);
     return true;
 }
 
 bool ov_layer_ready(struct ov_store *ov, uint64_t id, int dir_fd, struct ov_layer *parent,
                     struct ov_layer **out_layer, struct cay_error *err)
 {
-    char text[64];
-    snprintf(text, sizeof(text), "1 %016" PRIx64, parent ? parent->node.id : 0);
-    int rc = ov_record_add(dir_fd, "p", text);
-    if (rc < 0) {
+    char text[CAY_STORE_ID_SIZE];
+    ov_id_text(parent ? parent->node.id : 0, text);
+    if (fsetxattr(dir_fd, OV_PARENT_XATTR, text, strlen(text), 0) < 0) {
+        int rc = -errno;
         ov_drop(ov, parent);
         return cay_store_fail(err, rc, "finish layer");
     }
@@ -102,8 +116,6 @@ bool ov_layer_new(struct ov_store *ov, struct ov_layer *parent, struct ov_layer 
               cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the tree has %d layers already",
                        CAY_STORE_LAYERS_MAX);
     ok = ok && ov_layer_dirs(ov, id, &dir_fd, err);
-    if (ok && mkdirat(dir_fd, "w", 0700) < 0)
-        ok = cay_store_fail(err, -errno, "make work directory");
     if (ok) {
         int rc = carry_root(ov, parent, dir_fd);
         ok = rc == 0 || cay_store_fail(err, rc, "prepare layer");

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "host/store/dir_list.h"
@@ -36,6 +37,16 @@ static bool is_leftover(int dir_fd, const char *name)
     return true;
 }
 
+static bool read_parent(struct ov_store *ov, const char *layer, uint64_t *out_parent)
+{
+    char text[CAY_STORE_ID_SIZE] = "";
+    cay_autoclose int fd =
+        openat(ov->layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fgetxattr(fd, OV_PARENT_XATTR, text, sizeof(text) - 1) != sizeof(text) - 1)
+        return false;
+    return sscanf(text, "%16" SCNx64, out_parent) == 1;
+}
+
 static bool find_layers(struct ov_store *ov, struct found_layers *out, struct cay_error *err)
 {
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
@@ -47,15 +58,11 @@ static bool find_layers(struct ov_store *ov, struct found_layers *out, struct ca
         if (!cay_store_id_valid(name))
             continue;
         uint64_t id = strtoull(name, NULL, 16);
-        char path[CAY_STORE_ID_SIZE + 2];
-        char text[64];
-        snprintf(path, sizeof(path), "%s/p", name);
         uint64_t parent = 0;
-        if (ov_record_read(ov->layers_fd, path, text, sizeof(text)) < 0 ||
-            sscanf(text, "1 %16" SCNx64, &parent) != 1)
-            ov_bury(ov, id); /* never finished */
-        else
+        if (read_parent(ov, name, &parent))
             out->items[out->count++] = (struct found_layer){id, parent};
+        else
+            ov_bury(ov, id); /* never finished */
     }
     return true;
 }
@@ -129,15 +136,14 @@ static bool load_sessions(struct ov_store *ov, struct cay_error *err)
         return false;
     for (size_t i = 0; i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
-        char text[128];
+        uint64_t id = 0;
         uint64_t upper = 0;
         uint64_t copy = 0;
         uint64_t generation = 0;
         int64_t created = 0;
-        if (is_leftover(ov->sessions_fd, name) || !cay_store_id_valid(name) ||
-            ov_record_read(ov->sessions_fd, name, text, sizeof(text)) < 0 ||
-            sscanf(text, "1 %16" SCNx64 " %16" SCNx64 " %" SCNu64 " %" SCNd64, &upper, &copy,
-                   &generation, &created) != 4)
+        if (sscanf(name, "%16" SCNx64 ",%16" SCNx64 ",%16" SCNx64 ",%" SCNu64 ",%" SCNd64, &id,
+                   &upper, &copy, &generation, &created) != 5 ||
+            ov_map_find(&ov->sessions, id))
             continue;
         struct ov_layer *layer = ov_find_layer(ov, upper);
         if (!layer || !layer->parent)
@@ -145,7 +151,7 @@ static bool load_sessions(struct ov_store *ov, struct cay_error *err)
         struct ov_session *session = cay_new(struct ov_session);
         struct ov_layer *copied = copy ? ov_find_layer(ov, copy) : NULL;
         *session = (struct ov_session){
-            .node = {.id = strtoull(name, NULL, 16)},
+            .node = {.id = id},
             .upper = ov_layer_ref(layer),
             .copy = copied ? ov_layer_ref(copied) : NULL,
             .generation = generation,
@@ -164,13 +170,13 @@ static bool load_snapshots(struct ov_store *ov, struct cay_error *err)
         return false;
     for (size_t i = 0; i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
-        char text[96];
+        uint64_t id = 0;
         uint64_t top = 0;
         int64_t created = 0;
         int changed = 0;
-        if (is_leftover(ov->snapshots_fd, name) || !cay_store_id_valid(name) ||
-            ov_record_read(ov->snapshots_fd, name, text, sizeof(text)) < 0 ||
-            sscanf(text, "1 %16" SCNx64 " %" SCNd64 " %d", &top, &created, &changed) != 3)
+        if (sscanf(name, "%16" SCNx64 ",%16" SCNx64 ",%" SCNd64 ",%d", &id, &top, &created,
+                   &changed) != 4 ||
+            ov_map_find(&ov->snapshots, id))
             continue;
         struct ov_layer *layer = ov_find_layer(ov, top);
         if (!layer)
@@ -184,7 +190,7 @@ static bool load_snapshots(struct ov_store *ov, struct cay_error *err)
         }
         struct ov_snapshot *snapshot = cay_new(struct ov_snapshot);
         *snapshot = (struct ov_snapshot){
-            .node = {.id = strtoull(name, NULL, 16)},
+            .node = {.id = id},
             .top = ov_layer_ref(layer),
             .changed = changed != 0,
             .created_ms = created,
@@ -276,5 +282,5 @@ bool ov_load(struct ov_store *ov, struct cay_error *err)
     if (unfinished.rc < 0)
         return cay_store_fail(err, unfinished.rc, "remove unfinished session");
     drop_unreferenced(ov);
-    return true;
+    return ov_blank_load(ov, err);
 }

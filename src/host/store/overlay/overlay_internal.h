@@ -6,14 +6,17 @@
  * that make every step safe to die at; in short:
  *
  *   l/ID/d  the tree of a layer     l/ID/w  its work directory while it is an upper
- *   l/ID/p  what it stands on; a layer without it was never finished
+ *   l/ID    has an attribute that says what it stands on; without it, it was never finished
  *   l/ID/i  index of a copied layer (copy_index.h)
- *   s/ID    session: its upper layer        p/ID  snapshot: its top layer
- *   b/NAME  base: its layer                 a/NAME  alias: a base's name
- *   t/      what waits to be removed
+ *   s/...   sessions: ID,UPPER,COPY,GENERATION,CREATED     p/...  snapshots: ID,TOP,CREATED,CHANGED
+ *   b/NAME  base: its layer                                a/NAME  alias: a base's name
+ *   n/ID    blank layers, made ahead of need               t/      what waits to be removed
+ *   anchor  the file that all names in s/ and p/ are links to
  *
- * Records are the texts of symbolic links: read in one call, replaced in one rename, never torn.
- * The tables in memory mirror them; `lock` guards the tables, never a copy or a mount.
+ * The record of a session or snapshot is a file's name: written by one link, changed by one rename,
+ * never torn, and without a new inode (ext4 is slow to give those out for a minute after many were
+ * deleted nearby). Bases and aliases, which change rarely, are texts of symbolic links. The tables
+ * in memory mirror them all; `lock` guards the tables, never a copy or a mount.
  */
 
 #include <pthread.h>
@@ -66,7 +69,13 @@ struct ov_base {
     int64_t created_ms;
 };
 
-enum { OV_USERNS_CACHE = 32 };
+enum {
+    OV_USERNS_CACHE = 32,
+    OV_BLANKS_AT_OPEN = 8,
+    OV_BLANKS_MAX = 64, /* what collect fills up to */
+};
+
+#define OV_PARENT_XATTR "trusted.cay.parent"
 
 struct ov_userns {
     uint32_t id_base;
@@ -78,13 +87,15 @@ struct ov_store {
     struct cay_store store; /* first */
     int root_fd;
     int lock_fd;
-    int layers_fd, sessions_fd, snapshots_fd, bases_fd, aliases_fd, trash_fd;
+    int layers_fd, sessions_fd, snapshots_fd, bases_fd, aliases_fd, blanks_fd, trash_fd;
     pthread_mutex_t lock;
     pthread_mutex_t collect_lock;
     struct ov_map layers, sessions, snapshots;
     struct ov_base *bases;
     uint64_t *dead; /* layers to be moved to the trash */
     size_t dead_count, dead_cap;
+    uint64_t blanks[OV_BLANKS_MAX];
+    size_t blanks_count;
     struct ov_userns userns[OV_USERNS_CACHE]; /* fd 0: free (never a real one) */
     size_t userns_next;
 };
@@ -170,7 +181,23 @@ int ov_record_replace(int dir_fd, const char *name, const char *text);
 int ov_record_read(int dir_fd, const char *name, char *text, size_t size);
 /* Absent is fine. */
 int ov_record_remove(int dir_fd, const char *name);
-int ov_session_save(struct ov_store *ov, const struct ov_session *session);
+
+enum { OV_RECORD_SIZE = 128 };
+void ov_session_name(const struct ov_session *session, char out[static OV_RECORD_SIZE]);
+void ov_snapshot_name(const struct ov_snapshot *snapshot, char out[static OV_RECORD_SIZE]);
+/* Adds a name; -errno. */
+int ov_name_add(struct ov_store *ov, int dir_fd, const char *name);
+/* Makes the session's record say what `after` says. */
+int ov_session_change(struct ov_store *ov, const struct ov_session *before,
+                      const struct ov_session *after);
+
+/* --- blank.c --- */
+/* Turns a blank into l/ID; -ENOENT when there is none. */
+int ov_blank_take(struct ov_store *ov, const char *name);
+/* Makes blanks until there are `count`. -errno. */
+int ov_blank_fill(struct ov_store *ov, size_t count);
+/* Finds those on disk. */
+bool ov_blank_load(struct ov_store *ov, struct cay_error *err);
 
 /* --- load.c --- */
 bool ov_load(struct ov_store *ov, struct cay_error *err);

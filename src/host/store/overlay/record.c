@@ -53,13 +53,53 @@ int ov_record_remove(int dir_fd, const char *name)
     return unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-int ov_session_save(struct ov_store *ov, const struct ov_session *session)
+void ov_session_name(const struct ov_session *session, char out[static OV_RECORD_SIZE])
 {
-    char name[CAY_STORE_ID_SIZE];
-    char text[128];
-    ov_id_text(session->node.id, name);
-    snprintf(text, sizeof(text), "1 %016" PRIx64 " %016" PRIx64 " %" PRIu64 " %" PRId64,
+    snprintf(out, OV_RECORD_SIZE,
+             "%016" PRIx64 ",%016" PRIx64 ",%016" PRIx64 ",%" PRIu64 ",%" PRId64, session->node.id,
              session->upper->node.id, session->copy ? session->copy->node.id : 0,
              session->generation, session->created_ms);
-    return ov_record_replace(ov->sessions_fd, name, text);
+}
+
+void ov_snapshot_name(const struct ov_snapshot *snapshot, char out[static OV_RECORD_SIZE])
+{
+    snprintf(out, OV_RECORD_SIZE, "%016" PRIx64 ",%016" PRIx64 ",%" PRId64 ",%d", snapshot->node.id,
+             snapshot->top->node.id, snapshot->created_ms, snapshot->changed);
+}
+
+/* A new file for names to be links to; the old one stays as long as it has some. */
+static int new_anchor(struct ov_store *ov)
+{
+    char fresh[CAY_STORE_ID_SIZE + 8];
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    snprintf(fresh, sizeof(fresh), "anchor-%s", id);
+    cay_autoclose int fd =
+        openat(ov->root_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    return renameat(ov->root_fd, fresh, ov->root_fd, "anchor") < 0 ? -errno : 0;
+}
+
+int ov_name_add(struct ov_store *ov, int dir_fd, const char *name)
+{
+    for (int tries = 0;; tries++) {
+        if (linkat(ov->root_fd, "anchor", dir_fd, name, 0) == 0)
+            return 0;
+        if ((errno != ENOENT && errno != EMLINK) || tries == 3)
+            return -errno;
+        int rc = new_anchor(ov);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+int ov_session_change(struct ov_store *ov, const struct ov_session *before,
+                      const struct ov_session *after)
+{
+    char old_name[OV_RECORD_SIZE];
+    char new_name[OV_RECORD_SIZE];
+    ov_session_name(before, old_name);
+    ov_session_name(after, new_name);
+    return renameat(ov->sessions_fd, old_name, ov->sessions_fd, new_name) < 0 ? -errno : 0;
 }

@@ -39,7 +39,9 @@ static bool add_session(struct ov_store *ov, const char *id, struct ov_layer *up
         .generation = 1,
         .created_ms = ov_now_ms(),
     };
-    int rc = ov_session_save(ov, session);
+    char name[OV_RECORD_SIZE];
+    ov_session_name(session, name);
+    int rc = ov_name_add(ov, ov->sessions_fd, name);
     if (rc < 0) {
         free(session);
         ov_drop(ov, upper);
@@ -93,7 +95,7 @@ bool ov_session_switch(struct ov_store *ov, struct ov_session *session, struct o
     changed.upper = upper;
     changed.copy = NULL;
     changed.generation++;
-    int rc = ov_session_save(ov, &changed);
+    int rc = ov_session_change(ov, session, &changed);
     if (rc < 0) {
         ov_drop(ov, upper);
         return cay_store_fail(err, rc, "write down session");
@@ -210,19 +212,24 @@ bool ov_fork(struct cay_store *store, const struct cay_store_fork_request *reque
 bool ov_destroy(struct cay_store *store, const char *id, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    int rc = ov_record_remove(ov->sessions_fd, id);
+    char name[OV_RECORD_SIZE];
+    pthread_mutex_lock(&ov->lock);
+    struct ov_session *session = ov_find_session(ov, id);
+    if (session)
+        ov_session_name(session, name);
+    pthread_mutex_unlock(&ov->lock);
+    if (!session)
+        return true;
+    int rc = ov_record_remove(ov->sessions_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove session");
     cay_store_crash_point(CAY_CRASH_DESTROY_RECORDED);
     pthread_mutex_lock(&ov->lock);
-    struct ov_session *session = ov_find_session(ov, id);
-    if (session) {
-        session->upper->is_upper = false;
-        ov_layer_unref(ov, session->upper);
-        ov_layer_unref(ov, session->copy);
-        ov_map_remove(&ov->sessions, &session->node);
-        free(session);
-    }
+    session->upper->is_upper = false;
+    ov_layer_unref(ov, session->upper);
+    ov_layer_unref(ov, session->copy);
+    ov_map_remove(&ov->sessions, &session->node);
     pthread_mutex_unlock(&ov->lock);
+    free(session);
     return true;
 }

@@ -84,7 +84,7 @@ static bool keep_copy(struct ov_store *ov, struct ov_session *session, struct ov
 {
     struct ov_session changed = *session;
     changed.copy = layer;
-    int rc = ov_session_save(ov, &changed);
+    int rc = ov_session_change(ov, session, &changed);
     if (rc < 0)
         return cay_store_fail(err, rc, "write down session");
     cay_store_crash_point(CAY_CRASH_COPY_RECORDED);
@@ -149,10 +149,9 @@ static bool add_snapshot(struct ov_store *ov, const char *id, struct ov_layer *t
         .changed = changed,
         .created_ms = ov_now_ms(),
     };
-    char text[96];
-    snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64 " %d", top->node.id,
-             snapshot->created_ms, changed);
-    int rc = ov_record_add(ov->snapshots_fd, id, text);
+    char name[OV_RECORD_SIZE];
+    ov_snapshot_name(snapshot, name);
+    int rc = ov_name_add(ov, ov->snapshots_fd, name);
     if (rc < 0) {
         free(snapshot);
         ov_drop(ov, top);
@@ -243,17 +242,22 @@ bool ov_snapshot(struct cay_store *store, const struct cay_store_snapshot_reques
 bool ov_delete_snapshot(struct cay_store *store, const char *id, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    int rc = ov_record_remove(ov->snapshots_fd, id);
+    char name[OV_RECORD_SIZE];
+    pthread_mutex_lock(&ov->lock);
+    struct ov_snapshot *snapshot = ov_find_snapshot(ov, id);
+    if (snapshot)
+        ov_snapshot_name(snapshot, name);
+    pthread_mutex_unlock(&ov->lock);
+    if (!snapshot)
+        return true;
+    int rc = ov_record_remove(ov->snapshots_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove snapshot");
     cay_store_crash_point(CAY_CRASH_DESTROY_RECORDED);
     pthread_mutex_lock(&ov->lock);
-    struct ov_snapshot *snapshot = ov_find_snapshot(ov, id);
-    if (snapshot) {
-        ov_layer_unref(ov, snapshot->top);
-        ov_map_remove(&ov->snapshots, &snapshot->node);
-        free(snapshot);
-    }
+    ov_layer_unref(ov, snapshot->top);
+    ov_map_remove(&ov->snapshots, &snapshot->node);
     pthread_mutex_unlock(&ov->lock);
+    free(snapshot);
     return true;
 }
