@@ -64,9 +64,10 @@ struct cay_copy_stats {
                                   int to_dir_fd, const char *name);
 [[nodiscard]] bool cay_copy_keeps_xattr(enum cay_copy_rule rule, const char *name);
 
-/* Whether two entries have the same attributes of those the rule keeps. 1, 0 or -errno. */
-[[nodiscard]] int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_dir_fd, const char *a_name,
-                                       int b_dir_fd, const char *b_name);
+/* Whether two entries have the same attributes of those the rule keeps. Without names, the open
+ * files themselves. 1, 0 or -errno. */
+[[nodiscard]] int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, const char *a_name,
+                                       int b_fd, const char *b_name);
 
 /* The mark of a deleted name in an upper layer. */
 static inline bool cay_copy_is_whiteout(const struct stat *st)

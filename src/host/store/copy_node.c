@@ -18,7 +18,7 @@ enum {
 
 static int copy_small(int from_fd, int to_fd)
 {
-    char buf[SMALL_BYTES];
+    [[gnu::uninitialized]] char buf[SMALL_BYTES];
     for (;;) {
         ssize_t len = read(from_fd, buf, sizeof(buf));
         if (len == 0)
@@ -47,7 +47,7 @@ static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
             return 0; /* the file got shorter */
         if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
             return -errno;
-        char buf[SMALL_BYTES];
+        [[gnu::uninitialized]] char buf[SMALL_BYTES];
         size_t want = CAY_MIN(sizeof(buf), (size_t)(end - from_at));
         ssize_t len = pread(from_fd, buf, want, from_at);
         if (len <= 0)
@@ -170,51 +170,79 @@ int cay_copy_xattrs(enum cay_copy_rule rule, int from_fd, int from_dir_fd, int t
     return 0;
 }
 
-/* The kept names of an entry into *out_list; their number or -errno. */
-static int list_kept(enum cay_copy_rule rule, const char *path, char **out_list, ssize_t *out_len)
+/* One side of a comparison: an open file, or a name in an open directory. */
+struct attributes {
+    int fd;
+    const char *name;
+    char path[320];
+    char *list;
+    ssize_t len;
+};
+
+static void attributes_finish(struct attributes *side)
 {
-    char *list = cay_alloc(XATTR_LIST_BYTES_MAX);
-    ssize_t len = llistxattr(path, list, XATTR_LIST_BYTES_MAX);
-    int count = len < 0 && errno != EOPNOTSUPP ? -errno : 0;
-    for (const char *key = list; key < list + len; key += strlen(key) + 1)
+    free(side->list);
+}
+
+static ssize_t list_names(const struct attributes *side, size_t size)
+{
+    return side->name ? llistxattr(side->path, side->list, size)
+                      : flistxattr(side->fd, side->list, size);
+}
+
+static ssize_t get_value(const struct attributes *side, const char *key, char *value)
+{
+    return side->name ? lgetxattr(side->path, key, value, XATTR_VALUE_BYTES_MAX)
+                      : fgetxattr(side->fd, key, value, XATTR_VALUE_BYTES_MAX);
+}
+
+/* Fills the list; the number of kept names or -errno. */
+static int list_kept(enum cay_copy_rule rule, struct attributes *side)
+{
+    size_t size = 256;
+    if (side->name)
+        name_path(side->path, side->fd, side->name);
+    side->list = cay_alloc(size);
+    side->len = list_names(side, size);
+    if (side->len < 0 && errno == ERANGE) {
+        size = XATTR_LIST_BYTES_MAX;
+        side->list = cay_realloc_array(side->list, size, 1);
+        side->len = list_names(side, size);
+    }
+    int count = side->len < 0 && errno != EOPNOTSUPP ? -errno : 0;
+    for (const char *key = side->list; key < side->list + side->len; key += strlen(key) + 1)
         count += cay_copy_keeps_xattr(rule, key);
-    *out_list = list;
-    *out_len = len;
     return count;
 }
 
-static int same_values(enum cay_copy_rule rule, const char *a_path, const char *b_path,
-                       const char *list, ssize_t len)
+static int same_values(enum cay_copy_rule rule, const struct attributes *a,
+                       const struct attributes *b)
 {
     cay_autofree char *a_value = cay_alloc(XATTR_VALUE_BYTES_MAX);
     cay_autofree char *b_value = cay_alloc(XATTR_VALUE_BYTES_MAX);
-    for (const char *key = list; key < list + len; key += strlen(key) + 1) {
+    for (const char *key = a->list; key < a->list + a->len; key += strlen(key) + 1) {
         if (!cay_copy_keeps_xattr(rule, key))
             continue;
-        ssize_t a_len = lgetxattr(a_path, key, a_value, XATTR_VALUE_BYTES_MAX);
-        ssize_t b_len = lgetxattr(b_path, key, b_value, XATTR_VALUE_BYTES_MAX);
+        ssize_t a_len = get_value(a, key, a_value);
         if (a_len < 0)
             return -errno;
+        ssize_t b_len = get_value(b, key, b_value);
         if (a_len != b_len || memcmp(a_value, b_value, (size_t)a_len))
             return 0;
     }
     return 1;
 }
 
-int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_dir_fd, const char *a_name, int b_dir_fd,
+int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, const char *a_name, int b_fd,
                          const char *b_name)
 {
-    char a_path[320];
-    char b_path[320];
-    cay_autofree char *a_list = NULL;
-    cay_autofree char *b_list = NULL;
-    ssize_t a_len = 0;
-    ssize_t b_len = 0;
-    int a_count = list_kept(rule, name_path(a_path, a_dir_fd, a_name), &a_list, &a_len);
-    int b_count = list_kept(rule, name_path(b_path, b_dir_fd, b_name), &b_list, &b_len);
+    cay_auto(attributes_finish) struct attributes a = {.fd = a_fd, .name = a_name};
+    cay_auto(attributes_finish) struct attributes b = {.fd = b_fd, .name = b_name};
+    int a_count = list_kept(rule, &a);
+    int b_count = list_kept(rule, &b);
     if (a_count < 0 || b_count < 0)
         return a_count < 0 ? a_count : b_count;
     if (a_count != b_count)
         return 0;
-    return a_count == 0 ? 1 : same_values(rule, a_path, b_path, a_list, a_len);
+    return a_count == 0 ? 1 : same_values(rule, &a, &b);
 }

@@ -74,8 +74,9 @@ static int same_content(struct walk *walk, const struct cay_merged_entry *a,
     cay_autoclose int b_fd = openat(b->dir_fd, name, flags);
     if (a_fd < 0 || b_fd < 0)
         return -errno;
-    char a_buf[COMPARE_BYTES];
-    char b_buf[COMPARE_BYTES];
+    [[gnu::uninitialized]] char
+        a_buf[COMPARE_BYTES]; /* zeroing them would cost more than most files */
+    [[gnu::uninitialized]] char b_buf[COMPARE_BYTES];
     for (off_t at = 0;;) {
         ssize_t a_len = pread(a_fd, a_buf, sizeof(a_buf), at);
         ssize_t b_len = pread(b_fd, b_buf, sizeof(b_buf), at);
@@ -93,8 +94,8 @@ static int same_content(struct walk *walk, const struct cay_merged_entry *a,
 static int same_link(const struct cay_merged_entry *a, const struct cay_merged_entry *b,
                      const char *name)
 {
-    char a_text[PATH_MAX];
-    char b_text[PATH_MAX];
+    [[gnu::uninitialized]] char a_text[PATH_MAX];
+    [[gnu::uninitialized]] char b_text[PATH_MAX];
     ssize_t a_len = readlinkat(a->dir_fd, name, a_text, sizeof(a_text));
     ssize_t b_len = readlinkat(b->dir_fd, name, b_text, sizeof(b_text));
     if (a_len < 0 || b_len < 0)
@@ -108,6 +109,9 @@ static int same_meta(const struct cay_merged_entry *a, const struct cay_merged_e
     if (a->st.st_mode != b->st.st_mode || a->st.st_uid != b->st.st_uid ||
         a->st.st_gid != b->st.st_gid)
         return 0;
+    if (a->kind == CAY_MERGED_DIR)
+        return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir.parts[0].fd, NULL, b->dir.parts[0].fd,
+                                    NULL);
     return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir_fd, name, b->dir_fd, name);
 }
 

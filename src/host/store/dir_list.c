@@ -36,7 +36,7 @@ int cay_dir_list_read(struct cay_dir_list *list, int dir_fd)
     cay_autoclose int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         return -errno;
-    _Alignas(struct dirent64) char buf[READ_BYTES];
+    [[gnu::uninitialized]] _Alignas(struct dirent64) char buf[READ_BYTES];
     for (;;) {
         ssize_t len = getdents64(fd, buf, sizeof(buf));
         if (len < 0)

@@ -79,7 +79,7 @@ static int read_mark(int fd, const char *name, char *value, size_t size)
 static int read_marks(struct lookup *lookup, int fd, size_t name_at, const char *rest,
                       bool *out_opaque)
 {
-    char value[PATH_MAX];
+    [[gnu::uninitialized]] char value[PATH_MAX];
     int len = read_mark(fd, "trusted.overlay.opaque", value, sizeof(value));
     if (len < 0)
         return len;
@@ -88,7 +88,7 @@ static int read_marks(struct lookup *lookup, int fd, size_t name_at, const char 
     if (len <= 0 || *out_opaque)
         return len < 0 ? len : 0;
     bool absolute = value[0] == '/';
-    char target[PATH_MAX];
+    [[gnu::uninitialized]] char target[PATH_MAX];
     int needed = snprintf(target, sizeof(target), "%.*s%s%s", absolute ? 0 : (int)name_at,
                           lookup->target, value, rest);
     if (needed < 0 || (size_t)needed >= sizeof(target))
@@ -123,7 +123,8 @@ static int look(struct lookup *lookup, size_t layer, int dir_fd, const char *nam
     if (fd < 0)
         return -errno;
     bool opaque = false;
-    int redirected = read_marks(lookup, fd, name_at, rest, &opaque);
+    bool lowest = layer + 1 == lookup->stack->count; /* nothing below to hide or to find */
+    int redirected = lowest ? 0 : read_marks(lookup, fd, name_at, rest, &opaque);
     if (redirected < 0)
         return redirected;
     *out_outcome = opaque ? STOP : GO_ON;
@@ -145,7 +146,7 @@ static int look(struct lookup *lookup, size_t layer, int dir_fd, const char *nam
 static int look_from_root(struct lookup *lookup, size_t layer, enum outcome *out_outcome)
 {
     /* Redirects on the way rewrite the target for the layers below, not for this one. */
-    char path[PATH_MAX];
+    [[gnu::uninitialized]] char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s", lookup->target);
     int dir_fd = lookup->stack->layers[layer].fd;
     cay_autoclose int held = -1;
@@ -154,7 +155,7 @@ static int look_from_root(struct lookup *lookup, size_t layer, enum outcome *out
     for (char *name = path + 1; *name;) {
         char *end = strchrnul(name, '/');
         bool last = *end == '\0';
-        char rest[PATH_MAX];
+        [[gnu::uninitialized]] char rest[PATH_MAX];
         snprintf(rest, sizeof(rest), "%s%s", last ? "" : "/", last ? "" : end + 1);
         *end = '\0';
         /* The target may have been rewritten on the way; what is still to walk is its end. */
@@ -181,7 +182,10 @@ int cay_merged_lookup(const struct cay_diff_stack *stack, const struct cay_merge
                       const char *name, struct cay_merged_entry *out_entry)
 {
     cay_auto(cay_merged_entry_finish) struct cay_merged_entry entry = {.dir_fd = -1};
-    struct lookup lookup = {.stack = stack, .entry = &entry};
+    [[gnu::uninitialized]] struct lookup lookup; /* a page of it is the target */
+    lookup.stack = stack;
+    lookup.entry = &entry;
+    lookup.from_root = false;
     snprintf(lookup.target, sizeof(lookup.target), "%s", name);
     enum outcome outcome = GO_ON;
     size_t layer = 0;

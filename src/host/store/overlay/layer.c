@@ -156,7 +156,7 @@ bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool 
     if (rc == -E2BIG || names.count > 0)
         return true;
     if (!rc)
-        rc = cay_copy_same_xattrs(CAY_COPY_IMPORT, upper_fd, ".", parent_fd, ".");
+        rc = cay_copy_same_xattrs(CAY_COPY_IMPORT, upper_fd, NULL, parent_fd, NULL);
     if (rc < 0)
         return cay_store_fail(err, rc, "look at layer");
     *out_unchanged = rc == 1;

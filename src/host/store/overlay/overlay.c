@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
 
 static void close_store(struct cay_store *store)
@@ -79,6 +80,36 @@ static bool open_dirs(struct ov_store *ov, const char *directory, struct cay_err
            open_dir(ov->root_fd, "t", &ov->trash_fd, err);
 }
 
+/* What this directory is; so that no other store, and no later form of this one, is taken for it.
+ */
+static bool check_format(struct ov_store *ov, struct cay_error *err)
+{
+    static const char format[] = "overlay 1";
+    char text[64];
+    int rc = ov_record_add(ov->root_fd, "format", format);
+    if (rc == -EEXIST)
+        rc = ov_record_read(ov->root_fd, "format", text, sizeof(text));
+    else
+        memcpy(text, format, sizeof(format));
+    if (rc < 0)
+        return cay_store_fail(err, rc, "read the format");
+    return !strcmp(text, format) ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory holds a store of format '%s'", text);
+}
+
+/* A file made to be the new anchor by a daemon that died before it was. */
+static void remove_stray_anchors(struct ov_store *ov)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    if (cay_dir_list_read(&names, ov->root_fd) < 0)
+        return;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        if (!strncmp(name, "anchor-", strlen("anchor-")))
+            unlinkat(ov->root_fd, name, 0);
+    }
+}
+
 static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
                        struct cay_error *err)
 {
@@ -91,13 +122,14 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
     ov->blanks_fd = -1;
     pthread_mutex_init(&ov->lock, NULL);
     pthread_mutex_init(&ov->collect_lock, NULL);
-    if (!open_dirs(ov, config->directory, err)) {
-        close_store(&ov->store);
-        return false;
+    bool ok = open_dirs(ov, config->directory, err) && check_format(ov, err);
+    if (ok) {
+        spread(ov->layers_fd);
+        spread(ov->blanks_fd);
+        remove_stray_anchors(ov);
+        ok = ov_load(ov, err);
     }
-    spread(ov->layers_fd);
-    spread(ov->blanks_fd);
-    if (!ov_load(ov, err)) {
+    if (!ok) {
         close_store(&ov->store);
         return false;
     }

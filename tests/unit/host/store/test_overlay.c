@@ -220,6 +220,21 @@ static void a_second_daemon_is_kept_out(void **state)
     assert_int_equal(world->err.reason, CAY_R_UNAVAILABLE);
 }
 
+static void a_directory_of_another_format_is_refused(void **state)
+{
+    struct world *world = *state;
+    cay_store_close(world->store);
+    int fd = open(world->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_return_code(unlinkat(fd, "format", 0), errno);
+    assert_return_code(symlinkat("overlay 99", fd, "format"), errno);
+    struct cay_store_config config = {"overlay", world->directory};
+    assert_false(cay_store_open(&config, &world->store, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_NOT_SUPPORTED);
+    assert_return_code(unlinkat(fd, "format", 0), errno);
+    close(fd);
+    assert_true(cay_store_open(&config, &world->store, &world->err));
+}
+
 static void nobody_else_may_look_into_the_store(void **state)
 {
     struct world *world = *state;
@@ -326,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hundred_and_fifty_turns_stack_up, setup, teardown),
         cmocka_unit_test(both_ways_of_mounting_show_the_same),
         cmocka_unit_test_setup_teardown(a_second_daemon_is_kept_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_of_another_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_else_may_look_into_the_store, setup, teardown),
         cmocka_unit_test_setup_teardown(a_restarted_daemon_mounts_what_was_there, setup, teardown),
         cmocka_unit_test_setup_teardown(usage_counts_what_the_session_wrote, setup, teardown),
