@@ -21,7 +21,8 @@
 #include "host/store/diff.h"
 #include "host/store/store.h"
 #include "sys/layer_mount.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
+#include "sys/userns.h"
 
 enum { ID_BASE = 1000000, SAMPLES_MAX = 2000, DIRS = 100, FILES_PER_DIR = 100 };
 
@@ -331,7 +332,7 @@ int main(int argc, char **argv)
     }
     struct cay_store_config config = {"overlay", directory};
     must(cay_store_open(&config, &store, &err));
-    owner.userns_fd = cay_layer_userns(owner.id_base, owner.id_count);
+    owner.userns_fd = cay_userns_open(owner.id_base, owner.id_count);
     bench_host();
     make_base();
     bench_floor(directory, rounds);
@@ -344,7 +345,7 @@ int main(int argc, char **argv)
     cay_store_close(store);
     close(owner.userns_fd);
     int parent = open(argc > 1 ? argv[1] : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = cay_tree_remove(parent, strrchr(directory, '/') + 1, NULL);
+    int rc = cay_remove_tree(parent, strrchr(directory, '/') + 1, NULL);
     close(parent);
     return rc < 0;
 }

@@ -29,7 +29,27 @@ enum {
     /* names */
     CAY_LIMIT_ID_BYTES            = 128,
     CAY_LIMIT_KEY_NAME_BYTES      = 128,
+    CAY_LIMIT_LABELS              = 64,
+    CAY_LIMIT_LABEL_KEY_BYTES     = 128,
+    CAY_LIMIT_LABEL_VALUE_BYTES   = 1024,
+    CAY_LIMIT_ENV_COUNT           = 1024,
+    CAY_LIMIT_ENV_BYTES           = 256 * 1024,
+    CAY_LIMIT_ARG_COUNT           = 4096,
+    CAY_LIMIT_ARG_BYTES           = 256 * 1024,
+    CAY_LIMIT_PATH_BYTES          = 4095,
+    CAY_LIMIT_MESSAGE_TEXT_BYTES  = 4096,             /* of a turn */
+    CAY_LIMIT_METADATA_BYTES      = 64 * 1024,        /* of a turn, encoded */
+    CAY_LIMIT_FORKS               = 100,              /* of one call */
     CAY_LIMIT_PAGE_SIZE           = 1000,
     CAY_LIMIT_PAGE_SIZE_DEFAULT   = 100,
+
+    /* sandboxes */
+    CAY_LIMIT_MEMORY_BYTES_MIN    = 16 * 1024 * 1024,
+    CAY_LIMIT_PIDS_MIN            = 8,
+    CAY_LIMIT_OUTPUT_RING_BYTES   = 1024 * 1024,      /* kept of a command's output, by default */
+    CAY_LIMIT_OUTPUT_RING_MAX     = 8 * 1024 * 1024,
+    CAY_LIMIT_RESULT_BYTES        = 256 * 1024,       /* text of a tool's result, by default */
+    CAY_LIMIT_RESULT_BYTES_MAX    = 8 * 1024 * 1024,
+    CAY_LIMIT_OUTPUT_WINDOW_BYTES = 256 * 1024,       /* output sent ahead of its reader */
 };
 /* clang-format on */

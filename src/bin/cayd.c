@@ -103,13 +103,38 @@ static void raise_descriptor_limit(void)
     }
 }
 
+static bool make_run_dir(const char *path, struct cay_error *err)
+{
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make run directory '%s'", path);
+    return true;
+}
+
+/* In a build tree it stands beside us; else where it was installed. */
+static char *find_init(const char *configured)
+{
+    char self[4096];
+    if (configured)
+        return cay_strdup(configured);
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = NULL;
+    if (len > 0) {
+        self[len] = '\0';
+        slash = strrchr(self, '/');
+    }
+    if (slash) {
+        cay_autofree char *beside =
+            cay_asprintf("%.*s/../init/cay-init", (int)(slash - self), self);
+        if (access(beside, X_OK) == 0)
+            return cay_take_ptr(beside);
+    }
+    return cay_strdup(CAY_LIBEXECDIR "/cay/cay-init");
+}
+
 static bool listen_unix(struct daemon *daemon, struct cay_error *err)
 {
     const char *bound = NULL;
-    const char *run = daemon->conf.run;
-    if (mkdir(run, 0755) < 0 && errno != EEXIST)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make run directory '%s'", run);
-    cay_autofree char *address = cay_asprintf("unix:%s/cayd.sock", run);
+    cay_autofree char *address = cay_asprintf("unix:%s/cayd.sock", daemon->conf.run);
     return cay_server_listen(daemon->server, address, false, &bound, err);
 }
 
@@ -159,8 +184,24 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     int status = cay_loop_create(&daemon->loop);
     if (status < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, status, "start the event loop");
-    const struct cay_host_options host_options = {.data_dir = conf->data};
-    if (!cay_host_create(daemon->loop, &host_options, &daemon->host, err))
+    cay_autofree char *init_path = find_init(conf->init_path);
+    const struct cay_host_options host_options = {
+        .data_dir = conf->data,
+        .run_dir = conf->run,
+        .store = conf->store,
+        .runtime = conf->runtime,
+        .cgroup_parent = conf->cgroup_parent,
+        .init_path = init_path,
+        .default_base = conf->default_base,
+        .snapshot_prefix = conf->snapshot_prefix,
+        .max_sessions = (size_t)conf->max_sessions,
+        .default_cpus = (double)conf->default_cpus / 1000,
+        .default_memory_bytes = conf->default_memory,
+        .default_pids = (uint64_t)conf->default_pids,
+        .destroys_on_exit = conf->destroy_on_exit,
+    };
+    if (!make_run_dir(conf->run, err) ||
+        !cay_host_create(daemon->loop, &host_options, &daemon->host, err))
         return false;
     cay_router_init(&daemon->router, cay_host_service(daemon->host), conf->insecure_no_auth);
     const struct cay_server_options options = {

@@ -22,6 +22,17 @@ struct cayd_conf {
     int64_t idle_timeout;
     int64_t send_timeout;
     int64_t shutdown_timeout;
+    char *store;
+    char *runtime;
+    char *init_path;
+    char *cgroup_parent;
+    char *default_base;
+    char *snapshot_prefix;
+    int64_t max_sessions;
+    int64_t default_cpus; /* thousandths */
+    uint64_t default_memory;
+    int64_t default_pids;
+    bool destroy_on_exit;
     bool print_config;
     bool print_config_man;
     bool help;

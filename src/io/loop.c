@@ -53,12 +53,28 @@ int cay_loop_create(struct cay_loop **out_loop)
     return 0;
 }
 
+bool cay_loop_try_submit(struct cay_loop *loop, struct cay_job *job)
+{
+    if (!loop->workers)
+        return false;
+    cay_loop_submit(loop, job);
+    return true;
+}
+
 void cay_loop_finish_jobs(struct cay_loop *loop)
 {
-    if (!loop)
+    if (!loop || !loop->workers)
         return;
+    /* What is done may order more: until there is nothing left. */
+    bool goes_on = true;
+    while (goes_on) {
+        cay_workers_wait(loop->workers);
+        pthread_mutex_lock(&loop->lock);
+        goes_on = loop->posted_first != NULL;
+        pthread_mutex_unlock(&loop->lock);
+        run_posted(&loop->wake);
+    }
     cay_workers_destroy(cay_take_ptr(loop->workers));
-    run_posted(&loop->wake);
 }
 
 void cay_loop_destroy(struct cay_loop *loop)

@@ -46,6 +46,9 @@ struct cay_job {
 };
 void cay_loop_submit(struct cay_loop *loop, struct cay_job *job);
 
+/* The same, but false when the workers have been finished. */
+[[nodiscard]] bool cay_loop_try_submit(struct cay_loop *loop, struct cay_job *job);
+
 /* For the end: waits for every job and runs its `done`. Nothing may be submitted afterwards. */
 void cay_loop_finish_jobs(struct cay_loop *loop);
 

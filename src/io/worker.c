@@ -9,10 +9,12 @@
 struct cay_workers {
     pthread_mutex_t lock;
     pthread_cond_t work_or_stop;
+    pthread_cond_t at_rest;
     struct cay_job *first;
     struct cay_job *last;
     bool stopping;
     size_t queued;
+    size_t at_work;
     size_t idle; /* may still count a thread that was signalled and has not woken yet */
     size_t thread_count;
     size_t thread_count_max;
@@ -22,6 +24,8 @@ struct cay_workers {
 static struct cay_job *take_job(struct cay_workers *workers)
 {
     pthread_mutex_lock(&workers->lock);
+    if (!workers->queued && !workers->at_work)
+        pthread_cond_broadcast(&workers->at_rest);
     workers->idle++;
     while (!workers->first && !workers->stopping)
         pthread_cond_wait(&workers->work_or_stop, &workers->lock);
@@ -29,6 +33,7 @@ static struct cay_job *take_job(struct cay_workers *workers)
     struct cay_job *job = workers->first;
     if (job) {
         workers->queued--;
+        workers->at_work++;
         workers->first = job->next;
         if (!workers->first)
             workers->last = NULL;
@@ -44,6 +49,9 @@ static void *worker_main(void *arg)
     while ((job = take_job(workers)) != NULL) {
         job->work(job);
         cay_loop_post(job->loop, &job->finished);
+        pthread_mutex_lock(&workers->lock);
+        workers->at_work--;
+        pthread_mutex_unlock(&workers->lock);
     }
     return NULL;
 }
@@ -53,8 +61,17 @@ struct cay_workers *cay_workers_create(size_t thread_count)
     struct cay_workers *workers = cay_alloc(sizeof(*workers) + thread_count * sizeof(pthread_t));
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->work_or_stop, NULL);
+    pthread_cond_init(&workers->at_rest, NULL);
     workers->thread_count_max = thread_count;
     return workers;
+}
+
+void cay_workers_wait(struct cay_workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    while (workers->queued || workers->at_work)
+        pthread_cond_wait(&workers->at_rest, &workers->lock);
+    pthread_mutex_unlock(&workers->lock);
 }
 
 void cay_workers_destroy(struct cay_workers *workers)
@@ -68,6 +85,7 @@ void cay_workers_destroy(struct cay_workers *workers)
     for (size_t i = 0; i < workers->thread_count; i++)
         pthread_join(workers->threads[i], NULL);
     pthread_cond_destroy(&workers->work_or_stop);
+    pthread_cond_destroy(&workers->at_rest);
     pthread_mutex_destroy(&workers->lock);
     free(workers);
 }

@@ -16,6 +16,9 @@ struct cay_workers;
 
 struct cay_workers *cay_workers_create(size_t thread_count);
 
+/* Waits until nothing is queued and no thread is at work. */
+void cay_workers_wait(struct cay_workers *workers);
+
 /* Finishes what was submitted, then joins the threads. */
 void cay_workers_destroy(struct cay_workers *workers);
 void cay_workers_submit(struct cay_workers *workers, struct cay_job *job);

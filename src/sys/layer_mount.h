@@ -7,7 +7,7 @@
  * its last user. Layers keep natural owners on disk; the mount shows them in the range of the given
  * user namespace.
  *
- * Order: cay_layer_userns (once per range) -> cay_layer_mount*.
+ * Order: cay_userns_open (once per range) -> cay_layer_mount*.
  */
 
 #include "base/base.h"
@@ -29,10 +29,6 @@ enum cay_layer_way {
     CAY_LAYER_BY_FD,
     CAY_LAYER_BY_PATH,
 };
-
-/* A user namespace that maps 0..id_count-1 to id_base..; returns its descriptor or -errno. No
- * process is left in it. */
-[[nodiscard]] int cay_layer_userns(uint32_t id_base, uint32_t id_count);
 
 /* The detached mount (O_PATH semantics) or -errno. Needs CAP_SYS_ADMIN. */
 [[nodiscard]] int cay_layer_mount(const struct cay_layer_stack *stack, enum cay_layer_way way);

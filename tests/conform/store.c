@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "host/store/diff.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 static const char *kind;
 
@@ -86,7 +86,7 @@ static int teardown(void **state)
     struct world *world = *state;
     cay_store_close(world->store);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
     free(world);
     return 0;

@@ -15,7 +15,7 @@
 
 #include "host/store/diff_patch.h"
 #include "host/store/diff_walk.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 static const char *kind;
 
@@ -57,7 +57,7 @@ static int teardown(void **state)
     struct world *world = *state;
     cay_store_close(world->store);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
     free(world);
     return 0;

@@ -31,6 +31,31 @@ static const char *const migrations[] = {
     "  last_used_ns INTEGER NOT NULL,"
     "  revoked_ns INTEGER NOT NULL"
     ") STRICT, WITHOUT ROWID;",
+
+    "CREATE TABLE sessions ("
+    "  id TEXT PRIMARY KEY,"
+    "  owner TEXT NOT NULL,"
+    "  store_id TEXT NOT NULL UNIQUE,"
+    "  state INTEGER NOT NULL,"
+    "  created_ns INTEGER NOT NULL,"
+    "  uid_slot INTEGER NOT NULL UNIQUE,"
+    "  turn_count INTEGER NOT NULL,"
+    "  branch_count INTEGER NOT NULL,"
+    "  head TEXT NOT NULL,"
+    "  pending TEXT NOT NULL," /* snapshot a rollback is on its way to */
+    "  generation INTEGER NOT NULL,"
+    "  spec BLOB NOT NULL,"   /* cay.v1.Session */
+    "  sandbox BLOB NOT NULL" /* how the runtime finds its sandbox again */
+    ") STRICT;"
+    "CREATE TABLE snapshots ("
+    "  session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,"
+    "  name TEXT NOT NULL,"
+    "  store_id TEXT NOT NULL UNIQUE,"
+    "  is_pending INTEGER NOT NULL,"
+    "  created_ns INTEGER NOT NULL,"
+    "  spec BLOB NOT NULL," /* cay.v1.Snapshot */
+    "  PRIMARY KEY (session_id, name)"
+    ") STRICT;",
 };
 
 int cay_db_schema_version(void)
@@ -105,7 +130,11 @@ static bool open_file(struct cay_db *db, const char *path, struct cay_error *err
 bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err)
 {
     struct cay_db *db = cay_new(struct cay_db);
-    pthread_mutex_init(&db->lock, NULL);
+    pthread_mutexattr_t recursive; /* a transaction holds the lock around its statements */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&db->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     if (!open_file(db, path, err)) {
         cay_db_close(db);
         return cay_wrap(err, "'%s'", path);
@@ -123,6 +152,24 @@ void cay_db_close(struct cay_db *db)
     (void)status;
     pthread_mutex_destroy(&db->lock);
     free(db);
+}
+
+bool cay_db_transaction_begin(struct cay_db *db, struct cay_error *err)
+{
+    pthread_mutex_lock(&db->lock);
+    if (run(db, "BEGIN IMMEDIATE", err))
+        return true;
+    pthread_mutex_unlock(&db->lock);
+    return false;
+}
+
+bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *err)
+{
+    is_good = is_good && run(db, "COMMIT", err);
+    if (!is_good)
+        (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    pthread_mutex_unlock(&db->lock);
+    return is_good;
 }
 
 void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql)

@@ -22,6 +22,12 @@ void cay_db_close(struct cay_db *db);
 /* How many migrations this build knows. */
 [[nodiscard]] int cay_db_schema_version(void);
 
+/* All statements until the end, by this thread, happen together or not at all: committed when
+ * `is_good`, rolled back otherwise. Other threads wait. Returns is_good, or false when the commit
+ * failed. */
+[[nodiscard]] bool cay_db_transaction_begin(struct cay_db *db, struct cay_error *err);
+[[nodiscard]] bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *err);
+
 /*
  * One statement with its parameters and results, for the duration of a lock:
  *

@@ -3,12 +3,16 @@
 
 /* The host's own state, private to this room; one file per group of verbs. */
 
+#include "api/limits.h"
 #include "base/clock.h"
 #include "host/db/db.h"
 #include "host/keys/keys.h"
+#include "host/runtime/runtime.h"
 #include "host/session/service.h"
+#include "host/session/session.h"
+#include "host/store/store.h"
 
-struct google_protobuf_timestamp;
+enum { CAY_SESSION_ID_COUNT = 65537 }; /* ids of a sandbox and, last, its init's */
 
 struct cay_host {
     struct cay_service service; /* first */
@@ -16,6 +20,16 @@ struct cay_host {
     struct cay_db *db;
     struct cay_keys keys;
     struct cay_timer flush_keys; /* writes times of last use */
+    struct cay_store *store;
+    struct cay_runtime *runtime;
+    struct cay_sessions sessions;
+    struct cay_v1_resource_limits default_limits;
+    char *default_base;
+    char *snapshot_prefix;
+    size_t max_sessions; /* 0: as many as fit */
+    bool is_collecting;
+    bool is_collect_wanted;
+    bool destroys_on_exit;
     int64_t started_ns;
     int lock_fd; /* one daemon per data directory */
 };
@@ -25,17 +39,53 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
     return CAY_CONTAINER_OF(service, struct cay_host, service);
 }
 
-/* NULL for 0, which means never. */
-struct google_protobuf_timestamp *cay_host_timestamp(struct cay_call *call, int64_t wall_ns);
+/* Frees the space of what was destroyed, in the background. */
+void cay_host_collect_soon(struct cay_host *host);
 
-/* verbs_health.c */
-cay_verb cay_host_health_check;
-cay_verb cay_host_get_capabilities;
+/* Destroys a sandbox in the background. */
+void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox);
 
-/* verbs_key.c */
-cay_verb cay_host_create_key;
-cay_verb cay_host_list_keys;
-cay_verb cay_host_revoke_key;
+/* recovery.c: reads the records, finishes what a dead daemon began, takes living sandboxes over,
+ * removes what no record owns. Before anything is served. */
+[[nodiscard]] bool cay_host_recover(struct cay_host *host, struct cay_error *err);
+
+/* verbs_session.c */
+[[nodiscard]] bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted,
+                                         char *out, size_t size, struct cay_error *err);
+[[nodiscard]] bool cay_session_check_room(const struct cay_host *host, size_t wanted,
+                                          struct cay_error *err);
 
 /* Writes times of last use now (at the end) or in the background. */
 void cay_host_flush_keys(struct cay_host *host, bool is_final);
+
+/* verbs_*.c */
+cay_verb cay_host_health_check;
+cay_verb cay_host_get_capabilities;
+cay_verb cay_host_create_key;
+cay_verb cay_host_list_keys;
+cay_verb cay_host_revoke_key;
+cay_verb cay_host_create_session;
+cay_verb cay_host_get_session;
+cay_verb cay_host_list_sessions;
+cay_verb cay_host_destroy_session;
+cay_verb cay_host_turn_complete;
+cay_verb cay_host_create_snapshot;
+cay_verb cay_host_list_snapshots;
+cay_verb cay_host_rollback_session;
+cay_verb cay_host_fork_session;
+cay_verb cay_host_diff_snapshots;
+cay_verb cay_host_list_tools;
+cay_verb cay_host_execute_tool;
+cay_verb cay_host_execute_tool_stream;
+cay_verb cay_host_launch_process;
+cay_verb cay_host_attach_process;
+cay_verb cay_host_stat_file;
+cay_verb cay_host_list_dir;
+cay_verb cay_host_make_dir;
+cay_verb cay_host_move_file;
+cay_verb cay_host_remove_file;
+cay_verb cay_host_read_file;
+cay_verb cay_host_write_file;
+cay_verb cay_host_list_bases;
+cay_verb cay_host_import_base;
+cay_verb cay_host_remove_base;

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include "api/cay_v1.h"
+#include "base/log.h"
 #include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/session/record.h"
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
 
@@ -33,13 +36,40 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
                    (double)(cay_clock_ns() - host->started_ns) / CAY_NS_PER_SEC);
 }
 
+/* clang-format off */
 static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
-    [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK] = cay_host_health_check,
-    [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES] = cay_host_get_capabilities,
-    [CAY_V1_KEY_SERVICE_CREATE_KEY] = cay_host_create_key,
-    [CAY_V1_KEY_SERVICE_LIST_KEYS] = cay_host_list_keys,
-    [CAY_V1_KEY_SERVICE_REVOKE_KEY] = cay_host_revoke_key,
+    [CAY_V1_SANDBOX_SERVICE_CREATE_SESSION]      = cay_host_create_session,
+    [CAY_V1_SANDBOX_SERVICE_GET_SESSION]         = cay_host_get_session,
+    [CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS]       = cay_host_list_sessions,
+    [CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION]     = cay_host_destroy_session,
+    [CAY_V1_SANDBOX_SERVICE_FORK_SESSION]        = cay_host_fork_session,
+    [CAY_V1_SANDBOX_SERVICE_LIST_TOOLS]          = cay_host_list_tools,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL]        = cay_host_execute_tool,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM] = cay_host_execute_tool_stream,
+    [CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE]       = cay_host_turn_complete,
+    [CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT]     = cay_host_create_snapshot,
+    [CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS]      = cay_host_list_snapshots,
+    [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = cay_host_rollback_session,
+    [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = cay_host_diff_snapshots,
+    [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK]        = cay_host_health_check,
+    [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES]    = cay_host_get_capabilities,
+    [CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS]      = cay_host_launch_process,
+    [CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS]      = cay_host_attach_process,
+    [CAY_V1_FILE_SERVICE_STAT_FILE]              = cay_host_stat_file,
+    [CAY_V1_FILE_SERVICE_LIST_DIR]               = cay_host_list_dir,
+    [CAY_V1_FILE_SERVICE_MAKE_DIR]               = cay_host_make_dir,
+    [CAY_V1_FILE_SERVICE_MOVE_FILE]              = cay_host_move_file,
+    [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = cay_host_remove_file,
+    [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
+    [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
+    [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
+    [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
+    [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
+    [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
+    [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,
+    [CAY_V1_KEY_SERVICE_REVOKE_KEY]              = cay_host_revoke_key,
 };
+/* clang-format on */
 
 static const struct cay_service_ops ops = {
     .name = "host",
@@ -79,16 +109,47 @@ static bool open_data_dir(struct cay_host *host, const char *path, struct cay_er
     return true;
 }
 
-static bool open_host(struct cay_host *host, const char *data_dir, struct cay_error *err)
+static void set_defaults(struct cay_host *host, const struct cay_host_options *options)
 {
-    if (!open_data_dir(host, data_dir, err))
+    host->default_base = cay_strdup(options->default_base);
+    host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
+    host->max_sessions = options->max_sessions;
+    host->destroys_on_exit = options->destroys_on_exit;
+    host->default_limits = (struct cay_v1_resource_limits){
+        .has_cpus = options->default_cpus > 0,
+        .cpus = options->default_cpus,
+        .has_memory_bytes = options->default_memory_bytes > 0,
+        .memory_bytes = (int64_t)options->default_memory_bytes,
+        .has_pids = options->default_pids > 0,
+        .pids = (int64_t)options->default_pids,
+    };
+}
+
+static bool open_host(struct cay_host *host, const struct cay_host_options *options,
+                      struct cay_error *err)
+{
+    if (!open_data_dir(host, options->data_dir, err))
         return false;
-    cay_autofree char *path = cay_asprintf("%s/cay.db", data_dir);
-    if (!cay_db_open(path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err))
+    cay_autofree char *db_path = cay_asprintf("%s/cay.db", options->data_dir);
+    cay_autofree char *store_dir = cay_asprintf("%s/store", options->data_dir);
+    cay_autofree char *sandbox_dir = cay_asprintf("%s/sandboxes", options->run_dir);
+    const struct cay_store_config store = {.kind = options->store, .directory = store_dir};
+    const struct cay_runtime_config runtime = {
+        .run_dir = sandbox_dir,
+        .cgroup_parent = options->cgroup_parent,
+        .init_path = options->init_path,
+    };
+    set_defaults(host, options);
+    if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
+        !cay_store_open(&store, &host->store, err) ||
+        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
+    if (cay_runtime_warning(host->runtime))
+        cay_log(CAY_WARN, "runtime.warning", CAY_S("runtime", cay_runtime_name(host->runtime)),
+                CAY_S("advice", cay_runtime_warning(host->runtime)));
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
-    return true;
+    return cay_host_recover(host, err);
 }
 
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
@@ -99,7 +160,9 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->loop = loop;
     host->lock_fd = -1;
     host->started_ns = cay_clock_ns();
-    if (!open_host(host, options->data_dir, err)) {
+    cay_sessions_init(&host->sessions);
+    if (!open_host(host, options, err)) {
+        cay_loop_finish_jobs(loop);
         cay_host_destroy(host);
         return false;
     }
@@ -107,17 +170,45 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     return true;
 }
 
+/* Sandboxes live on without us, unless they were not to. */
+static void leave_sessions(struct cay_host *host)
+{
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        struct cay_error err = {};
+        struct cay_live *live = cay_take_ptr(session->live);
+        if (!host->destroys_on_exit) {
+            if (live)
+                cay_live_leave(live);
+            continue;
+        }
+        if (session->root_fd >= 0)
+            close(cay_take_fd(session->root_fd));
+        if (live)
+            (void)cay_sandbox_destroy(cay_live_close(live, CAY_R_UNAVAILABLE), &err);
+        if (!cay_store_destroy(host->store, session->store_id, &err) ||
+            !cay_session_record_delete(host->db, session->id, &err))
+            cay_log(CAY_WARN, "session.destroy_failed", CAY_S("session", session->id),
+                    CAY_ERR(&err));
+    }
+}
+
 void cay_host_destroy(struct cay_host *host)
 {
     if (!host)
         return;
+    leave_sessions(host);
+    cay_sessions_finish(&host->sessions);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);
     cay_keys_finish(&host->keys);
+    cay_runtime_close(host->runtime);
+    cay_store_close(host->store);
     cay_db_close(host->db);
     if (host->lock_fd >= 0)
         close(host->lock_fd);
+    free(host->default_base);
+    free(host->snapshot_prefix);
     free(host);
 }
 
@@ -126,14 +217,79 @@ struct cay_service *cay_host_service(struct cay_host *host)
     return &host->service;
 }
 
-struct google_protobuf_timestamp *cay_host_timestamp(struct cay_call *call, int64_t wall_ns)
+enum { COLLECT_STEP = 20'000 };
+
+struct collect_job {
+    struct cay_job job;
+    struct cay_host *host;
+    bool has_more;
+};
+
+static void collect_work(struct cay_job *job)
 {
-    struct google_protobuf_timestamp *stamp =
-        wall_ns ? cay_arena_new(&call->arena, struct google_protobuf_timestamp) : NULL;
-    if (stamp)
-        *stamp = (struct google_protobuf_timestamp){
-            .seconds = wall_ns / CAY_NS_PER_SEC,
-            .nanos = (int32_t)(wall_ns % CAY_NS_PER_SEC),
-        };
-    return stamp;
+    struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
+    struct cay_error err = {};
+    if (!cay_store_collect(self->host->store, COLLECT_STEP, &self->has_more, &err)) {
+        self->has_more = false;
+        cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&err));
+    }
+}
+
+static void collect_done(struct cay_job *job)
+{
+    struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
+    struct cay_host *host = self->host;
+    bool goes_on = self->has_more || host->is_collect_wanted;
+    free(self);
+    host->is_collecting = false;
+    host->is_collect_wanted = false;
+    if (goes_on)
+        cay_host_collect_soon(host);
+}
+
+void cay_host_collect_soon(struct cay_host *host)
+{
+    if (host->is_collecting) {
+        host->is_collect_wanted = true;
+        return;
+    }
+    struct collect_job *self = cay_new(struct collect_job);
+    self->host = host;
+    self->job.work = collect_work;
+    self->job.done = collect_done;
+    host->is_collecting = true;
+    if (!cay_loop_try_submit(host->loop, &self->job)) {
+        host->is_collecting = false; /* the daemon ends; the next one goes on */
+        free(self);
+    }
+}
+
+struct bury_job {
+    struct cay_job job;
+    struct cay_sandbox *sandbox;
+};
+
+static void bury_work(struct cay_job *job)
+{
+    struct bury_job *self = CAY_CONTAINER_OF(job, struct bury_job, job);
+    struct cay_error err = {};
+    if (!cay_sandbox_destroy(self->sandbox, &err))
+        cay_log(CAY_WARN, "sandbox.destroy_failed", CAY_ERR(&err));
+}
+
+static void bury_done(struct cay_job *job)
+{
+    free(CAY_CONTAINER_OF(job, struct bury_job, job));
+}
+
+void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox)
+{
+    struct bury_job *self = cay_new(struct bury_job);
+    self->sandbox = sandbox;
+    self->job.work = bury_work;
+    self->job.done = bury_done;
+    if (!cay_loop_try_submit(host->loop, &self->job)) {
+        bury_work(&self->job);
+        free(self);
+    }
 }

@@ -13,6 +13,18 @@
 
 struct cay_host_options {
     const char *data_dir; /* made if need be, mode 0700 */
+    const char *run_dir;  /* sockets of sandboxes are made below it */
+    const char *store;    /* "auto", "overlay", … */
+    const char *runtime;  /* "namespaces", "none", … */
+    const char *cgroup_parent;
+    const char *init_path; /* the cay-init binary */
+    const char *default_base;
+    const char *snapshot_prefix;
+    size_t max_sessions; /* 0: as many as fit */
+    double default_cpus; /* 0: no limit; so with the others */
+    uint64_t default_memory_bytes;
+    uint64_t default_pids;
+    bool destroys_on_exit; /* for tests: sessions do not outlive the daemon */
 };
 
 struct cay_host;

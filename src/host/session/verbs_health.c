@@ -2,6 +2,7 @@
 #include "api/cay_v1.h"
 #include "api/limits.h"
 #include "host/session/host.h"
+#include "host/session/noun.h"
 
 void cay_host_health_check(struct cay_service *service, struct cay_call *call)
 {
@@ -14,7 +15,7 @@ void cay_host_health_check(struct cay_service *service, struct cay_call *call)
     struct cay_v1_health_check_response response = {
         .status = CAY_V1_HEALTH_STATUS_HEALTHY,
         .uptime = &uptime,
-        .checked_at = cay_host_timestamp(call, cay_clock_wall_ns()),
+        .checked_at = cay_noun_time(&call->arena, cay_clock_wall_ns()),
     };
     cay_call_done(call, &response);
 }

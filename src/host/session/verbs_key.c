@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "host/session/host.h"
+#include "host/session/noun.h"
 
 /* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own.
  */
@@ -37,11 +38,11 @@ static struct cay_v1_key to_message(struct cay_call *call, const struct cay_key 
         .name = cay_arena_str(&call->arena, cay_str(key->name)),
         .prefix = cay_arena_str(&call->arena, cay_str(key->prefix)),
         .e2b = key->e2b,
-        .created_at = cay_host_timestamp(call, key->created_ns),
-        .last_used_at = cay_host_timestamp(call, key->last_used_ns),
-        .expires_at = cay_host_timestamp(call, key->expires_ns),
+        .created_at = cay_noun_time(&call->arena, key->created_ns),
+        .last_used_at = cay_noun_time(&call->arena, key->last_used_ns),
+        .expires_at = cay_noun_time(&call->arena, key->expires_ns),
         .revoked = key->revoked_ns != 0,
-        .revoked_at = cay_host_timestamp(call, key->revoked_ns),
+        .revoked_at = cay_noun_time(&call->arena, key->revoked_ns),
     };
 }
 

@@ -15,7 +15,8 @@
 
 #include "host/store/base.h"
 #include "host/store/store_ops.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
+#include "sys/resolve.h"
 
 enum { SKELETON_VERSION = 1 }; /* counted up when the rest of the base changes */
 
@@ -29,7 +30,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 
 static bool hash_file(int host_fd, const char *path, uint64_t *hash)
 {
-    cay_autoclose int fd = cay_tree_open(host_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    cay_autoclose int fd = cay_resolve_open(host_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return false;
     char buf[32 * 1024];

@@ -21,7 +21,7 @@
 #include "host/store/copy_index.h"
 #include "host/store/diff_walk.h"
 #include "host/store/store_ops.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 struct tree {
     char name[CAY_STORE_ID_SIZE]; /* its directory */
@@ -79,7 +79,7 @@ static void tree_unref(struct fake *fake, struct tree *tree)
 {
     if (!tree || --tree->refs > 0)
         return;
-    (void)cay_tree_remove(fake->root_fd, tree->name, NULL);
+    (void)cay_remove_tree(fake->root_fd, tree->name, NULL);
     free(tree);
 }
 
@@ -445,7 +445,7 @@ static bool base_begin(struct cay_store *store, struct cay_store_base_draft *dra
 
 static void base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
 {
-    (void)cay_tree_remove(fake_of(store)->root_fd, draft->id, NULL);
+    (void)cay_remove_tree(fake_of(store)->root_fd, draft->id, NULL);
 }
 
 static bool base_commit(struct cay_store *store, struct cay_store_base_draft *draft,

@@ -6,7 +6,7 @@
 #include "host/store/crash.h"
 #include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 /* Moves every dead layer to the trash, where a restarted daemon finds it without asking. */
 static int move_dead(struct ov_store *ov)
@@ -39,7 +39,7 @@ static int empty_trash(struct ov_store *ov, uint64_t budget)
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
     int rc = cay_dir_list_read(&names, ov->trash_fd);
     for (size_t i = 0; !rc && i < names.count; i++) {
-        rc = cay_tree_remove(ov->trash_fd, cay_dir_list_name(&names, i), &budget);
+        rc = cay_remove_tree(ov->trash_fd, cay_dir_list_name(&names, i), &budget);
         cay_store_crash_point(CAY_CRASH_COLLECT_HALF);
     }
     return rc;

@@ -9,6 +9,7 @@
 
 #include "host/store/overlay/overlay_internal.h"
 #include "sys/layer_mount.h"
+#include "sys/userns.h"
 
 enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
 
@@ -29,7 +30,7 @@ static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
     pthread_mutex_unlock(&ov->lock);
     if (fd >= 0)
         return fd;
-    fd = cay_layer_userns(owner->id_base, owner->id_count);
+    fd = cay_userns_open(owner->id_base, owner->id_count);
     if (fd < 0)
         return fd;
     int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -20,7 +20,7 @@
 
 #include "host/store/crash.h"
 #include "host/store/dir_list.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 enum {
     DUMP_BYTES = 32 * 1024,
@@ -356,7 +356,7 @@ int main(void)
         return 1;
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (cay_tree_remove(tmp_fd, directory + strlen("/tmp/"), NULL) < 0)
+    if (cay_remove_tree(tmp_fd, directory + strlen("/tmp/"), NULL) < 0)
         rc = 1;
     close(tmp_fd);
     return rc;

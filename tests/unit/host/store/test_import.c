@@ -14,7 +14,7 @@
 
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 struct world {
     struct cay_store *store;
@@ -49,7 +49,7 @@ static int teardown(void **state)
     cay_store_close(world->store);
     close(world->fd);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
     free(world);
     return 0;

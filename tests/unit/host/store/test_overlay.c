@@ -15,7 +15,8 @@
 
 #include "host/store/dir_list.h"
 #include "sys/layer_mount.h"
-#include "sys/tree.h"
+#include "sys/userns.h"
+#include "sys/remove.h"
 
 struct world {
     struct cay_store *store;
@@ -49,7 +50,7 @@ static int teardown(void **state)
     struct world *world = *state;
     cay_store_close(world->store);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
     free(world);
     return 0;
@@ -167,7 +168,7 @@ static void both_ways_of_mounting_show_the_same(void **)
         tree_write(layers, file, "x");
         lower[i] = paths[i];
     }
-    int userns = cay_layer_userns(TREE_ID_BASE, TREE_ID_COUNT);
+    int userns = cay_userns_open(TREE_ID_BASE, TREE_ID_COUNT);
     assert_true(userns >= 0);
     char *dumps[2] = {};
     for (int way = CAY_LAYER_BY_FD; way <= CAY_LAYER_BY_PATH; way++) {
@@ -207,7 +208,7 @@ static void both_ways_of_mounting_show_the_same(void **)
     close(layers);
     close(top);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
 }
 

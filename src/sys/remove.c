@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,27 +13,6 @@
 /* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
  * depth costs few descriptors and no stack. */
 enum { REMOVE_DEPTH_MAX = 32 };
-
-static int open_resolved(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
-{
-    struct open_how how = {
-        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-        .mode = flags & O_CREAT ? mode : 0,
-        .resolve = resolve,
-    };
-    long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-    return fd < 0 ? -errno : (int)fd;
-}
-
-int cay_tree_open(int dir_fd, const char *path, int flags, mode_t mode)
-{
-    return open_resolved(dir_fd, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
-}
-
-int cay_tree_open_no_links(int dir_fd, const char *path, int flags, mode_t mode)
-{
-    return open_resolved(dir_fd, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-}
 
 struct removal {
     int top_fd;
@@ -49,6 +28,17 @@ static int spend(struct removal *removal)
         return -EAGAIN;
     --*removal->budget;
     return 0;
+}
+
+/* One name below a directory, nothing followed, no mount crossed. */
+static int open_below(int dir_fd, const char *name, int flags)
+{
+    struct open_how how = {
+        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
+    };
+    long fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+    return fd < 0 ? -errno : (int)fd;
 }
 
 static void cleanup_dir(DIR **dir)
@@ -90,8 +80,7 @@ static int remove_entry(struct removal *removal, int dir_fd, const struct dirent
 
 static int remove_dir(struct removal *removal, int dir_fd, const char *name, int depth)
 {
-    cay_autoclose int fd = open_resolved(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
-                                         RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+    cay_autoclose int fd = open_below(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
     /* The position is that of `fd`; entries removed while reading are not a reason to reread. */
@@ -116,7 +105,7 @@ static int remove_dir(struct removal *removal, int dir_fd, const char *name, int
     return unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-int cay_tree_remove(int dir_fd, const char *name, uint64_t *budget)
+int cay_remove_tree(int dir_fd, const char *name, uint64_t *budget)
 {
     struct removal removal = {.top_fd = dir_fd, .budget = budget};
     if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)

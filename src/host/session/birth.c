@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/birth.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/store/base.h"
+
+void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
+                     bool needs_sandbox)
+{
+    const struct cay_v1_resource_limits *limits = session->spec->limits;
+    *waking = (struct cay_waking){
+        .uid_base = cay_session_uid_base(session->uid_slot),
+        .needs_mount = session->root_fd < 0,
+        .needs_sandbox = needs_sandbox && !session->live,
+        .root_fd = session->root_fd,
+        .limits.cpu_millis = limits->has_cpus ? (uint32_t)(limits->cpus * 1000) : 0,
+        .limits.memory_bytes = limits->has_memory_bytes ? (uint64_t)limits->memory_bytes : 0,
+        .limits.pids = limits->has_pids ? (uint32_t)limits->pids : 0,
+    };
+    memcpy(waking->store_id, session->store_id, sizeof(waking->store_id));
+    /* A label of a host name: the session's id, with what DNS does not know replaced. */
+    size_t len = CAY_MIN(strlen(session->id), sizeof(waking->hostname) - 2);
+    for (size_t i = 0; i < len; i++) {
+        char c = session->id[i];
+        waking->hostname[i] = c == '.' || c == '_' ? '-' : c;
+    }
+}
+
+bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct cay_error *err)
+{
+    const struct cay_store_owner owner = {
+        .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = -1};
+    if (waking->needs_mount &&
+        !cay_store_mount(host->store, waking->store_id, &owner, &waking->root_fd, err))
+        return false;
+    if (!waking->needs_sandbox)
+        return true;
+    const struct cay_sandbox_spec spec = {
+        .id = waking->store_id,
+        .root_fd = waking->root_fd,
+        .uid_base = waking->uid_base,
+        .userns_fd = -1,
+        .limits = waking->limits,
+        .hostname = waking->hostname,
+    };
+    if (cay_runtime_start(host->runtime, &spec, &waking->sandbox, err))
+        return true;
+    cay_waking_undo(waking, host);
+    return false;
+}
+
+void cay_waking_undo(struct cay_waking *waking, struct cay_host *)
+{
+    struct cay_error err = {};
+    if (waking->sandbox && !cay_sandbox_destroy(cay_take_ptr(waking->sandbox), &err))
+        cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
+    if (waking->needs_mount && waking->root_fd >= 0)
+        close(cay_take_fd(waking->root_fd));
+}
+
+void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
+{
+    session->root_fd = waking->root_fd;
+    if (waking->sandbox)
+        session->live = cay_live_open(session, cay_take_ptr(waking->sandbox));
+}
+
+static struct cay_birth *birth_of(struct cay_op *op)
+{
+    return CAY_CONTAINER_OF(op, struct cay_birth, op);
+}
+
+static bool birth_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct cay_birth *birth = birth_of(op);
+    struct cay_session *session = op->session;
+    if (!cay_session_take_slot(session, err))
+        return false;
+    cay_session_record_take(&birth->record, session);
+    bool needs_sandbox = birth->waking.needs_sandbox;
+    cay_waking_init(&birth->waking, session, needs_sandbox);
+    return true;
+}
+
+/* The built-in base is made when it is first asked for. */
+static bool find_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    char resolved[CAY_STORE_NAME_SIZE];
+    if (strcmp(name, "host") == 0)
+        return cay_base_host(host->store, "/", NULL, name, err);
+    return cay_store_base_resolve(host->store, name, resolved, err);
+}
+
+static bool make_tree(struct cay_birth *birth, struct cay_host *host, struct cay_error *err)
+{
+    if (birth->is_existing_tree)
+        return true;
+    struct cay_store_source source = {};
+    if (birth->snapshot_store_id[0]) {
+        source.snapshot = birth->snapshot_store_id;
+    } else {
+        if (!find_base(host, birth->base, err))
+            return false;
+        source.base = birth->base;
+    }
+    return cay_store_create(host->store, birth->record.store_id, &source, err);
+}
+
+static bool birth_work(struct cay_op *op, struct cay_error *err)
+{
+    struct cay_birth *birth = birth_of(op);
+    struct cay_host *host = op->host;
+    struct cay_session_record *record = &birth->record;
+    if (!cay_session_record_put(host->db, record, err))
+        return false;
+    bool is_made = make_tree(birth, host, err) && cay_waking_work(&birth->waking, host, err);
+    if (is_made) {
+        record->state = CAY_SESSION_ACTIVE;
+        if (birth->waking.sandbox)
+            cay_sandbox_describe(birth->waking.sandbox, &record->sandbox);
+        is_made = cay_session_record_put(host->db, record, err);
+    }
+    if (is_made)
+        return true;
+    struct cay_error ignored = {};
+    cay_waking_undo(&birth->waking, host);
+    if (!cay_store_destroy(host->store, record->store_id, &ignored) ||
+        !cay_session_record_delete(host->db, record->id, &ignored))
+        cay_log(CAY_WARN, "session.undo_failed", CAY_S("session", record->id), CAY_ERR(&ignored));
+    return cay_wrap(err, "create session '%s'", record->id);
+}
+
+static void birth_end(struct cay_op *op)
+{
+    struct cay_birth *birth = birth_of(op);
+    struct cay_session *session = op->session;
+    struct cay_error ignored = {};
+    birth->err = op->err;
+    birth->session = session;
+    if (op->is_done) {
+        cay_waking_install(&birth->waking, session);
+        (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
+        cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
+                CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
+    } else {
+        session->is_gone = true;
+        cay_map_remove(&op->host->sessions.by_id, cay_str(session->id));
+        birth->session = NULL;
+    }
+    birth->born(birth);
+    cay_session_record_finish(&birth->record);
+    cay_op_leave(op);
+    free(birth);
+}
+
+static const struct cay_op_steps birth_steps = {
+    .begin = birth_begin,
+    .work = birth_work,
+    .end = birth_end,
+};
+
+void cay_birth_start(struct cay_session *session, struct cay_call *call,
+                     const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born)
+{
+    struct cay_birth *birth = cay_new(struct cay_birth);
+    birth->call = call;
+    birth->born = born;
+    birth->waking.needs_sandbox = !is_lazy;
+    birth->is_existing_tree = !source->base.len && !source->snapshot_store_id;
+    snprintf(birth->base, sizeof(birth->base), "%.*s", (int)source->base.len,
+             source->base.len ? source->base.ptr : "");
+    if (source->snapshot_store_id)
+        snprintf(birth->snapshot_store_id, sizeof(birth->snapshot_store_id), "%s",
+                 source->snapshot_store_id);
+    if (!session->store_id[0])
+        cay_store_new_id(session->store_id);
+    cay_op_start_on(&birth->op, session, call, CAY_VERB_CREATED, true, &birth_steps);
+}
+
+struct wake_op {
+    struct cay_op op;
+    struct cay_waking waking;
+    struct cay_session_record record;
+    bool needs_sandbox;
+    void (*awake)(struct cay_call *call, struct cay_session *session, void *context,
+                  const struct cay_error *err);
+    void *context;
+};
+
+static bool wake_begin(struct cay_op *op, struct cay_error *)
+{
+    struct wake_op *self = CAY_CONTAINER_OF(op, struct wake_op, op);
+    cay_waking_init(&self->waking, op->session, self->needs_sandbox);
+    cay_session_record_take(&self->record, op->session);
+    return true;
+}
+
+static bool wake_work(struct cay_op *op, struct cay_error *err)
+{
+    struct wake_op *self = CAY_CONTAINER_OF(op, struct wake_op, op);
+    struct cay_host *host = op->host;
+    /* What a dead sandbox left behind must not be in the way of the new one. */
+    if (self->waking.needs_sandbox &&
+        !cay_runtime_remove(host->runtime, self->waking.store_id, err))
+        return false;
+    if (!cay_waking_work(&self->waking, host, err))
+        return cay_wrap(err, "wake session '%s'", self->record.id);
+    if (!self->waking.sandbox)
+        return true;
+    cay_sandbox_describe(self->waking.sandbox, &self->record.sandbox);
+    if (cay_session_record_put(host->db, &self->record, err))
+        return true;
+    cay_waking_undo(&self->waking, host);
+    return false;
+}
+
+static void wake_end(struct cay_op *op)
+{
+    struct wake_op *self = CAY_CONTAINER_OF(op, struct wake_op, op);
+    struct cay_session *session = op->session;
+    if (op->is_done)
+        cay_waking_install(&self->waking, session);
+    cay_session_record_finish(&self->record);
+    /* Held until the caller has looked: leaving may free a session that is gone. */
+    self->awake(op->call, session, self->context, op->is_done ? NULL : &op->err);
+    cay_op_leave(op);
+    free(self);
+}
+
+static const struct cay_op_steps wake_steps = {
+    .begin = wake_begin,
+    .work = wake_work,
+    .end = wake_end,
+};
+
+void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_sandbox,
+              void (*awake)(struct cay_call *call, struct cay_session *session, void *context,
+                            const struct cay_error *err),
+              void *context)
+{
+    if (session->root_fd >= 0 && (session->live || !needs_sandbox)) {
+        awake(call, session, context, NULL);
+        return;
+    }
+    struct wake_op *self = cay_new(struct wake_op);
+    self->needs_sandbox = needs_sandbox;
+    self->awake = awake;
+    self->context = context;
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, true, &wake_steps);
+}
+
+struct death_op {
+    struct cay_op op;
+    struct cay_session_record record;
+    struct cay_sandbox *sandbox;
+    int root_fd;
+    bool was_gone;
+};
+
+static bool death_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
+    struct cay_session *session = op->session;
+    self->was_gone = session->is_gone;
+    if (self->was_gone)
+        return true;
+    if (!cay_session_step(session, CAY_VERB_DESTROY, err))
+        return false;
+    if (session->live)
+        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING);
+    self->root_fd = cay_take_fd(session->root_fd);
+    cay_session_record_take(&self->record, session);
+    return true;
+}
+
+static bool death_work(struct cay_op *op, struct cay_error *err)
+{
+    struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
+    struct cay_host *host = op->host;
+    const char *store_id = self->record.store_id;
+    if (self->was_gone)
+        return true;
+    if (!cay_session_record_put(host->db, &self->record, err))
+        return false;
+    struct cay_error ignored = {};
+    if (self->root_fd >= 0)
+        close(cay_take_fd(self->root_fd));
+    if (self->sandbox)
+        (void)cay_sandbox_destroy(cay_take_ptr(self->sandbox), &ignored);
+    else if (!cay_runtime_remove(host->runtime, store_id, err))
+        return false;
+    return cay_store_destroy(host->store, store_id, err) &&
+           cay_session_record_delete(host->db, self->record.id, err);
+}
+
+static void death_end(struct cay_op *op)
+{
+    struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
+    struct cay_session *session = op->session;
+    struct cay_call *call = op->call;
+    struct cay_host *host = op->host;
+    struct cay_error err = op->err;
+    bool is_done = op->is_done;
+    if (session && is_done && !session->is_gone) {
+        session->is_gone = true;
+        cay_map_remove(&host->sessions.by_id, cay_str(session->id));
+        cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id));
+        cay_host_collect_soon(host);
+    } else if (session && !is_done) {
+        cay_log(CAY_ERROR, "session.destroy_failed", CAY_S("session", session->id), CAY_ERR(&err));
+    }
+    if (self->root_fd >= 0)
+        close(self->root_fd);
+    cay_session_record_finish(&self->record);
+    cay_op_leave(op);
+    free(self);
+    if (!call)
+        return;
+    const struct cay_v1_destroy_session_request *request = call->request;
+    struct cay_v1_destroy_session_response response = {.existed = is_done};
+    if (is_done || (err.reason == CAY_R_SESSION_NOT_FOUND && request->missing_ok))
+        cay_call_done(call, &response);
+    else
+        cay_call_fail(call, &err);
+}
+
+static const struct cay_op_steps death_steps = {
+    .begin = death_begin,
+    .work = death_work,
+    .end = death_end,
+};
+
+void cay_host_destroy_session(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_destroy_session_request *request = call->request;
+    struct death_op *self = cay_new(struct death_op);
+    self->root_fd = -1;
+    cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_DESTROY, true,
+                 &death_steps);
+}
+
+void cay_death_resume(struct cay_session *session)
+{
+    struct death_op *self = cay_new(struct death_op);
+    self->root_fd = -1;
+    cay_op_start_on(&self->op, session, NULL, CAY_VERB_DESTROY, true, &death_steps);
+}

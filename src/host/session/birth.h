@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How a session comes to be, comes back after a restart, and goes. Each is one operation alone in
+ * the gate. Every step is written down before it is done, so that a daemon killed anywhere
+ * converges: a session found `creating` is removed, one found `destroying` is removed on, an active
+ * one is woken when somebody calls.
+ */
+
+#include "host/runtime/runtime.h"
+#include "host/session/op.h"
+#include "host/session/record.h"
+
+/* A base, a snapshot, or neither: the store has the tree already (a live fork). */
+struct cay_birth_source {
+    struct cay_str base;
+    const char *snapshot_store_id;
+};
+
+struct cay_birth;
+typedef void cay_birth_fn(struct cay_birth *birth);
+
+/* What a worker needs to mount a session's tree and start its sandbox, and what comes of it. */
+struct cay_waking {
+    char store_id[CAY_STORE_ID_SIZE];
+    char hostname[65];
+    uint32_t uid_base;
+    struct cay_cgroup_limits limits;
+    bool needs_mount;
+    bool needs_sandbox;
+    int root_fd; /* in when mounted already; out otherwise. The session's own copy */
+    struct cay_sandbox *sandbox;
+};
+
+void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
+                     bool needs_sandbox);
+[[nodiscard]] bool cay_waking_work(struct cay_waking *waking, struct cay_host *host,
+                                   struct cay_error *err);
+/* Takes it back: after a failure of something later. */
+void cay_waking_undo(struct cay_waking *waking, struct cay_host *host);
+/* On the loop thread: the session has its root and its sandbox. */
+void cay_waking_install(struct cay_waking *waking, struct cay_session *session);
+
+struct cay_birth {
+    struct cay_op op;
+    struct cay_call *call;
+    struct cay_session *session; /* alive in `born` when err.reason is 0 */
+    struct cay_error err;
+    cay_birth_fn *born;
+    struct cay_session_record record;
+    struct cay_waking waking;
+    char base[CAY_STORE_NAME_SIZE];
+    char snapshot_store_id[CAY_STORE_ID_SIZE];
+    bool is_existing_tree; /* the store has it already (a live fork) */
+};
+
+/* `session` is new and in the table; on failure it is gone when `born` runs. */
+void cay_birth_start(struct cay_session *session, struct cay_call *call,
+                     const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born);
+
+/* Makes sure the tree is mounted and, if wanted, a sandbox runs; then calls `awake` with success or
+ * with op->err filled. */
+void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_sandbox,
+              void (*awake)(struct cay_call *call, struct cay_session *session, void *context,
+                            const struct cay_error *err),
+              void *context);
+
+/* For recovery: goes on with what a dead daemon began. */
+void cay_death_resume(struct cay_session *session);

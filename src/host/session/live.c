@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/live.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "host/session/host.h"
+
+struct cay_live {
+    struct cay_session *session;
+    struct cay_sandbox *sandbox;
+    struct cay_link *link;
+    struct cay_watch link_watch;
+    struct cay_watch death_watch;
+    struct cay_list execs;
+    uint64_t next_call;
+    size_t left_count; /* calls that ended and left processes behind */
+    unsigned depth;    /* inside cay_link_step */
+    bool is_broken;
+    struct cay_error broken;
+};
+
+static struct cay_exec *find_exec(const struct cay_live *live, uint64_t call)
+{
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
+        if (exec->call == call)
+            return exec;
+    }
+    return NULL;
+}
+
+static void update_watch(struct cay_live *live)
+{
+    if (!live->link_watch.handle)
+        return;
+    short wants = cay_link_wants(live->link);
+    cay_watch_set(&live->link_watch, (wants & POLLIN ? CAY_READY_READ : 0u) |
+                                         (wants & POLLOUT ? CAY_READY_WRITE : 0u));
+}
+
+static void end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
+{
+    struct cay_error ignored = {};
+    if (end->exit)
+        (void)cay_link_release(exec->live->link, exec->call, &ignored);
+    cay_list_remove(&exec->in_live);
+    exec->live = NULL;
+    exec->ended(exec, end);
+}
+
+static void on_output(void *owner, uint64_t call, const struct cay_frame_output *output)
+{
+    struct cay_live *live = owner;
+    struct cay_exec *exec = find_exec(live, call);
+    struct cay_error ignored = {};
+    if (exec)
+        exec->output(exec, output);
+    else
+        (void)cay_link_ack(live->link, call, output->offset + output->data.len, &ignored);
+}
+
+static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
+{
+    struct cay_live *live = owner;
+    struct cay_exec *exec = find_exec(live, call);
+    struct cay_error err = {};
+    if (exit->leftovers)
+        live->left_count++;
+    if (!exec) {
+        (void)cay_link_release(live->link, call, &err); /* of an earlier daemon's caller */
+        return;
+    }
+    exec->exit = *exit;
+    exec->is_exited = true;
+    if (exit->leftovers && cay_link_list_procs(live->link, call, &err))
+        return; /* on_procs goes on */
+    const struct cay_exec_end end = {.exit = &exec->exit};
+    end_exec(exec, &end);
+}
+
+static void on_procs(void *owner, uint64_t call, const struct cay_frame_procs *procs)
+{
+    struct cay_exec *exec = find_exec(owner, call);
+    if (!exec || !exec->is_exited)
+        return;
+    const struct cay_exec_end end = {.exit = &exec->exit, .leftovers = *procs};
+    end_exec(exec, &end);
+}
+
+static void on_gone(void *owner, uint64_t)
+{
+    struct cay_live *live = owner;
+    if (live->left_count > 0)
+        live->left_count--;
+}
+
+static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
+{
+    struct cay_exec *exec = find_exec(owner, call);
+    if (!exec || (request != CAY_FRAME_EXEC && request != CAY_FRAME_PROCS))
+        return;
+    struct cay_error err = {};
+    if (request == CAY_FRAME_PROCS) {
+        const struct cay_exec_end end = {.exit = &exec->exit};
+        end_exec(exec, &end);
+        return;
+    }
+    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error,
+                   "the sandbox cannot start another command");
+    const struct cay_exec_end end = {.err = &err};
+    end_exec(exec, &end);
+}
+
+static const struct cay_link_handlers handlers = {
+    .output = on_output,
+    .exited = on_exited,
+    .gone = on_gone,
+    .procs = on_procs,
+    .refused = on_refused,
+};
+
+static void on_link_ready(struct cay_watch *watch, unsigned)
+{
+    struct cay_live *live = CAY_CONTAINER_OF(watch, struct cay_live, link_watch);
+    struct cay_error err = {};
+    live->depth++;
+    bool is_alive = cay_link_step(live->link, &err);
+    live->depth--;
+    if (is_alive && !live->is_broken)
+        update_watch(live);
+    else
+        cay_live_lost(live->session, is_alive ? &live->broken : &err);
+}
+
+static void on_death(struct cay_watch *watch, unsigned)
+{
+    struct cay_live *live = CAY_CONTAINER_OF(watch, struct cay_live, death_watch);
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_UNAVAILABLE, "the sandbox's first process was killed");
+    cay_live_lost(live->session, &err);
+}
+
+struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox)
+{
+    struct cay_live *live = cay_new(struct cay_live);
+    struct cay_loop *loop = session->host->loop;
+    struct cay_error err = {};
+    live->session = session;
+    live->sandbox = sandbox;
+    cay_list_init(&live->execs);
+    int pidfd = cay_sandbox_pidfd(sandbox);
+    bool is_open =
+        cay_link_open(sandbox, &handlers, live, &live->link, &err) &&
+        cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
+        (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
+    if (!is_open) {
+        cay_log(CAY_ERROR, "sandbox.link_failed", CAY_S("session", session->id), CAY_ERR(&err));
+        cay_watch_close(&live->link_watch);
+        cay_link_close(live->link);
+        cay_host_bury(session->host, sandbox);
+        free(live);
+        return NULL;
+    }
+    if (pidfd >= 0)
+        cay_watch_set(&live->death_watch, CAY_READY_READ);
+    update_watch(live);
+    return live;
+}
+
+static void end_all(struct cay_live *live, const struct cay_error *err)
+{
+    const struct cay_exec_end end = {.err = err};
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
+        end_exec(exec, &end);
+}
+
+static void free_live(struct cay_live *live)
+{
+    assert(live->depth == 0);
+    cay_watch_close(&live->link_watch);
+    cay_watch_close(&live->death_watch);
+    cay_link_close(live->link);
+    free(live);
+}
+
+struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason)
+{
+    struct cay_error err = {};
+    struct cay_sandbox *sandbox = live->sandbox;
+    cay_fail(&err, reason, NULL);
+    end_all(live, &err);
+    free_live(live);
+    return sandbox;
+}
+
+void cay_live_leave(struct cay_live *live)
+{
+    struct cay_error err = {};
+    struct cay_sandbox *sandbox = live->sandbox;
+    cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    end_all(live, &err);
+    free_live(live);
+    cay_sandbox_leave(sandbox);
+}
+
+void cay_live_lost(struct cay_session *session, const struct cay_error *err)
+{
+    struct cay_live *live = session->live;
+    if (!live)
+        return;
+    if (live->depth) { /* a handler of the link found out; the step ends first */
+        live->is_broken = true;
+        live->broken = *err;
+        return;
+    }
+    session->live = NULL;
+    cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
+    struct cay_sandbox *sandbox = live->sandbox;
+    end_all(live, err);
+    free_live(live);
+    cay_host_bury(session->host, sandbox);
+}
+
+struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
+{
+    return live->sandbox;
+}
+
+bool cay_live_is_quiet(const struct cay_live *live)
+{
+    return cay_list_empty(&live->execs) && live->left_count == 0;
+}
+
+void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
+                   struct cay_v1_leftover_process_array *out_list)
+{
+    size_t count = 0;
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
+        count++;
+    *out_list = (struct cay_v1_leftover_process_array){
+        .items = cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process))};
+    if (!out_list->items)
+        return;
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
+        out_list->items[out_list->count++] = (struct cay_v1_leftover_process){
+            .command = cay_arena_str(arena, cay_str(exec->label)), .killed = true};
+}
+
+void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns)
+{
+    struct cay_error ignored = {};
+    (void)cay_link_skip_clock(live->link, (uint64_t)(frozen_ns / CAY_NS_PER_MS), &ignored);
+    update_watch(live);
+}
+
+bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct cay_frame_exec *frame,
+                   struct cay_error *err)
+{
+    uint64_t used = cay_link_call_max(live->link);
+    live->next_call = CAY_MAX(live->next_call, used) + 1;
+    exec->call = live->next_call;
+    exec->is_exited = false;
+    snprintf(exec->label, sizeof(exec->label), "%s", frame->args[frame->arg_count > 2 ? 2 : 0]);
+    if (!cay_link_exec(live->link, exec->call, frame, err))
+        return false;
+    exec->live = live;
+    cay_list_push_back(&live->execs, &exec->in_live);
+    update_watch(live);
+    return true;
+}
+
+void cay_exec_ack(struct cay_exec *exec, uint64_t offset)
+{
+    struct cay_error ignored = {};
+    if (!exec->live)
+        return;
+    (void)cay_link_ack(exec->live->link, exec->call, offset, &ignored);
+    update_watch(exec->live);
+}
+
+void cay_exec_stdin(struct cay_exec *exec, struct cay_str data, bool is_last)
+{
+    struct cay_error ignored = {};
+    if (!exec->live)
+        return;
+    if (data.len)
+        (void)cay_link_stdin(exec->live->link, exec->call, data, &ignored);
+    if (is_last)
+        (void)cay_link_close_stdin(exec->live->link, exec->call, &ignored);
+    update_watch(exec->live);
+}
+
+void cay_exec_kill(struct cay_exec *exec)
+{
+    struct cay_error ignored = {};
+    if (!exec->live)
+        return;
+    (void)cay_link_signal(exec->live->link, exec->call, SIGKILL, CAY_TARGET_TREE, &ignored);
+    update_watch(exec->live);
+}

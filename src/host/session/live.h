@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The running half of a session, on the loop thread: its sandbox, the link to the init in it, and
+ * the commands that run there. It dies with the sandbox; the session lives on and is woken again.
+ */
+
+#include "api/cay_v1.h"
+#include "base/list.h"
+#include "host/runtime/link.h"
+#include "host/runtime/runtime.h"
+
+struct cay_session;
+struct cay_live;
+
+/* How a command ended. */
+struct cay_exec_end {
+    const struct cay_frame_exit *exit; /* NULL: the sandbox was lost, see err */
+    const struct cay_error *err;
+    struct cay_frame_procs leftovers; /* when exit->leftovers > 0 */
+};
+
+/* One command, embedded in whoever wants its output. */
+struct cay_exec {
+    /* Output as it comes. Acknowledged with cay_exec_ack, now or when there is room for more. */
+    void (*output)(struct cay_exec *exec, const struct cay_frame_output *output);
+    /* The last call; the command is no longer known to `live` afterwards. */
+    void (*ended)(struct cay_exec *exec, const struct cay_exec_end *end);
+
+    struct cay_list_node in_live; /* the rest is live's own */
+    struct cay_live *live;
+    uint64_t call;
+    struct cay_frame_exit exit; /* kept while the leftovers are listed */
+    bool is_exited;
+    char label[64]; /* for lists: the beginning of the command */
+};
+
+/* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. */
+struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox);
+
+/* Ends every command with `reason` and gives the sandbox back, to be destroyed on a worker. */
+[[nodiscard]] struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason);
+
+/* At the end of the daemon: lets the sandbox run on without us. */
+void cay_live_leave(struct cay_live *live);
+
+/* The sandbox is of no use any more: commands end, and the session is woken anew by the next call.
+ */
+void cay_live_lost(struct cay_session *session, const struct cay_error *err);
+
+struct cay_sandbox *cay_live_sandbox(const struct cay_live *live);
+
+/* Nothing but init is alive in it. */
+[[nodiscard]] bool cay_live_is_quiet(const struct cay_live *live);
+
+/* What runs, for an answer. */
+void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
+                   struct cay_v1_leftover_process_array *out_list);
+
+/* Time the commands stood still, which their timeouts do not count. */
+void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns);
+
+[[nodiscard]] bool cay_live_exec(struct cay_live *live, struct cay_exec *exec,
+                                 const struct cay_frame_exec *frame, struct cay_error *err);
+void cay_exec_ack(struct cay_exec *exec, uint64_t offset);
+void cay_exec_stdin(struct cay_exec *exec, struct cay_str data, bool is_last);
+void cay_exec_kill(struct cay_exec *exec);

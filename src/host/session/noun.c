@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/noun.h"
+
+#include "base/clock.h"
+
+void *cay_noun_copy(const struct cay_pb_message *desc, const void *message, struct cay_arena *arena)
+{
+    int64_t size = cay_pb_encoded_size(desc, message);
+    char *bytes = size < 0 ? NULL : cay_arena_alloc(arena, (size_t)size);
+    void *copy = cay_arena_alloc(arena, desc->size_bytes);
+    if (!bytes || !copy)
+        return NULL;
+    /* A buffer over memory the arena owns: full to the byte, so it never grows. */
+    struct cay_buf buf = {.data = bytes, .cap = (size_t)size, .size_bytes_max = (size_t)size};
+    if (cay_pb_encode(desc, message, &buf) < 0 ||
+        cay_pb_decode(desc, cay_buf_str(&buf), arena, copy) < 0)
+        return NULL;
+    return copy;
+}
+
+struct google_protobuf_timestamp *cay_noun_time(struct cay_arena *arena, int64_t wall_ns)
+{
+    struct google_protobuf_timestamp *stamp =
+        wall_ns ? cay_arena_new(arena, struct google_protobuf_timestamp) : NULL;
+    if (stamp) {
+        stamp->seconds = wall_ns / CAY_NS_PER_SEC;
+        stamp->nanos = (int32_t)(wall_ns % CAY_NS_PER_SEC);
+    }
+    return stamp;
+}
+
+struct google_protobuf_duration *cay_noun_duration(struct cay_arena *arena, int64_t duration_ns)
+{
+    struct google_protobuf_duration *duration =
+        cay_arena_new(arena, struct google_protobuf_duration);
+    if (duration) {
+        duration->seconds = duration_ns / CAY_NS_PER_SEC;
+        duration->nanos = (int32_t)(duration_ns % CAY_NS_PER_SEC);
+    }
+    return duration;
+}
+
+int64_t cay_noun_duration_ms(const struct google_protobuf_duration *duration)
+{
+    int64_t ms = 0;
+    if (!duration)
+        return 0;
+    if (__builtin_mul_overflow(duration->seconds, 1000, &ms))
+        return duration->seconds < 0 ? 0 : INT64_MAX;
+    return ms + duration->nanos / CAY_NS_PER_MS;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/point.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+
+enum { FREEZE_TIMEOUT_MS = 5000 };
+
+void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session)
+{
+    *pointing = (struct cay_pointing){
+        .owner = {.id_base = cay_session_uid_base(session->uid_slot),
+                  .id_count = CAY_SESSION_ID_COUNT,
+                  .userns_fd = -1},
+        .activity =
+            session->live && !cay_live_is_quiet(session->live) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
+        .is_mounted = session->root_fd >= 0,
+        .sandbox = session->live ? cay_live_sandbox(session->live) : NULL,
+        .point.root_fd = -1,
+    };
+    memcpy(pointing->store_id, session->store_id, sizeof(pointing->store_id));
+}
+
+bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
+{
+    if (pointing->activity != CAY_STORE_FROZEN)
+        return true;
+    pointing->frozen_ns = cay_clock_ns();
+    if (cay_sandbox_freeze(pointing->sandbox, FREEZE_TIMEOUT_MS, err))
+        return true;
+    cay_pointing_thaw(pointing);
+    return false;
+}
+
+void cay_pointing_thaw(struct cay_pointing *pointing)
+{
+    struct cay_error err = {};
+    if (pointing->activity != CAY_STORE_FROZEN)
+        return;
+    if (!cay_sandbox_thaw(pointing->sandbox, &err))
+        cay_log(CAY_ERROR, "sandbox.thaw_failed", CAY_S("sandbox", pointing->store_id),
+                CAY_ERR(&err));
+    pointing->frozen_ns = cay_clock_ns() - pointing->frozen_ns;
+}
+
+bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err)
+{
+    int old_fd = -1;
+    if (pointing->point.root_fd < 0 || !pointing->sandbox)
+        return true;
+    bool is_done =
+        cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &old_fd, err);
+    if (old_fd >= 0)
+        close(old_fd); /* a volatile overlay: detaching it syncs nothing */
+    return is_done;
+}
+
+void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session)
+{
+    session->generation = pointing->point.generation;
+    if (pointing->point.root_fd < 0)
+        return;
+    if (session->root_fd >= 0)
+        close(session->root_fd);
+    session->root_fd = cay_take_fd(pointing->point.root_fd);
+}

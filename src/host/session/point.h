@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Taking a point of a session's tree: the part that turns, named snapshots, rollbacks and live
+ * forks share. The loop thread says what lives in the sandbox, a worker freezes what must be
+ * frozen, lets the store work, and puts the new root under init.
+ */
+
+#include "host/session/op.h"
+#include "host/session/record.h"
+
+struct cay_sandbox;
+
+struct cay_pointing {
+    char store_id[CAY_STORE_ID_SIZE];
+    struct cay_store_owner owner;
+    enum cay_store_activity activity;
+    bool is_mounted;
+    struct cay_sandbox *sandbox; /* borrowed; NULL: none runs */
+    struct cay_store_point point;
+    int64_t frozen_ns; /* how long the commands stood still */
+};
+
+/* On the loop thread, inside the gate alone. */
+void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session);
+
+/* On a worker. */
+[[nodiscard]] bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err);
+void cay_pointing_thaw(struct cay_pointing *pointing);
+/* Puts the new root (if there is one) under the sandbox. Fails only when the sandbox is broken: it
+ * is then of no use any more, the tree is as it should be. */
+[[nodiscard]] bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err);
+
+/* On the loop thread: the session goes on with the new root. */
+void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session);

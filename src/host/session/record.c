@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/record.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
+
+void cay_session_record_take(struct cay_session_record *out_record,
+                             const struct cay_session *session)
+{
+    *out_record = (struct cay_session_record){
+        .state = session->state,
+        .created_ns = session->created_ns,
+        .uid_slot = session->uid_slot,
+        .turn_count = session->turn_count,
+        .branch_count = session->branch_count,
+        .generation = session->generation,
+    };
+    memcpy(out_record->id, session->id, sizeof(session->id));
+    memcpy(out_record->owner, session->owner, sizeof(session->owner));
+    memcpy(out_record->store_id, session->store_id, sizeof(session->store_id));
+    memcpy(out_record->head, session->head, sizeof(session->head));
+    cay_buf_init(&out_record->spec, SPEC_BYTES_MAX);
+    cay_buf_init(&out_record->sandbox, SPEC_BYTES_MAX);
+    int status = cay_pb_encode(&cay_v1_session_desc, session->spec, &out_record->spec);
+    assert(status == 0); /* it came through the codec with a smaller bound */
+    (void)status;
+}
+
+void cay_session_record_finish(struct cay_session_record *record)
+{
+    cay_buf_finish(&record->spec);
+    cay_buf_finish(&record->sandbox);
+}
+
+void cay_snapshot_record_finish(struct cay_snapshot_record *record)
+{
+    cay_buf_finish(&record->spec);
+}
+
+bool cay_session_record_put(struct cay_db *db, const struct cay_session_record *record,
+                            struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db,
+                 "INSERT INTO sessions (id, owner, store_id, state, created_ns, uid_slot,"
+                 " turn_count, branch_count, head, pending, generation, spec, sandbox)"
+                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                 " ON CONFLICT (id) DO UPDATE SET state = excluded.state,"
+                 " turn_count = excluded.turn_count, branch_count = excluded.branch_count,"
+                 " head = excluded.head, pending = excluded.pending,"
+                 " generation = excluded.generation, spec = excluded.spec,"
+                 " sandbox = excluded.sandbox");
+    cay_db_bind_text(&query, cay_str(record->id));
+    cay_db_bind_text(&query, cay_str(record->owner));
+    cay_db_bind_text(&query, cay_str(record->store_id));
+    cay_db_bind_int(&query, (int64_t)record->state);
+    cay_db_bind_int(&query, record->created_ns);
+    cay_db_bind_int(&query, record->uid_slot);
+    cay_db_bind_int(&query, record->turn_count);
+    cay_db_bind_int(&query, record->branch_count);
+    cay_db_bind_text(&query, cay_str(record->head));
+    cay_db_bind_text(&query, cay_str(record->pending));
+    cay_db_bind_int(&query, (int64_t)record->generation);
+    cay_db_bind_blob(&query, cay_buf_str(&record->spec));
+    cay_db_bind_blob(&query, cay_buf_str(&record->sandbox));
+    return cay_db_end(&query, err) || cay_wrap(err, "record session '%s'", record->id);
+}
+
+bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record *record,
+                             struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db,
+                 "INSERT INTO snapshots (session_id, name, store_id, is_pending, created_ns, spec)"
+                 " VALUES (?, ?, ?, ?, ?, ?)"
+                 " ON CONFLICT (session_id, name) DO UPDATE SET"
+                 " is_pending = excluded.is_pending, spec = excluded.spec");
+    cay_db_bind_text(&query, cay_str(record->session_id));
+    cay_db_bind_text(&query, cay_str(record->name));
+    cay_db_bind_text(&query, cay_str(record->store_id));
+    cay_db_bind_int(&query, record->is_pending);
+    cay_db_bind_int(&query, record->created_ns);
+    cay_db_bind_blob(&query, cay_buf_str(&record->spec));
+    return cay_db_end(&query, err) ||
+           cay_wrap(err, "record snapshot '%s' of '%s'", record->name, record->session_id);
+}
+
+bool cay_session_record_delete(struct cay_db *db, const char *id, struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "DELETE FROM sessions WHERE id = ?"); /* snapshots go by cascade */
+    cay_db_bind_text(&query, cay_str(id));
+    return cay_db_end(&query, err) || cay_wrap(err, "remove the record of session '%s'", id);
+}
+
+bool cay_snapshot_record_delete(struct cay_db *db, const char *session_id, const char *name,
+                                struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "DELETE FROM snapshots WHERE session_id = ? AND name = ?");
+    cay_db_bind_text(&query, cay_str(session_id));
+    cay_db_bind_text(&query, cay_str(name));
+    return cay_db_end(&query, err) || cay_wrap(err, "remove the record of snapshot '%s'", name);
+}
+
+static void copy_text(char *out, size_t size, struct cay_str text)
+{
+    snprintf(out, size, "%.*s", (int)text.len, text.len ? text.ptr : "");
+}
+
+bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit, void *context,
+                              struct cay_error *err)
+{
+    struct cay_db_query query;
+    bool is_good = true;
+    cay_db_begin(&query, db,
+                 "SELECT id, owner, store_id, state, created_ns, uid_slot, turn_count,"
+                 " branch_count, head, generation, spec, sandbox, pending"
+                 " FROM sessions ORDER BY created_ns, id");
+    while (is_good && cay_db_row(&query)) {
+        struct cay_session_record record = {
+            .state = (enum cay_session_state)cay_db_int(&query, 3),
+            .created_ns = cay_db_int(&query, 4),
+            .uid_slot = (uint32_t)cay_db_int(&query, 5),
+            .turn_count = cay_db_int(&query, 6),
+            .branch_count = cay_db_int(&query, 7),
+            .generation = (uint64_t)cay_db_int(&query, 9),
+        };
+        copy_text(record.id, sizeof(record.id), cay_db_text(&query, 0));
+        copy_text(record.owner, sizeof(record.owner), cay_db_text(&query, 1));
+        copy_text(record.store_id, sizeof(record.store_id), cay_db_text(&query, 2));
+        copy_text(record.head, sizeof(record.head), cay_db_text(&query, 8));
+        copy_text(record.pending, sizeof(record.pending), cay_db_text(&query, 12));
+        cay_buf_init(&record.spec, SPEC_BYTES_MAX);
+        cay_buf_init(&record.sandbox, SPEC_BYTES_MAX);
+        cay_buf_append_str(&record.spec, cay_db_blob(&query, 10));
+        cay_buf_append_str(&record.sandbox, cay_db_blob(&query, 11));
+        is_good = visit(context, &record, err);
+    }
+    struct cay_error end_err = {};
+    bool is_read = cay_db_end(&query, &end_err);
+    if (is_good && !is_read)
+        *err = end_err;
+    return is_good && is_read;
+}
+
+bool cay_snapshot_records_load(struct cay_db *db, cay_snapshot_record_fn *visit, void *context,
+                               struct cay_error *err)
+{
+    struct cay_db_query query;
+    bool is_good = true;
+    cay_db_begin(&query, db,
+                 "SELECT session_id, name, store_id, is_pending, created_ns, spec"
+                 " FROM snapshots ORDER BY created_ns, name");
+    while (is_good && cay_db_row(&query)) {
+        struct cay_snapshot_record record = {
+            .is_pending = cay_db_int(&query, 3) != 0,
+            .created_ns = cay_db_int(&query, 4),
+        };
+        copy_text(record.session_id, sizeof(record.session_id), cay_db_text(&query, 0));
+        copy_text(record.name, sizeof(record.name), cay_db_text(&query, 1));
+        copy_text(record.store_id, sizeof(record.store_id), cay_db_text(&query, 2));
+        cay_buf_init(&record.spec, SPEC_BYTES_MAX);
+        cay_buf_append_str(&record.spec, cay_db_blob(&query, 5));
+        is_good = visit(context, &record, err);
+    }
+    struct cay_error end_err = {};
+    bool is_read = cay_db_end(&query, &end_err);
+    if (is_good && !is_read)
+        *err = end_err;
+    return is_good && is_read;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sessions and snapshots in the database. These functions run on workers and take values: a record
+ * is a copy of what the loop thread knows, taken when the work was ordered.
+ */
+
+#include "host/db/db.h"
+#include "host/session/session.h"
+
+struct cay_session_record {
+    char id[129];
+    char owner[129];
+    char store_id[CAY_STORE_ID_SIZE];
+    enum cay_session_state state;
+    int64_t created_ns;
+    uint32_t uid_slot;
+    int64_t turn_count;
+    int64_t branch_count;
+    char head[129];
+    char pending[129]; /* snapshot a rollback is on its way to; empty: none */
+    uint64_t generation;
+    struct cay_buf spec;    /* cay.v1.Session */
+    struct cay_buf sandbox; /* how the runtime finds its sandbox again; empty: none runs */
+};
+
+struct cay_snapshot_record {
+    char session_id[129];
+    char name[129];
+    char store_id[CAY_STORE_ID_SIZE];
+    bool is_pending; /* written down, not done */
+    int64_t created_ns;
+    struct cay_buf spec; /* cay.v1.Snapshot */
+};
+
+void cay_session_record_take(struct cay_session_record *out_record,
+                             const struct cay_session *session);
+void cay_session_record_finish(struct cay_session_record *record);
+void cay_snapshot_record_finish(struct cay_snapshot_record *record);
+
+/* Inserts or replaces. */
+[[nodiscard]] bool cay_session_record_put(struct cay_db *db,
+                                          const struct cay_session_record *record,
+                                          struct cay_error *err);
+[[nodiscard]] bool cay_snapshot_record_put(struct cay_db *db,
+                                           const struct cay_snapshot_record *record,
+                                           struct cay_error *err);
+
+/* Removes a session with its snapshots; a snapshot. Absent is done. */
+[[nodiscard]] bool cay_session_record_delete(struct cay_db *db, const char *id,
+                                             struct cay_error *err);
+[[nodiscard]] bool cay_snapshot_record_delete(struct cay_db *db, const char *session_id,
+                                              const char *name, struct cay_error *err);
+
+/* Oldest first. The record is the callee's to keep or finish. */
+typedef bool cay_session_record_fn(void *context, struct cay_session_record *record,
+                                   struct cay_error *err);
+typedef bool cay_snapshot_record_fn(void *context, struct cay_snapshot_record *record,
+                                    struct cay_error *err);
+[[nodiscard]] bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit,
+                                            void *context, struct cay_error *err);
+[[nodiscard]] bool cay_snapshot_records_load(struct cay_db *db, cay_snapshot_record_fn *visit,
+                                             void *context, struct cay_error *err);

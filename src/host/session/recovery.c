@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/session/noun.h"
+#include "host/session/record.h"
+
+/*
+ * After a start: the database says what should be, the store and the kernel say what is. Whatever
+ * was begun and not acknowledged is taken back; what was acknowledged is there.
+ */
+
+struct loading {
+    struct cay_host *host;
+    struct cay_session_record *records; /* in the order of the sessions' list */
+    size_t count;
+};
+
+static bool decode_spec(const struct cay_pb_message *desc, const struct cay_buf *bytes,
+                        struct cay_arena *arena, void **out_spec)
+{
+    *out_spec = cay_arena_alloc(arena, desc->size_bytes);
+    return *out_spec && cay_pb_decode(desc, cay_buf_str(bytes), arena, *out_spec) == 0;
+}
+
+static bool load_session(void *context, struct cay_session_record *record, struct cay_error *err)
+{
+    struct loading *loading = context;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, 4 * 1024 * 1024);
+    void *spec = NULL;
+    if (record->state <= 0 || record->state >= CAY_SESSION_STATES ||
+        !decode_spec(&cay_v1_session_desc, &record->spec, &arena, &spec)) {
+        cay_session_record_finish(record);
+        return cay_fail(err, CAY_R_DATA_LOSS, "the record of session '%s' is damaged", record->id);
+    }
+    struct cay_session *session = cay_session_new(loading->host, record->id, record->owner);
+    cay_session_set_spec(session, spec);
+    memcpy(session->store_id, record->store_id, sizeof(session->store_id));
+    memcpy(session->head, record->head, sizeof(session->head));
+    session->state = record->state;
+    session->created_ns = record->created_ns;
+    session->turn_count = record->turn_count;
+    session->branch_count = record->branch_count;
+    session->generation = record->generation;
+    if (!cay_session_claim_slot(session, record->uid_slot))
+        return cay_fail(err, CAY_R_DATA_LOSS, "session '%s' has the uids of another", record->id);
+    loading->records =
+        cay_realloc_array(loading->records, loading->count + 1, sizeof(*loading->records));
+    loading->records[loading->count++] = *record;
+    return true;
+}
+
+/* Statements must not nest in a walk over their table: what is to go is gathered first. */
+struct pending {
+    struct pending *next;
+    struct cay_snapshot_record record;
+};
+
+struct snapshots_loading {
+    struct cay_host *host;
+    struct pending *pending;
+};
+
+static bool load_snapshot(void *context, struct cay_snapshot_record *record, struct cay_error *err)
+{
+    struct snapshots_loading *loading = context;
+    if (record->is_pending) {
+        struct pending *item = cay_new(struct pending);
+        *item = (struct pending){loading->pending, *record};
+        loading->pending = item;
+        return true;
+    }
+    struct cay_session *session =
+        cay_map_get(&loading->host->sessions.by_id, cay_str(record->session_id));
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, 4 * 1024 * 1024);
+    void *spec = NULL;
+    bool is_good = session && decode_spec(&cay_v1_snapshot_desc, &record->spec, &arena, &spec);
+    if (is_good) {
+        struct cay_snapshot *snapshot =
+            cay_snapshot_new(session, record->name, record->store_id, spec);
+        snapshot->created_ns = record->created_ns;
+    }
+    cay_snapshot_record_finish(record);
+    return is_good ||
+           cay_fail(err, CAY_R_DATA_LOSS, "the record of snapshot '%s' is damaged", record->name);
+}
+
+/* Never acknowledged: it never was. The session's tree is right either way. */
+static bool drop_pending(struct cay_host *host, struct pending *item, struct cay_error *err)
+{
+    bool is_good = true;
+    while (item) {
+        struct pending *next = item->next;
+        is_good =
+            is_good && cay_store_delete_snapshot(host->store, item->record.store_id, err) &&
+            cay_snapshot_record_delete(host->db, item->record.session_id, item->record.name, err);
+        cay_snapshot_record_finish(&item->record);
+        free(item);
+        item = next;
+    }
+    return is_good;
+}
+
+static bool load_snapshots(struct cay_host *host, struct cay_error *err)
+{
+    struct snapshots_loading loading = {.host = host};
+    bool is_loaded = cay_snapshot_records_load(host->db, load_snapshot, &loading, err);
+    struct cay_error drop_err = {};
+    bool is_dropped = drop_pending(host, loading.pending, &drop_err);
+    if (is_loaded && !is_dropped)
+        *err = drop_err;
+    return is_loaded && is_dropped;
+}
+
+/* The root as the living sandbox sees it: its overlay must not be mounted a second time. */
+static int open_living_root(const struct cay_sandbox *sandbox)
+{
+    char path[64];
+    char line[256];
+    int pid = -1;
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", cay_sandbox_pidfd(sandbox));
+    FILE *info = fopen(path, "re");
+    while (info && pid < 0 && fgets(line, sizeof(line), info)) {
+        if (strncmp(line, "Pid:", 4) == 0)
+            pid = (int)strtol(line + 4, NULL, 10);
+    }
+    if (info)
+        fclose(info);
+    if (pid <= 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/%d/root", pid);
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool finish_rollback(struct cay_host *host, struct cay_session *session,
+                            struct cay_session_record *record, struct cay_error *err)
+{
+    const struct cay_snapshot *target = cay_session_snapshot(session, cay_str(record->pending));
+    struct cay_store_point point = {.root_fd = -1};
+    const struct cay_store_owner owner = {.id_base = cay_session_uid_base(session->uid_slot),
+                                          .id_count = CAY_SESSION_ID_COUNT,
+                                          .userns_fd = -1};
+    if (target) {
+        if (!cay_store_rollback(host->store, session->store_id, target->store_id, &owner, &point,
+                                err))
+            return false;
+        if (point.root_fd >= 0)
+            close(point.root_fd);
+        memcpy(session->head, target->name, sizeof(session->head));
+        memcpy(record->head, target->name, sizeof(record->head));
+        session->generation = point.generation;
+        record->generation = point.generation;
+    }
+    record->pending[0] = '\0';
+    return true;
+}
+
+struct generation_query {
+    const char *store_id;
+    uint64_t generation;
+    bool is_there;
+};
+
+static bool find_generation(void *context, const struct cay_store_item *item)
+{
+    struct generation_query *query = context;
+    if (item->kind != CAY_STORE_ITEM_SESSION || strcmp(item->name, query->store_id) != 0)
+        return true;
+    query->generation = item->generation;
+    query->is_there = true;
+    return false;
+}
+
+static bool recover_session(struct cay_host *host, struct cay_session *session,
+                            struct cay_session_record *record, struct cay_error *err)
+{
+    struct generation_query query = {.store_id = session->store_id};
+    if (!cay_store_list(host->store, find_generation, &query, err))
+        return false;
+    if (!query.is_there) {
+        session->state = CAY_SESSION_FAILED;
+        snprintf(session->state_text, sizeof(session->state_text), "its files are gone");
+        return cay_runtime_remove(host->runtime, session->store_id, err);
+    }
+    struct cay_sandbox *sandbox = NULL;
+    struct cay_error lost = {};
+    bool is_current = !record->pending[0] && query.generation == record->generation;
+    bool is_adopted =
+        is_current && record->sandbox.len &&
+        cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
+    if (is_adopted) {
+        session->root_fd = open_living_root(sandbox);
+        if (session->root_fd >= 0)
+            session->live = cay_live_open(session, sandbox);
+        else
+            (void)cay_sandbox_destroy(sandbox, &lost);
+    }
+    if (session->live)
+        return true;
+    session->generation = query.generation;
+    record->generation = query.generation;
+    cay_buf_clear(&record->sandbox, 0);
+    return cay_runtime_remove(host->runtime, session->store_id, err) &&
+           (!record->pending[0] || finish_rollback(host, session, record, err)) &&
+           cay_session_record_put(host->db, record, err);
+}
+
+static bool remove_session(struct cay_host *host, struct cay_session *session,
+                           struct cay_error *err)
+{
+    if (!cay_runtime_remove(host->runtime, session->store_id, err) ||
+        !cay_store_destroy(host->store, session->store_id, err) ||
+        !cay_session_record_delete(host->db, session->id, err))
+        return false;
+    cay_session_free(session);
+    return true;
+}
+
+static bool recover_sessions(struct cay_host *host, struct loading *loading, struct cay_error *err)
+{
+    size_t at = 0;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        struct cay_session_record *record = &loading->records[at++];
+        bool is_half =
+            session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING;
+        bool is_good = is_half ? remove_session(host, session, err)
+                               : recover_session(host, session, record, err);
+        if (!is_good)
+            return cay_wrap(err, "recover session '%s'", record->id);
+    }
+    return true;
+}
+
+/* Ids in the store that no record knows. */
+struct orphans {
+    struct cay_map known;
+    char (*sessions)[CAY_STORE_ID_SIZE];
+    size_t session_count;
+    char (*snapshots)[CAY_STORE_ID_SIZE];
+    size_t snapshot_count;
+};
+
+static bool note_orphan(void *context, const struct cay_store_item *item)
+{
+    struct orphans *orphans = context;
+    if (cay_map_get(&orphans->known, cay_str(item->name)))
+        return true;
+    if (item->kind == CAY_STORE_ITEM_SESSION) {
+        orphans->sessions =
+            cay_realloc_array(orphans->sessions, orphans->session_count + 1, CAY_STORE_ID_SIZE);
+        snprintf(orphans->sessions[orphans->session_count++], CAY_STORE_ID_SIZE, "%s", item->name);
+    } else if (item->kind == CAY_STORE_ITEM_SNAPSHOT) {
+        orphans->snapshots =
+            cay_realloc_array(orphans->snapshots, orphans->snapshot_count + 1, CAY_STORE_ID_SIZE);
+        snprintf(orphans->snapshots[orphans->snapshot_count++], CAY_STORE_ID_SIZE, "%s",
+                 item->name);
+    }
+    return true;
+}
+
+static bool remove_orphans(struct cay_host *host, struct cay_error *err)
+{
+    struct orphans orphans = {};
+    cay_map_init(&orphans.known);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        cay_map_put(&orphans.known, cay_str(session->store_id), session);
+        cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
+            cay_map_put(&orphans.known, cay_str(snapshot->store_id), snapshot);
+    }
+    bool is_good = cay_store_list(host->store, note_orphan, &orphans, err);
+    for (size_t i = 0; is_good && i < orphans.session_count; i++) {
+        cay_log(CAY_INFO, "recovery.orphan_session", CAY_S("store_id", orphans.sessions[i]));
+        is_good = cay_runtime_remove(host->runtime, orphans.sessions[i], err) &&
+                  cay_store_destroy(host->store, orphans.sessions[i], err);
+    }
+    for (size_t i = 0; is_good && i < orphans.snapshot_count; i++) {
+        cay_log(CAY_INFO, "recovery.orphan_snapshot", CAY_S("store_id", orphans.snapshots[i]));
+        is_good = cay_store_delete_snapshot(host->store, orphans.snapshots[i], err);
+    }
+    free(orphans.sessions);
+    free(orphans.snapshots);
+    cay_map_finish(&orphans.known);
+    return is_good;
+}
+
+bool cay_host_recover(struct cay_host *host, struct cay_error *err)
+{
+    struct loading loading = {.host = host};
+    bool is_good = cay_session_records_load(host->db, load_session, &loading, err) &&
+                   load_snapshots(host, err) && recover_sessions(host, &loading, err) &&
+                   remove_orphans(host, err);
+    for (size_t i = 0; i < loading.count; i++)
+        cay_session_record_finish(&loading.records[i]);
+    free(loading.records);
+    cay_host_collect_soon(host);
+    return is_good || cay_wrap(err, "recovery");
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/request.h"
+
+#include "api/limits.h"
+#include "base/id.h"
+#include "base/utf8.h"
+
+static bool has_control(struct cay_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7F)
+            return true;
+    }
+    return false;
+}
+
+bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
+{
+    if (labels.count > CAY_LIMIT_LABELS)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "labels: %d at most", CAY_LIMIT_LABELS);
+    for (size_t i = 0; i < labels.count; i++) {
+        struct cay_str key = labels.items[i].key;
+        struct cay_str value = labels.items[i].value;
+        if (!key.len || key.len > CAY_LIMIT_LABEL_KEY_BYTES || has_control(key))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "labels: a key has 1 to %d bytes and no control characters",
+                            CAY_LIMIT_LABEL_KEY_BYTES);
+        if (value.len > CAY_LIMIT_LABEL_VALUE_BYTES || has_control(value))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "labels: a value has at most %d bytes and no control characters",
+                            CAY_LIMIT_LABEL_VALUE_BYTES);
+    }
+    return true;
+}
+
+bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err)
+{
+    size_t total = 0;
+    if (env.count > CAY_LIMIT_ENV_COUNT)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d variables at most",
+                        CAY_LIMIT_ENV_COUNT);
+    for (size_t i = 0; i < env.count; i++) {
+        struct cay_str key = env.items[i].key;
+        struct cay_str value = env.items[i].value;
+        total += key.len + value.len + 2;
+        if (!key.len || memchr(key.ptr, '=', key.len) || memchr(key.ptr, '\0', key.len))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "env: a name is not empty and has no '=' and no NUL");
+        if (value.len && memchr(value.ptr, '\0', value.len))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: a value has no NUL");
+    }
+    if (total > CAY_LIMIT_ENV_BYTES)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d bytes at most in all",
+                        CAY_LIMIT_ENV_BYTES);
+    return true;
+}
+
+bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
+                      const struct cay_v1_resource_limits *defaults,
+                      struct cay_v1_resource_limits *out_limits, struct cay_error *err)
+{
+    *out_limits = *defaults;
+    if (!wanted)
+        return true;
+    if (wanted->has_cpus) {
+        if (!(wanted->cpus >= 0.01 && wanted->cpus <= 1024))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.cpus: 0.01 to 1024");
+        out_limits->has_cpus = true;
+        out_limits->cpus = wanted->cpus;
+    }
+    if (wanted->has_memory_bytes) {
+        if (wanted->memory_bytes < CAY_LIMIT_MEMORY_BYTES_MIN || wanted->memory_bytes > INT64_C(1)
+                                                                                            << 50)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.memory_bytes: %d at least",
+                            CAY_LIMIT_MEMORY_BYTES_MIN);
+        out_limits->has_memory_bytes = true;
+        out_limits->memory_bytes = wanted->memory_bytes;
+    }
+    if (wanted->has_pids) {
+        if (wanted->pids < CAY_LIMIT_PIDS_MIN || wanted->pids > 4 * 1024 * 1024)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.pids: %d to 4194304",
+                            CAY_LIMIT_PIDS_MIN);
+        out_limits->has_pids = true;
+        out_limits->pids = wanted->pids;
+    }
+    if (wanted->has_disk_bytes) {
+        if (wanted->disk_bytes < 1024 * 1024)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.disk_bytes: 1 MiB at least");
+        out_limits->has_disk_bytes = true;
+        out_limits->disk_bytes = wanted->disk_bytes;
+    }
+    return true;
+}
+
+bool cay_check_network(const struct cay_v1_network_policy *network, struct cay_error *err)
+{
+    if (!network)
+        return true;
+    if (network->mode != CAY_V1_NETWORK_MODE_UNSPECIFIED &&
+        network->mode != CAY_V1_NETWORK_MODE_NONE)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network: this version has only the mode none (loopback)");
+    if (network->allow.count || network->deny.count || network->private_ports ||
+        network->mask_request_host.len)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "network: rules cannot be enforced yet");
+    return true;
+}
+
+bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_error *err)
+{
+    if (!lifecycle || (!lifecycle->timeout && !lifecycle->idle_timeout && !lifecycle->on_expiry &&
+                       !lifecycle->on_idle && !lifecycle->auto_resume))
+        return true;
+    return cay_fail(err, CAY_R_NOT_SUPPORTED, "lifecycle: deadlines cannot be kept yet");
+}
+
+bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err)
+{
+    if (!cay_id_valid(name))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "name: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
+                        "digit, no '..'");
+    if (cay_str_starts(name, "turn-") || cay_str_starts(name, "tool-") ||
+        cay_str_starts(name, "branch-") || cay_str_is(name, "base"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "name: 'base' and what begins with turn-, tool- or branch- is Cay's own");
+    return true;
+}
+
+bool cay_check_message(struct cay_str message, struct cay_error *err)
+{
+    if (message.len > CAY_LIMIT_MESSAGE_TEXT_BYTES)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "message: %d bytes at most",
+                        CAY_LIMIT_MESSAGE_TEXT_BYTES);
+    return true;
+}
+
+bool cay_check_user(struct cay_str user, struct cay_error *err)
+{
+    if (!user.len || cay_str_is(user, "user") || cay_str_is(user, "root"))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "user: must be user or root");
+}
+
+bool cay_check_cwd(struct cay_str cwd, struct cay_error *err)
+{
+    if (!cwd.len)
+        return true;
+    if (cwd.ptr[0] != '/' || cwd.len > CAY_LIMIT_PATH_BYTES || memchr(cwd.ptr, '\0', cwd.len))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "cwd: an absolute path of at most %d bytes without NUL",
+                        CAY_LIMIT_PATH_BYTES);
+    return true;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What of a request can be judged without looking at any session. Sentences name the field. */
+
+#include "api/cay_v1.h"
+#include "base/error.h"
+
+[[nodiscard]] bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err);
+[[nodiscard]] bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err);
+
+/* Fills in the host's defaults for what is not set. */
+[[nodiscard]] bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
+                                    const struct cay_v1_resource_limits *defaults,
+                                    struct cay_v1_resource_limits *out_limits,
+                                    struct cay_error *err);
+
+/* What this version cannot enforce is refused, never stored. */
+[[nodiscard]] bool cay_check_network(const struct cay_v1_network_policy *network,
+                                     struct cay_error *err);
+[[nodiscard]] bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle,
+                                       struct cay_error *err);
+
+/* A caller's own name for a snapshot: an id that is not one of ours (turn-, tool-, branch-, base).
+ */
+[[nodiscard]] bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err);
+[[nodiscard]] bool cay_check_message(struct cay_str message, struct cay_error *err);
+
+/* "user" or "root", or a number; empty: the default. */
+[[nodiscard]] bool cay_check_user(struct cay_str user, struct cay_error *err);
+[[nodiscard]] bool cay_check_cwd(struct cay_str cwd, struct cay_error *err);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/run.h"
+
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "host/session/birth.h"
+#include "host/session/host.h"
+
+enum { ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4 };
+
+static void finish(struct cay_run *run, struct cay_v1_exec_result *result,
+                   const struct cay_error *err)
+{
+    struct cay_session *session = cay_take_ptr(run->session);
+    if (session && run->has_begun) {
+        session->tools_in_flight--;
+        session->tool_calls++;
+    }
+    run->style->answer(run, result, err);
+    cay_capture_finish(&run->out);
+    cay_capture_finish(&run->err_out);
+    free(run);
+}
+
+static void ack(struct cay_run *run)
+{
+    if (run->seen_offset == run->acked_offset)
+        return;
+    run->acked_offset = run->seen_offset;
+    cay_exec_ack(&run->exec, run->acked_offset);
+}
+
+static void on_output(struct cay_exec *exec, const struct cay_frame_output *output)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(exec, struct cay_run, exec);
+    if (output->offset > run->seen_offset)
+        run->dropped_bytes += output->offset - run->seen_offset;
+    run->seen_offset = output->offset + output->data.len;
+    if (run->call->is_cancelled)
+        run->is_stalled = false; /* nobody listens: let it flow */
+    else if (run->style->output)
+        run->is_stalled = !run->style->output(run, output);
+    else
+        cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out,
+                        output->data);
+    if (!run->is_stalled && run->seen_offset - run->acked_offset >= ACK_STEP_BYTES)
+        ack(run);
+}
+
+static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(exec, struct cay_run, exec);
+    if (!end->exit) {
+        finish(run, NULL, end->err);
+        return;
+    }
+    struct cay_v1_exec_result *result = cay_arena_new(&run->call->arena, struct cay_v1_exec_result);
+    struct cay_error err = {};
+    if (!result) {
+        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
+                 "the answer takes more memory than a call may use");
+        finish(run, NULL, &err);
+        return;
+    }
+    /* What came after the last piece we saw was lost with the ring. */
+    if (end->exit->end_offset > run->seen_offset)
+        run->dropped_bytes += end->exit->end_offset - run->seen_offset;
+    cay_command_result(end->exit, end->exit->leftovers ? &end->leftovers : NULL, run->started_ns,
+                       (int64_t)run->dropped_bytes, &run->call->arena, result);
+    finish(run, result, NULL);
+}
+
+static void on_room(struct cay_call *call)
+{
+    struct cay_run *run = call->state;
+    if (!run->is_stalled)
+        return;
+    run->is_stalled = false;
+    ack(run);
+}
+
+static void on_cancel(struct cay_call *call)
+{
+    struct cay_run *run = call->state;
+    if (!run->has_begun)
+        return;
+    if (run->kills_on_disconnect)
+        cay_exec_kill(&run->exec);
+    run->is_stalled = false;
+    ack(run);
+}
+
+static bool run_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(op, struct cay_run, op);
+    struct cay_session *session = op->session;
+    if (!session->live)
+        return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
+                        session->id);
+    run->exec.output = on_output;
+    run->exec.ended = on_ended;
+    if (!cay_live_exec(session->live, &run->exec, &run->frame, err))
+        return false;
+    run->started_ns = cay_clock_wall_ns();
+    run->has_begun = true;
+    session->tools_in_flight++;
+    if (run->command.has_stdin)
+        cay_exec_stdin(&run->exec, run->command.stdin_data, true);
+    return true;
+}
+
+static void run_passed(struct cay_op *op)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(op, struct cay_run, op);
+    bool is_done = op->is_done;
+    struct cay_error err = op->err;
+    cay_op_leave(op);
+    if (!is_done)
+        finish(run, NULL, &err);
+    else if (run->style->started)
+        run->style->started(run);
+}
+
+static const struct cay_op_steps passage = {
+    .begin = run_begin,
+    .end = run_passed,
+};
+
+static void awake(struct cay_call *, struct cay_session *session, void *context,
+                  const struct cay_error *err)
+{
+    struct cay_run *run = context;
+    if (err)
+        finish(run, NULL, err);
+    else
+        cay_op_start_on(&run->op, session, run->call, CAY_VERB_EXEC, false, &passage);
+}
+
+void cay_run_start(struct cay_run *run, struct cay_host *host, struct cay_str session_id)
+{
+    struct cay_error err = {};
+    cay_capture_init(&run->out, run->result_bytes_max);
+    cay_capture_init(&run->err_out, run->result_bytes_max);
+    run->call->state = run;
+    run->call->on_room = on_room;
+    run->call->on_cancel = on_cancel;
+    if (!cay_session_check(host, run->call, session_id, CAY_VERB_EXEC, &run->session, &err) ||
+        !cay_command_build(&run->command, run->session, &run->call->arena, &run->frame, &err)) {
+        run->session = NULL;
+        finish(run, NULL, &err);
+        return;
+    }
+    cay_wake(run->session, run->call, true, awake, run);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A command on behalf of a call, from the state table to the answer: wake the session, pass the
+ * gate, start it, follow its output, answer. What differs between the verbs is how output and end
+ * are told.
+ */
+
+#include "host/session/capture.h"
+#include "host/session/command.h"
+#include "host/session/live.h"
+#include "host/session/op.h"
+
+struct cay_run;
+
+struct cay_run_style {
+    /* The command runs; may be NULL. */
+    void (*started)(struct cay_run *run);
+    /* Sends a piece of output; false: no more until there is room. NULL: it is captured instead. */
+    bool (*output)(struct cay_run *run, const struct cay_frame_output *output);
+    /* Answers the call. `result` is NULL when the command was lost or never began: then err says
+     * why. */
+    void (*answer)(struct cay_run *run, struct cay_v1_exec_result *result,
+                   const struct cay_error *err);
+};
+
+struct cay_run {
+    const struct cay_run_style *style;
+    struct cay_call *call;
+    struct cay_command command;
+    const char *tool_name; /* for tools */
+    size_t result_bytes_max;
+    bool kills_on_disconnect;
+
+    struct cay_op op; /* the passage through the gate */
+    struct cay_exec exec;
+    struct cay_session *session; /* until the command ended */
+    struct cay_frame_exec frame;
+    struct cay_capture out;
+    struct cay_capture err_out;
+    int64_t started_ns;   /* wall clock */
+    uint64_t seen_offset; /* output told so far */
+    uint64_t acked_offset;
+    uint64_t dropped_bytes; /* lost in the ring */
+    bool is_stalled;        /* the reader has enough */
+    bool has_begun;
+};
+
+/* `run` is on the heap, its first part filled; it is freed after the answer. */
+void cay_run_start(struct cay_run *run, struct cay_host *host, struct cay_str session_id);

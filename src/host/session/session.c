@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "host/session/host.h"
+#include "host/session/noun.h"
+
+enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
+
+void cay_sessions_init(struct cay_sessions *sessions)
+{
+    *sessions = (struct cay_sessions){};
+    cay_list_init(&sessions->list);
+    cay_map_init(&sessions->by_id);
+}
+
+void cay_sessions_finish(struct cay_sessions *sessions)
+{
+    if (!sessions->list.head.next)
+        return;
+    cay_list_for_each (struct cay_session, session, &sessions->list, in_table)
+        cay_session_free(session);
+    cay_map_finish(&sessions->by_id);
+}
+
+struct cay_session *cay_session_new(struct cay_host *host, const char *id, const char *owner)
+{
+    struct cay_session *session = cay_new(struct cay_session);
+    session->host = host;
+    session->state = CAY_SESSION_CREATING;
+    session->root_fd = -1;
+    session->uid_slot = CAY_UID_SLOT_COUNT;
+    session->created_ns = cay_clock_wall_ns();
+    session->last_active_ns = session->created_ns;
+    snprintf(session->id, sizeof(session->id), "%s", id);
+    snprintf(session->owner, sizeof(session->owner), "%s", owner);
+    cay_arena_init(&session->arena, SPEC_BYTES_MAX);
+    cay_list_init(&session->snapshots);
+    cay_gate_init(&session->gate);
+    cay_list_push_back(&host->sessions.list, &session->in_table);
+    cay_map_put(&host->sessions.by_id, cay_str(session->id), session);
+    return session;
+}
+
+void cay_session_free(struct cay_session *session)
+{
+    struct cay_sessions *sessions = &session->host->sessions;
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
+        cay_snapshot_free(snapshot);
+    if (session->uid_slot < CAY_UID_SLOT_COUNT)
+        sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
+    if (session->root_fd >= 0)
+        close(session->root_fd);
+    cay_list_remove(&session->in_table);
+    if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
+        cay_map_remove(&sessions->by_id, cay_str(session->id));
+    cay_arena_finish(&session->arena);
+    free(session);
+}
+
+void cay_session_release(struct cay_session *session)
+{
+    if (session->is_gone && session->op_count == 0)
+        cay_session_free(session);
+}
+
+struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
+                                      const struct cay_caller *caller, struct cay_str id)
+{
+    struct cay_session *session = cay_map_get(&sessions->by_id, id);
+    if (session && caller->role != CAY_ROLE_ADMIN && strcmp(caller->owner, session->owner) != 0)
+        return NULL;
+    return session;
+}
+
+static bool refuse(const struct cay_session *session, enum cay_session_verb verb,
+                   enum cay_reason reason, struct cay_error *err)
+{
+    if (reason == CAY_R_SESSION_PAUSED)
+        return cay_fail(err, reason, "session '%s' is paused; resume it first", session->id);
+    if (reason == CAY_R_SESSION_FAILED)
+        return cay_fail(err, reason, "session '%s' has failed (%s); it can only be removed",
+                        session->id, session->state_text);
+    return cay_fail(err, reason, "session '%s' is %s: no %s now", session->id,
+                    cay_session_state_name(session->state), cay_session_verb_name(verb));
+}
+
+bool cay_session_check(struct cay_host *host, const struct cay_call *call, struct cay_str id,
+                       enum cay_session_verb verb, struct cay_session **out_session,
+                       struct cay_error *err)
+{
+    struct cay_session *session = cay_sessions_find(&host->sessions, &call->caller, id);
+    if (!session)
+        return cay_fail(err, CAY_R_SESSION_NOT_FOUND,
+                        "there is no session '%.*s'; 'cay ls' lists them",
+                        (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
+    const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
+    if (cell->refusal)
+        return refuse(session, verb, cell->refusal, err);
+    *out_session = session;
+    return true;
+}
+
+bool cay_session_step(struct cay_session *session, enum cay_session_verb verb,
+                      struct cay_error *err)
+{
+    const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
+    if (cell->refusal)
+        return refuse(session, verb, cell->refusal, err);
+    session->state = cell->next;
+    return true;
+}
+
+bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
+{
+    uint64_t *word = &session->host->sessions.slot_used[slot / 64];
+    if (slot >= CAY_UID_SLOT_COUNT || *word & UINT64_C(1) << slot % 64)
+        return false;
+    *word |= UINT64_C(1) << slot % 64;
+    session->uid_slot = slot;
+    return true;
+}
+
+bool cay_session_take_slot(struct cay_session *session, struct cay_error *err)
+{
+    const struct cay_sessions *sessions = &session->host->sessions;
+    for (uint32_t word = 0; word < CAY_COUNT(sessions->slot_used); word++) {
+        uint64_t used = sessions->slot_used[word];
+        if (~used)
+            return cay_session_claim_slot(session, word * 64 + (uint32_t)__builtin_ctzll(~used));
+    }
+    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                    "this host has no free range of uids for another session");
+}
+
+void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec)
+{
+    struct cay_arena arena;
+    cay_arena_init(&arena, SPEC_BYTES_MAX);
+    struct cay_v1_session *copy = cay_noun_copy(&cay_v1_session_desc, spec, &arena);
+    assert(copy); /* requests are bounded well below the arena */
+    cay_arena_finish(&session->arena);
+    session->arena = arena;
+    session->spec = copy;
+}
+
+static enum cay_v1_session_state wire_state(enum cay_session_state state)
+{
+    static const enum cay_v1_session_state states[CAY_SESSION_STATES] = {
+        [CAY_SESSION_CREATING] = CAY_V1_SESSION_STATE_CREATING,
+        [CAY_SESSION_ACTIVE] = CAY_V1_SESSION_STATE_ACTIVE,
+        [CAY_SESSION_PAUSED] = CAY_V1_SESSION_STATE_PAUSED,
+        [CAY_SESSION_DESTROYING] = CAY_V1_SESSION_STATE_DESTROYING,
+        [CAY_SESSION_FAILED] = CAY_V1_SESSION_STATE_FAILED,
+    };
+    return states[state];
+}
+
+struct cay_v1_session *cay_session_message(const struct cay_session *session,
+                                           struct cay_arena *arena)
+{
+    struct cay_v1_session *message = cay_noun_copy(&cay_v1_session_desc, session->spec, arena);
+    if (!message)
+        return NULL;
+    message->id = cay_arena_str(arena, cay_str(session->id));
+    message->owner = cay_arena_str(arena, cay_str(session->owner));
+    message->state = wire_state(session->state);
+    message->state_message = cay_arena_str(arena, cay_str(session->state_text));
+    message->created_at = cay_noun_time(arena, session->created_ns);
+    message->last_active_at = cay_noun_time(arena, session->last_active_ns);
+    message->turn_count = session->turn_count;
+    message->snapshot_count = (int64_t)session->snapshot_count;
+    message->head = cay_arena_str(arena, cay_str(session->head));
+    message->sandbox_running = session->live != NULL;
+    message->tools_in_flight = (int32_t)session->tools_in_flight;
+    return message;
+}
+
+struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
+                                      const char *store_id, const struct cay_v1_snapshot *spec)
+{
+    struct cay_snapshot *snapshot = cay_new(struct cay_snapshot);
+    snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
+    snprintf(snapshot->store_id, sizeof(snapshot->store_id), "%s", store_id);
+    cay_arena_init(&snapshot->arena, SPEC_BYTES_MAX);
+    snapshot->spec = cay_noun_copy(&cay_v1_snapshot_desc, spec, &snapshot->arena);
+    assert(snapshot->spec);
+    cay_list_push_back(&session->snapshots, &snapshot->in_session);
+    session->snapshot_count++;
+    return snapshot;
+}
+
+/* The caller adjusts the session's count when the session lives on. */
+void cay_snapshot_free(struct cay_snapshot *snapshot)
+{
+    cay_list_remove(&snapshot->in_session);
+    cay_arena_finish(&snapshot->arena);
+    free(snapshot);
+}
+
+struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name)
+{
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
+        if (cay_str_is(name, snapshot->name))
+            return snapshot;
+    }
+    return NULL;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A session and its past, as the loop thread knows them. The table of sessions owns the sessions, a
+ * session its snapshots; the database has what of them must survive (record.h). Workers never see
+ * these objects, only values copied out of them.
+ */
+
+#include "api/call.h"
+#include "api/cay_v1.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "host/session/gate.h"
+#include "host/session/state.h"
+#include "host/store/store.h"
+
+struct cay_host;
+struct cay_live;
+
+enum {
+    /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
+     * stay clear of what distributions, directory services and other container tools hand out. */
+    CAY_UID_SLOT_SIZE = 131072,
+    CAY_UID_SLOT_FIRST = 4096,
+    CAY_UID_SLOT_COUNT = 16384,
+};
+
+struct cay_snapshot {
+    struct cay_list_node in_session; /* oldest first */
+    char name[129];
+    char store_id[CAY_STORE_ID_SIZE];
+    struct cay_arena arena;
+    struct cay_v1_snapshot *spec; /* in the arena; what clients see of it */
+    int64_t created_ns;
+};
+
+struct cay_session {
+    struct cay_list_node in_table; /* oldest first */
+    struct cay_host *host;
+    char id[129];
+    char owner[129];
+    char store_id[CAY_STORE_ID_SIZE];
+    enum cay_session_state state;
+    char state_text[160]; /* why it failed */
+    struct cay_arena arena;
+    struct cay_v1_session *spec; /* in the arena: what it was created with, labels, limits, env */
+    int64_t created_ns;
+    int64_t last_active_ns;
+    uint32_t uid_slot;
+    int64_t turn_count;   /* number of the last turn; never goes back */
+    int64_t branch_count; /* number of the last kept branch */
+    char head[129];       /* snapshot the tree stands on; empty: the base */
+
+    struct cay_list snapshots;
+    size_t snapshot_count;
+
+    struct cay_gate gate;
+    unsigned op_count; /* operations under way; it is not freed before they end */
+    unsigned tools_in_flight;
+    int64_t tool_calls;
+
+    int root_fd;           /* the tree, for file tools; -1 when it is not mounted */
+    uint64_t generation;   /* of the mounted root */
+    struct cay_live *live; /* its running sandbox; NULL when none runs */
+    bool is_gone;          /* its record is deleted: freed with the last operation */
+};
+
+struct cay_sessions {
+    struct cay_list list;
+    struct cay_map by_id;
+    uint64_t slot_used[CAY_UID_SLOT_COUNT / 64];
+};
+
+void cay_sessions_init(struct cay_sessions *sessions);
+void cay_sessions_finish(struct cay_sessions *sessions);
+
+/* A session in state creating, in the table. */
+struct cay_session *cay_session_new(struct cay_host *host, const char *id, const char *owner);
+void cay_session_free(struct cay_session *session);
+
+/* Frees a session that is gone from the records once no operation is under way. */
+void cay_session_release(struct cay_session *session);
+
+/* NULL when there is none, or when it belongs to somebody else: the two look the same to the
+ * caller. */
+struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
+                                      const struct cay_caller *caller, struct cay_str id);
+
+/* The same, and the table allows the verb. */
+[[nodiscard]] bool cay_session_check(struct cay_host *host, const struct cay_call *call,
+                                     struct cay_str id, enum cay_session_verb verb,
+                                     struct cay_session **out_session, struct cay_error *err);
+
+/* Asks the table and moves to the state it names. */
+[[nodiscard]] bool cay_session_step(struct cay_session *session, enum cay_session_verb verb,
+                                    struct cay_error *err);
+
+/* The smallest free range of uids; false when all are taken. */
+[[nodiscard]] bool cay_session_take_slot(struct cay_session *session, struct cay_error *err);
+[[nodiscard]] bool cay_session_claim_slot(struct cay_session *session, uint32_t slot);
+
+static inline uint32_t cay_session_uid_base(uint32_t slot)
+{
+    return (CAY_UID_SLOT_FIRST + slot) * (uint32_t)CAY_UID_SLOT_SIZE;
+}
+
+/* Copies the noun into the session's own memory. */
+void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);
+
+/* What clients see, in the call's arena. */
+struct cay_v1_session *cay_session_message(const struct cay_session *session,
+                                           struct cay_arena *arena);
+
+struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
+                                      const char *store_id, const struct cay_v1_snapshot *spec);
+void cay_snapshot_free(struct cay_snapshot *snapshot);
+struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "host/session/host.h"
+#include "host/session/noun.h"
+#include "host/session/op.h"
+#include "host/store/diff_patch.h"
+#include "tool/path.h"
+
+/*
+ * What changed between two points. A worker walks and collects into the call's arena, whose ceiling
+ * bounds the answer; the loop thread then sends as fast as the reader takes.
+ */
+
+enum {
+    ENTRIES_MAX = 100'000,
+    PATCH_BYTES_DEFAULT = 1024 * 1024,
+};
+
+struct found {
+    struct found *next;
+    struct cay_v1_diff_entry entry;
+};
+
+struct diff_op {
+    struct cay_op op;
+    char from_id[CAY_STORE_ID_SIZE];
+    char from_base[CAY_STORE_NAME_SIZE];
+    char to_id[CAY_STORE_ID_SIZE];
+    bool from_is_base;
+    bool to_is_live;
+    int64_t patch_bytes_left;
+    int64_t entries_left;
+    struct found *first;
+    struct found *last;
+    struct cay_v1_diff_stats stats;
+    bool is_full; /* the arena */
+    bool is_sending;
+};
+
+static struct diff_op *diff_of(struct cay_op *op)
+{
+    return CAY_CONTAINER_OF(op, struct diff_op, op);
+}
+
+static bool find_point(const struct cay_session *session, struct cay_str name,
+                       char out_id[CAY_STORE_ID_SIZE], struct cay_error *err)
+{
+    const struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
+    if (!snapshot)
+        return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
+                        "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
+                        (int)CAY_MIN(name.len, (size_t)128), name.len ? name.ptr : "", session->id);
+    memcpy(out_id, snapshot->store_id, CAY_STORE_ID_SIZE);
+    return true;
+}
+
+/* From: a snapshot, "base", or (empty) what the tree stands on. To: a snapshot or (empty) the live
+ * tree. */
+static bool diff_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct diff_op *self = diff_of(op);
+    const struct cay_v1_diff_snapshots_request *request = op->call->request;
+    const struct cay_session *session = op->session;
+    struct cay_str from =
+        request->from_snapshot.len ? request->from_snapshot : cay_str(session->head);
+    if (!from.len || cay_str_is(from, "base")) {
+        self->from_is_base = true;
+        snprintf(self->from_base, sizeof(self->from_base), "%.*s", (int)session->spec->base.len,
+                 session->spec->base.ptr);
+        memcpy(self->from_id, session->store_id, sizeof(self->from_id));
+    } else if (!find_point(session, from, self->from_id, err)) {
+        return false;
+    }
+    self->to_is_live = request->to_snapshot.len == 0;
+    if (self->to_is_live)
+        memcpy(self->to_id, session->store_id, sizeof(self->to_id));
+    else if (!find_point(session, request->to_snapshot, self->to_id, err))
+        return false;
+    self->entries_left = request->max_entries > 0 && request->max_entries < ENTRIES_MAX
+                             ? request->max_entries
+                             : ENTRIES_MAX;
+    self->patch_bytes_left =
+        request->max_patch_bytes > 0 ? request->max_patch_bytes : PATCH_BYTES_DEFAULT;
+    return true;
+}
+
+static bool is_wanted(const struct cay_v1_diff_snapshots_request *request, struct cay_str path)
+{
+    bool fits = request->paths.count == 0;
+    for (size_t i = 0; i < request->paths.count && !fits; i++) {
+        struct cay_str wanted = request->paths.items[i];
+        while (wanted.len && wanted.ptr[0] == '/')
+            wanted = (struct cay_str){wanted.ptr + 1, wanted.len - 1};
+        while (wanted.len && wanted.ptr[wanted.len - 1] == '/')
+            wanted.len--;
+        fits = wanted.len == 0 ||
+               (path.len >= wanted.len && memcmp(path.ptr, wanted.ptr, wanted.len) == 0 &&
+                (path.len == wanted.len || path.ptr[wanted.len] == '/'));
+    }
+    return fits;
+}
+
+static void count_lines(struct cay_v1_diff_entry *entry)
+{
+    struct cay_str rest = entry->patch;
+    struct cay_str line;
+    bool in_hunk = false;
+    while (cay_str_split(&rest, '\n', &line)) {
+        in_hunk = in_hunk || cay_str_starts(line, "@@");
+        if (in_hunk && cay_str_starts(line, "+"))
+            entry->lines_added++;
+        else if (in_hunk && cay_str_starts(line, "-"))
+            entry->lines_removed++;
+    }
+}
+
+static void add_patch(struct diff_op *self, const struct cay_diff_entry *change,
+                      struct cay_v1_diff_entry *entry)
+{
+    cay_auto(cay_buf_finish) struct cay_buf patch;
+    struct cay_error ignored = {};
+    cay_buf_init(&patch, (size_t)CAY_MIN(self->patch_bytes_left, (int64_t)(8 << 20)) + 1);
+    if (!cay_diff_patch(change, &patch, &ignored) || patch.failed) {
+        entry->patch_truncated = true;
+        return;
+    }
+    entry->binary = memmem(patch.data, patch.len, "Binary files", 12) != NULL;
+    self->patch_bytes_left -= (int64_t)patch.len;
+    if (self->patch_bytes_left < 0) {
+        self->patch_bytes_left = 0;
+        entry->patch_truncated = true;
+        return;
+    }
+    entry->patch = cay_arena_str(&self->op.call->arena, cay_buf_str(&patch));
+    count_lines(entry);
+}
+
+static void count_entry(struct diff_op *self, const struct cay_v1_diff_entry *entry)
+{
+    struct cay_v1_diff_stats *stats = &self->stats;
+    switch (entry->kind) {
+    case CAY_V1_DIFF_KIND_ADDED: stats->added++; break;
+    case CAY_V1_DIFF_KIND_MODIFIED: stats->modified++; break;
+    case CAY_V1_DIFF_KIND_DELETED: stats->deleted++; break;
+    case CAY_V1_DIFF_KIND_TYPE_CHANGED: stats->type_changed++; break;
+    case CAY_V1_DIFF_KIND_MODE_CHANGED: stats->mode_changed++; break;
+    case CAY_V1_DIFF_KIND_RENAMED: stats->renamed++; break;
+    case CAY_V1_DIFF_KIND_UNSPECIFIED: break;
+    }
+    stats->lines_added += entry->lines_added;
+    stats->lines_removed += entry->lines_removed;
+}
+
+static enum cay_v1_diff_kind to_kind(enum cay_diff_kind kind)
+{
+    switch (kind) {
+    case CAY_DIFF_ADDED: return CAY_V1_DIFF_KIND_ADDED;
+    case CAY_DIFF_MODIFIED: return CAY_V1_DIFF_KIND_MODIFIED;
+    case CAY_DIFF_DELETED: return CAY_V1_DIFF_KIND_DELETED;
+    case CAY_DIFF_TYPE: return CAY_V1_DIFF_KIND_TYPE_CHANGED;
+    case CAY_DIFF_META: return CAY_V1_DIFF_KIND_MODE_CHANGED;
+    }
+    return CAY_V1_DIFF_KIND_UNSPECIFIED;
+}
+
+static bool on_change(void *context, const struct cay_diff_entry *change)
+{
+    struct diff_op *self = context;
+    struct cay_arena *arena = &self->op.call->arena;
+    const struct cay_v1_diff_snapshots_request *request = self->op.call->request;
+    if (!is_wanted(request, cay_str(change->path)))
+        return true;
+    if (self->entries_left-- <= 0) {
+        self->stats.truncated = true;
+        return false;
+    }
+    struct found *found = cay_arena_new(arena, struct found);
+    struct cay_str path = found ? cay_path_text(arena, cay_str(change->path)) : CAY_STR("");
+    if (!path.ptr || !found) {
+        self->is_full = true;
+        return false;
+    }
+    struct cay_v1_diff_entry *entry = &found->entry;
+    entry->kind = to_kind(change->kind);
+    entry->path = path;
+    if (change->renamed_from)
+        entry->old_path = cay_path_text(arena, cay_str(change->renamed_from));
+    bool has_before = change->before.dir_fd >= 0;
+    bool has_after = change->after.dir_fd >= 0;
+    if (has_before) {
+        entry->old_mode = change->before.st.st_mode;
+        entry->old_size = S_ISDIR(change->before.st.st_mode) ? 0 : change->before.st.st_size;
+    }
+    if (has_after) {
+        entry->new_mode = change->after.st.st_mode;
+        entry->new_size = S_ISDIR(change->after.st.st_mode) ? 0 : change->after.st.st_size;
+    }
+    entry->owner_changed = has_before && has_after &&
+                           (change->before.st.st_uid != change->after.st.st_uid ||
+                            change->before.st.st_gid != change->after.st.st_gid);
+    entry->xattrs_changed = entry->kind == CAY_V1_DIFF_KIND_MODE_CHANGED && !entry->owner_changed &&
+                            entry->old_mode == entry->new_mode;
+    if (request->patch)
+        add_patch(self, change, entry);
+    count_entry(self, entry);
+    if (request->stats_only)
+        return true;
+    if (self->last)
+        self->last->next = found;
+    else
+        self->first = found;
+    self->last = found;
+    return true;
+}
+
+static bool diff_work(struct cay_op *op, struct cay_error *err)
+{
+    struct diff_op *self = diff_of(op);
+    int64_t started_ns = cay_clock_ns();
+    const struct cay_diff_request request = {
+        .from.base = self->from_is_base ? self->from_base : NULL,
+        .from.snapshot = self->from_is_base ? NULL : self->from_id,
+        .to.snapshot = self->to_is_live ? NULL : self->to_id,
+        .to.session = self->to_is_live ? self->to_id : NULL,
+        .visit = on_change,
+        .ctx = self,
+    };
+    struct cay_diff_stats stats = {};
+    if (!cay_store_diff(op->host->store, &request, &stats, err))
+        return false;
+    if (self->is_full)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "the difference is too large for one answer; name paths, or ask for "
+                        "stats_only");
+    self->stats.entries_visited = (int64_t)stats.entries_visited;
+    self->stats.duration = cay_noun_duration(&op->call->arena, cay_clock_ns() - started_ns);
+    return true;
+}
+
+/* Sends until the reader has enough; false when it must wait for room. */
+static void send_more(struct diff_op *self)
+{
+    struct cay_call *call = self->op.call;
+    while (self->first) {
+        struct cay_v1_diff_snapshots_response response = {
+            .which_frame = CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_ENTRY,
+            .frame.entry = &self->first->entry,
+        };
+        self->first = self->first->next;
+        if (!cay_call_send(call, &response) && self->first)
+            return;
+    }
+    struct cay_v1_diff_snapshots_response end = {
+        .which_frame = CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_STATS, .frame.stats = &self->stats};
+    (void)cay_call_send(call, &end);
+    free(self);
+    cay_call_done(call, NULL);
+}
+
+static void on_room(struct cay_call *call)
+{
+    send_more(call->state);
+}
+
+static void on_cancel(struct cay_call *call)
+{
+    struct diff_op *self = call->state;
+    struct cay_error err = {};
+    if (!self->is_sending)
+        return; /* the worker is at it; diff_end will see */
+    free(self);
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    cay_call_fail(call, &err);
+}
+
+static void diff_end(struct cay_op *op)
+{
+    struct diff_op *self = diff_of(op);
+    struct cay_call *call = op->call;
+    struct cay_error err = op->err;
+    bool is_done = op->is_done && !call->is_cancelled;
+    cay_op_leave(op);
+    if (is_done) {
+        self->is_sending = true;
+        call->on_room = on_room;
+        send_more(self);
+        return;
+    }
+    if (!err.reason)
+        cay_fail(&err, CAY_R_CANCELED, NULL);
+    free(self);
+    cay_call_fail(call, &err);
+}
+
+static const struct cay_op_steps diff_steps = {
+    .begin = diff_begin,
+    .work = diff_work,
+    .end = diff_end,
+};
+
+void cay_host_diff_snapshots(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_diff_snapshots_request *request = call->request;
+    struct diff_op *self = cay_new(struct diff_op);
+    call->state = self;
+    call->on_cancel = on_cancel;
+    cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_LOOK, false,
+                 &diff_steps);
+}

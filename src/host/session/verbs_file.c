@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "host/session/birth.h"
+#include "host/session/host.h"
+#include "host/session/tree.h"
+#include "tool/files.h"
+
+/* FileService's calls of one step: a request in, a response out, a worker between them. */
+
+struct file_op;
+
+struct file_verb {
+    struct cay_str (*session_id)(const void *request);
+    struct cay_str (*user)(const void *request);
+    bool (*work)(struct file_op *self, struct cay_error *err);
+};
+
+struct file_op {
+    struct cay_op op;
+    const struct file_verb *verb;
+    struct cay_session_tree tree;
+    struct cay_arena *arena;
+    const void *request;
+    union {
+        struct cay_v1_stat_file_response stat;
+        struct cay_v1_list_dir_response list;
+        struct cay_v1_make_dir_response make;
+        struct cay_v1_move_file_response move;
+        struct cay_v1_remove_file_response remove;
+    } response;
+};
+
+static bool file_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
+    return cay_session_tree_open(&self->tree, op->session, self->verb->user(self->request),
+                                 CAY_STR(""), err);
+}
+
+static bool file_work(struct cay_op *op, struct cay_error *err)
+{
+    struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
+    return self->verb->work(self, err);
+}
+
+static void file_end(struct cay_op *op)
+{
+    struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
+    struct cay_call *call = op->call;
+    struct cay_error err = op->err;
+    bool is_done = op->is_done;
+    cay_op_leave(op);
+    if (is_done)
+        cay_call_done(call, &self->response);
+    else
+        cay_call_fail(call, &err);
+    free(self);
+}
+
+static const struct cay_op_steps file_steps = {
+    .begin = file_begin,
+    .work = file_work,
+    .end = file_end,
+};
+
+static void file_awake(struct cay_call *call, struct cay_session *session, void *context,
+                       const struct cay_error *err)
+{
+    struct file_op *self = context;
+    if (err) {
+        cay_call_fail(call, err);
+        free(self);
+        return;
+    }
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &file_steps);
+}
+
+static void start(struct cay_service *service, struct cay_call *call, const struct file_verb *verb)
+{
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    if (!cay_session_check(cay_host_of(service), call, verb->session_id(call->request),
+                           CAY_VERB_TOOL, &session, &err)) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct file_op *self = cay_new(struct file_op);
+    self->verb = verb;
+    self->arena = &call->arena;
+    self->request = call->request;
+    cay_wake(session, call, false, file_awake, self);
+}
+
+/* Where the common fields stand in each request. */
+#define FILE_REQUEST(name)                                                    \
+    static struct cay_str name##_session(const void *request)                 \
+    {                                                                         \
+        return ((const struct cay_v1_##name##_request *)request)->session_id; \
+    }                                                                         \
+    static struct cay_str name##_user(const void *request)                    \
+    {                                                                         \
+        return ((const struct cay_v1_##name##_request *)request)->user;       \
+    }
+
+FILE_REQUEST(stat_file)
+FILE_REQUEST(list_dir)
+FILE_REQUEST(make_dir)
+FILE_REQUEST(move_file)
+FILE_REQUEST(remove_file)
+
+static bool refuse_past(struct cay_str snapshot, struct cay_error *err)
+{
+    if (!snapshot.len)
+        return true;
+    return cay_fail(err, CAY_R_NOT_SUPPORTED, "snapshot: this version reads the live files only");
+}
+
+static bool stat_work(struct file_op *self, struct cay_error *err)
+{
+    const struct cay_v1_stat_file_request *request = self->request;
+    self->response.stat.info = cay_arena_new(self->arena, struct cay_v1_file_info);
+    if (!self->response.stat.info)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    return refuse_past(request->snapshot, err) &&
+           cay_files_stat(&self->tree.tree, request->path, request->follow, self->arena,
+                          self->response.stat.info, err);
+}
+
+static bool list_work(struct file_op *self, struct cay_error *err)
+{
+    const struct cay_v1_list_dir_request *request = self->request;
+    return refuse_past(request->snapshot, err) &&
+           cay_files_list(&self->tree.tree, request, self->arena, &self->response.list, err);
+}
+
+static bool make_work(struct file_op *self, struct cay_error *err)
+{
+    return cay_files_make_dir(&self->tree.tree, self->request, self->arena, &self->response.make,
+                              err);
+}
+
+static bool move_work(struct file_op *self, struct cay_error *err)
+{
+    return cay_files_move(&self->tree.tree, self->request, self->arena, &self->response.move, err);
+}
+
+static bool remove_work(struct file_op *self, struct cay_error *err)
+{
+    const struct cay_v1_remove_file_request *request = self->request;
+    return cay_files_remove(&self->tree.tree, request->path, request->recursive,
+                            request->missing_ok, &self->response.remove.removed, err);
+}
+
+static const struct file_verb stat_verb = {stat_file_session, stat_file_user, stat_work};
+static const struct file_verb list_verb = {list_dir_session, list_dir_user, list_work};
+static const struct file_verb make_verb = {make_dir_session, make_dir_user, make_work};
+static const struct file_verb move_verb = {move_file_session, move_file_user, move_work};
+static const struct file_verb remove_verb = {remove_file_session, remove_file_user, remove_work};
+
+void cay_host_stat_file(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &stat_verb);
+}
+
+void cay_host_list_dir(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &list_verb);
+}
+
+void cay_host_make_dir(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &make_verb);
+}
+
+void cay_host_move_file(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &move_verb);
+}
+
+void cay_host_remove_file(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &remove_verb);
+}

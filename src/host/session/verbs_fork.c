@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "host/session/birth.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/session/noun.h"
+#include "host/session/point.h"
+#include "host/session/request.h"
+
+/*
+ * Forking: one or more new sessions from one instant of another, all or nothing. From a snapshot
+ * they are born on its layers. From the live tree the store forks once; the others are forks of
+ * that first one, which nothing has touched yet.
+ */
+
+struct fork_op {
+    struct cay_op op;
+    struct cay_pointing pointing;
+    struct cay_session **forks; /* in the call's arena; NULL once one failed */
+    char (*store_ids)[CAY_STORE_ID_SIZE];
+    size_t count;
+    size_t waiting; /* births under way */
+    size_t failed;
+    bool is_from_snapshot;
+    bool is_lazy;
+    char snapshot_store_id[CAY_STORE_ID_SIZE];
+    bool is_switch_broken;
+    struct cay_error switch_err;
+    struct cay_error birth_err;
+};
+
+static struct fork_op *fork_of(struct cay_op *op)
+{
+    return CAY_CONTAINER_OF(op, struct fork_op, op);
+}
+
+static bool fork_spec(struct fork_op *self, const struct cay_session *source,
+                      struct cay_v1_session *out_spec, struct cay_error *err)
+{
+    struct cay_call *call = self->op.call;
+    const struct cay_v1_fork_session_request *request = call->request;
+    struct cay_v1_resource_limits *limits =
+        cay_arena_new(&call->arena, struct cay_v1_resource_limits);
+    if (!limits)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    *out_spec = *source->spec;
+    if (!cay_check_limits(request->limits, source->spec->limits, limits, err))
+        return false;
+    out_spec->limits = limits;
+    if (request->labels.count)
+        out_spec->labels = request->labels;
+    if (request->env.count)
+        out_spec->env = request->env;
+    out_spec->parent_session_id = cay_str(source->id);
+    out_spec->parent_snapshot = request->snapshot.len ? request->snapshot : cay_str(source->head);
+    return true;
+}
+
+static bool reserve(struct fork_op *self, struct cay_session *source, struct cay_error *err)
+{
+    struct cay_call *call = self->op.call;
+    struct cay_host *host = self->op.host;
+    const struct cay_v1_fork_session_request *request = call->request;
+    struct cay_v1_session spec = {};
+    self->forks = cay_arena_array(&call->arena, self->count, sizeof(*self->forks));
+    self->store_ids = cay_arena_array(&call->arena, self->count, sizeof(*self->store_ids));
+    if (!self->forks || !self->store_ids)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!fork_spec(self, source, &spec, err) || !cay_session_check_room(host, self->count, err))
+        return false;
+    for (size_t i = 0; i < self->count; i++) {
+        char id[CAY_LIMIT_ID_BYTES + 1];
+        if (!cay_session_choose_id(host, request->new_session_id, id, sizeof(id), err))
+            return false;
+        if (cay_map_get(&host->sessions.by_id, cay_str(id)))
+            return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
+        self->forks[i] = cay_session_new(host, id, source->owner);
+        cay_session_set_spec(self->forks[i], &spec);
+        cay_store_new_id(self->forks[i]->store_id);
+        memcpy(self->store_ids[i], self->forks[i]->store_id, CAY_STORE_ID_SIZE);
+    }
+    return true;
+}
+
+static bool fork_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct fork_op *self = fork_of(op);
+    const struct cay_v1_fork_session_request *request = op->call->request;
+    struct cay_session *source = op->session;
+    if (request->snapshot.len) {
+        const struct cay_snapshot *snapshot = cay_session_snapshot(source, request->snapshot);
+        if (!snapshot)
+            return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND, "session '%s' has no snapshot '%.*s'",
+                            source->id, (int)CAY_MIN(request->snapshot.len, (size_t)128),
+                            request->snapshot.ptr);
+        memcpy(self->snapshot_store_id, snapshot->store_id, CAY_STORE_ID_SIZE);
+        self->is_from_snapshot = true;
+    }
+    cay_pointing_init(&self->pointing, source);
+    return reserve(self, source, err);
+}
+
+static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_error *err)
+{
+    struct cay_pointing *pointing = &self->pointing;
+    const struct cay_store_fork_request first = {
+        .session_id = pointing->store_id,
+        .new_session_id = self->store_ids[0],
+        .activity = pointing->activity,
+        .owner = pointing->is_mounted ? &pointing->owner : NULL,
+    };
+    if (!cay_pointing_freeze(pointing, err))
+        return false;
+    bool is_forked = cay_store_fork(host->store, &first, &pointing->point, err);
+    cay_pointing_thaw(pointing);
+    if (!is_forked)
+        return false;
+    self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    for (size_t i = 1; i < self->count; i++) {
+        const struct cay_store_fork_request next = {
+            .session_id = self->store_ids[0],
+            .new_session_id = self->store_ids[i],
+            .activity = CAY_STORE_QUIET,
+        };
+        struct cay_store_point ignored = {.root_fd = -1};
+        if (!cay_store_fork(host->store, &next, &ignored, err))
+            return false;
+    }
+    return true;
+}
+
+static bool fork_work(struct cay_op *op, struct cay_error *err)
+{
+    struct fork_op *self = fork_of(op);
+    struct cay_error ignored = {};
+    if (self->is_from_snapshot || fork_live(self, op->host, err))
+        return true;
+    for (size_t i = 0; i < self->count; i++)
+        (void)cay_store_destroy(op->host->store, self->store_ids[i], &ignored);
+    return cay_wrap(err, "fork");
+}
+
+static void answer(struct fork_op *self)
+{
+    struct cay_call *call = self->op.call;
+    if (self->failed) {
+        for (size_t i = 0; i < self->count; i++) {
+            if (self->forks[i])
+                cay_death_resume(self->forks[i]);
+        }
+        cay_call_fail(call, &self->birth_err);
+        return;
+    }
+    struct cay_v1_fork_session_response response = {
+        .forks.items =
+            cay_arena_array(&call->arena, self->count, sizeof(struct cay_v1_forked_session))};
+    for (size_t i = 0; response.forks.items && i < self->count; i++)
+        response.forks.items[response.forks.count++].session =
+            cay_session_message(self->forks[i], &call->arena);
+    cay_call_done(call, &response);
+}
+
+/* The forks are held by their place in self->forks, found by the call's state. */
+static void fork_born(struct cay_birth *birth)
+{
+    struct fork_op *self = birth->call->state;
+    if (birth->err.reason) {
+        self->failed++;
+        self->birth_err = birth->err;
+        for (size_t i = 0; i < self->count; i++) {
+            if (self->forks[i] == birth->op.session)
+                self->forks[i] = NULL;
+        }
+    }
+    if (--self->waiting == 0) {
+        answer(self);
+        free(self);
+    }
+}
+
+static void forget_reserved(struct fork_op *self)
+{
+    for (size_t i = 0; self->forks && i < self->count; i++) {
+        if (self->forks[i])
+            cay_session_free(self->forks[i]);
+    }
+}
+
+static void fork_end(struct cay_op *op)
+{
+    struct fork_op *self = fork_of(op);
+    struct cay_session *source = op->session;
+    if (!op->is_done) {
+        struct cay_call *call = op->call;
+        struct cay_error err = op->err;
+        forget_reserved(self);
+        cay_op_leave(op);
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    if (!self->is_from_snapshot) {
+        cay_pointing_install(&self->pointing, source);
+        if (source->live && self->pointing.frozen_ns)
+            cay_live_skip_clock(source->live, self->pointing.frozen_ns);
+        if (self->is_switch_broken)
+            cay_live_lost(source, &self->switch_err);
+    }
+    struct cay_call *call = op->call;
+    call->state = self;
+    self->waiting = self->count;
+    size_t count = self->count;
+    struct cay_session **forks = self->forks;
+    const struct cay_birth_source from = {
+        .snapshot_store_id = self->is_from_snapshot ? self->snapshot_store_id : NULL};
+    bool is_lazy = self->is_lazy;
+    cay_op_leave(op);
+    for (size_t i = 0; i < count; i++)
+        cay_birth_start(forks[i], call, &from, is_lazy, fork_born);
+}
+
+static const struct cay_op_steps fork_steps = {
+    .begin = fork_begin,
+    .work = fork_work,
+    .end = fork_end,
+};
+
+void cay_host_fork_session(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_fork_session_request *request = call->request;
+    struct cay_error err = {};
+    if (request->count < 0 || request->count > CAY_LIMIT_FORKS)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "count: 1 to %d", CAY_LIMIT_FORKS);
+    else if (request->count > 1 && request->new_session_id.len)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                 "new_session_id: one name does not fit %d sessions; leave it out", request->count);
+    else if (cay_check_labels(request->labels, &err) && cay_check_env(request->env, &err) &&
+             cay_check_network(request->network, &err))
+        (void)cay_check_lifecycle(request->lifecycle, &err);
+    if (err.reason) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct fork_op *self = cay_new(struct fork_op);
+    self->count = request->count ? (size_t)request->count : 1;
+    self->is_lazy = request->lazy_start;
+    cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_FORK, true,
+                 &fork_steps);
+}

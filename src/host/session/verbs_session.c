@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/limits.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "host/session/birth.h"
+#include "host/session/host.h"
+#include "host/session/noun.h"
+#include "host/session/op.h"
+#include "host/session/record.h"
+#include "host/session/request.h"
+
+static void fail(struct cay_call *call, const struct cay_error *err)
+{
+    cay_call_fail(call, err);
+}
+
+/* What the session is made of, from the request and the host's defaults. */
+static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v1_session *out_spec,
+                      struct cay_error *err)
+{
+    const struct cay_v1_create_session_request *request = call->request;
+    struct cay_v1_resource_limits *limits =
+        cay_arena_new(&call->arena, struct cay_v1_resource_limits);
+    struct cay_v1_network_policy *network =
+        cay_arena_new(&call->arena, struct cay_v1_network_policy);
+    if (!limits || !network)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
+        !cay_check_limits(request->limits, &host->default_limits, limits, err) ||
+        !cay_check_network(request->network, err) ||
+        !cay_check_lifecycle(request->lifecycle, err) ||
+        !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
+        return false;
+    if (request->runtime.len && !cay_str_is(request->runtime, cay_runtime_name(host->runtime)))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s'",
+                        cay_runtime_name(host->runtime));
+    if ((request->has_tool_snapshots && request->tool_snapshots) ||
+        (request->has_max_snapshots && request->max_snapshots))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "tool_snapshots, max_snapshots: not available in this version");
+    network->mode = CAY_V1_NETWORK_MODE_NONE;
+    *out_spec = (struct cay_v1_session){
+        .base = request->base.len ? request->base : cay_str(host->default_base),
+        .labels = request->labels,
+        .env = request->env,
+        .limits = limits,
+        .network = network,
+        .runtime = cay_str(cay_runtime_name(host->runtime)),
+        .store = cay_str(cay_store_kind(host->store)),
+        .default_user = request->default_user.len ? request->default_user : CAY_STR("user"),
+        .default_cwd = request->default_cwd.len ? request->default_cwd : CAY_STR("/workspace"),
+    };
+    return true;
+}
+
+static bool choose_owner(const struct cay_call *call, struct cay_str wanted, char *out, size_t size,
+                         struct cay_error *err)
+{
+    struct cay_str owner = wanted.len ? wanted : cay_str(call->caller.owner);
+    if (!cay_id_valid(owner))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "owner: not a valid name");
+    if (call->caller.role != CAY_ROLE_ADMIN && !cay_str_is(owner, call->caller.owner))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "owner: only an admin may make sessions for others");
+    snprintf(out, size, "%.*s", (int)owner.len, owner.ptr);
+    return true;
+}
+
+bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted, char *out,
+                           size_t size, struct cay_error *err)
+{
+    if (!wanted.len) {
+        do {
+            cay_id_make(out, size, "s");
+        } while (cay_map_get(&host->sessions.by_id, cay_str(out)));
+        return true;
+    }
+    if (!cay_id_valid(wanted))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "session_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
+                        "or digit, no '..'");
+    snprintf(out, size, "%.*s", (int)wanted.len, wanted.ptr);
+    return true;
+}
+
+bool cay_session_check_room(const struct cay_host *host, size_t wanted, struct cay_error *err)
+{
+    size_t count = cay_map_count(&host->sessions.by_id);
+    if (host->max_sessions && count + wanted > host->max_sessions)
+        return cay_fail(err, CAY_R_MAX_SESSIONS_REACHED,
+                        "this host may have %zu sessions and has %zu; remove one or raise "
+                        "max_sessions",
+                        host->max_sessions, count);
+    return true;
+}
+
+static bool same_bytes(const struct cay_v1_session *a, const struct cay_v1_session *b)
+{
+    cay_auto(cay_buf_finish) struct cay_buf left;
+    cay_auto(cay_buf_finish) struct cay_buf right;
+    cay_buf_init(&left, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_init(&right, CAY_LIMIT_MESSAGE_BYTES);
+    return cay_pb_encode(&cay_v1_session_desc, a, &left) == 0 &&
+           cay_pb_encode(&cay_v1_session_desc, b, &right) == 0 &&
+           cay_str_equal(cay_buf_str(&left), cay_buf_str(&right));
+}
+
+/* A repeated create with the same parameters is the same create: the first answer may have been
+ * lost. */
+static void answer_existing(struct cay_call *call, const struct cay_session *session,
+                            const char *owner, const struct cay_v1_session *spec)
+{
+    struct cay_error err = {};
+    if (strcmp(session->owner, owner) != 0 || session->state == CAY_SESSION_DESTROYING ||
+        !same_bytes(session->spec, spec)) {
+        cay_fail(&err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", session->id);
+        fail(call, &err);
+        return;
+    }
+    struct cay_v1_create_session_response response = {
+        .session = cay_session_message(session, &call->arena),
+        .existing = true,
+    };
+    cay_call_done(call, &response);
+}
+
+static void created(struct cay_birth *birth)
+{
+    struct cay_call *call = birth->call;
+    if (birth->err.reason) {
+        cay_call_fail(call, &birth->err);
+    } else {
+        struct cay_v1_create_session_response response = {
+            .session = cay_session_message(birth->session, &call->arena)};
+        cay_call_done(call, &response);
+    }
+}
+
+void cay_host_create_session(struct cay_service *service, struct cay_call *call)
+{
+    struct cay_host *host = cay_host_of(service);
+    const struct cay_v1_create_session_request *request = call->request;
+    struct cay_v1_session spec = {};
+    struct cay_error err = {};
+    char id[CAY_LIMIT_ID_BYTES + 1];
+    char owner[CAY_LIMIT_ID_BYTES + 1];
+    if (!make_spec(host, call, &spec, &err) ||
+        !choose_owner(call, request->owner, owner, sizeof(owner), &err) ||
+        !cay_session_choose_id(host, request->session_id, id, sizeof(id), &err)) {
+        fail(call, &err);
+        return;
+    }
+    struct cay_session *existing = cay_map_get(&host->sessions.by_id, cay_str(id));
+    if (existing) {
+        answer_existing(call, existing, owner, &spec);
+        return;
+    }
+    if (!cay_session_check_room(host, 1, &err)) {
+        fail(call, &err);
+        return;
+    }
+    struct cay_session *session = cay_session_new(host, id, owner);
+    cay_session_set_spec(session, &spec);
+    const struct cay_birth_source source = {.base = session->spec->base};
+    cay_birth_start(session, call, &source, request->lazy_start, created);
+}
+
+void cay_host_get_session(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_get_session_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    if (!cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK, &session,
+                           &err)) {
+        fail(call, &err);
+        return;
+    }
+    struct cay_v1_get_session_response response = {.session =
+                                                       cay_session_message(session, &call->arena)};
+    cay_call_done(call, &response);
+}
+
+static bool has_labels(const struct cay_session *session, struct cay_pb_pairs wanted)
+{
+    struct cay_pb_pairs labels = session->spec->labels;
+    for (size_t i = 0; i < wanted.count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < labels.count && !found; j++)
+            found = cay_str_equal(labels.items[j].key, wanted.items[i].key) &&
+                    cay_str_equal(labels.items[j].value, wanted.items[i].value);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t absent)
+{
+    int64_t ns = 0;
+    if (!stamp)
+        return absent;
+    if (__builtin_mul_overflow(stamp->seconds, CAY_NS_PER_SEC, &ns))
+        return stamp->seconds < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
+static bool is_listed(const struct cay_call *call, const struct cay_session *session)
+{
+    const struct cay_v1_list_sessions_request *request = call->request;
+    if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)
+        return false;
+    if ((request->owner.len && !cay_str_is(request->owner, session->owner)) ||
+        (request->base.len && !cay_str_equal(request->base, session->spec->base)) ||
+        (request->parent_session_id.len &&
+         !cay_str_equal(request->parent_session_id, session->spec->parent_session_id)) ||
+        session->created_ns <= to_ns(request->created_after, INT64_MIN) ||
+        session->created_ns >= to_ns(request->created_before, INT64_MAX))
+        return false;
+    bool state_fits = request->states.count == 0;
+    for (size_t i = 0; i < request->states.count; i++)
+        state_fits = state_fits || (int)request->states.items[i] == (int)session->state;
+    return state_fits && has_labels(session, request->labels);
+}
+
+static_assert((int)CAY_SESSION_FAILED == (int)CAY_V1_SESSION_STATE_FAILED,
+              "the states of the table are those of the contract");
+
+static struct cay_list_node *step(const struct cay_host *host, struct cay_list_node *node,
+                                  bool is_ascending)
+{
+    const struct cay_list_node *head = &host->sessions.list.head;
+    struct cay_list_node *next = is_ascending ? node->next : node->prev;
+    return next == head ? NULL : next;
+}
+
+void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
+{
+    struct cay_host *host = cay_host_of(service);
+    const struct cay_v1_list_sessions_request *request = call->request;
+    struct cay_error err = {};
+    bool is_ascending = request->order == CAY_V1_ORDER_CREATED_ASC;
+    size_t page_size =
+        request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
+    struct cay_list_node *node = step(host, &host->sessions.list.head, is_ascending);
+    if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+    if (request->page_token.len) {
+        struct cay_session *last =
+            cay_sessions_find(&host->sessions, &call->caller, request->page_token);
+        if (last)
+            node = step(host, &last->in_table, is_ascending);
+        else
+            cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                     "page_token: the session it stands for is gone; start again");
+    }
+    if (err.reason) {
+        fail(call, &err);
+        return;
+    }
+    struct cay_v1_list_sessions_response response = {
+        .sessions.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_session))};
+    for (; node && response.sessions.items; node = step(host, node, is_ascending)) {
+        const struct cay_session *session = CAY_CONTAINER_OF(node, struct cay_session, in_table);
+        if (!is_listed(call, session))
+            continue;
+        if (response.sessions.count == page_size) {
+            response.next_page_token = response.sessions.items[page_size - 1].id;
+            break;
+        }
+        const struct cay_v1_session *message = cay_session_message(session, &call->arena);
+        if (!message)
+            break;
+        response.sessions.items[response.sessions.count++] = *message;
+    }
+    cay_call_done(call, &response);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/session/birth.h"
+#include "host/session/host.h"
+#include "host/session/tree.h"
+#include "tool/files.h"
+
+/*
+ * FileService's streams: files in pieces, each piece moved by a worker, the next one only when the
+ * peer has room or has sent it. Reading holds nothing of the session but a descriptor. Writing
+ * stays inside the gate from open to commit: the new file belongs to the tree it was begun in.
+ */
+
+enum { PIECE_BYTES = 256 * 1024 };
+
+struct read_stream {
+    struct cay_op op;
+    struct cay_job job;
+    struct cay_session_tree tree;
+    struct cay_v1_file_info info;
+    struct cay_call *call;
+    struct cay_loop *loop;
+    int fd;
+    int64_t left; /* -1: to the end */
+    char *piece;
+    ssize_t piece_len; /* -errno: failed */
+    bool is_working;
+};
+
+static void read_free(struct read_stream *self)
+{
+    if (self->fd >= 0)
+        close(self->fd);
+    free(self->piece);
+    free(self);
+}
+
+static bool read_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
+    const struct cay_v1_read_file_request *request = op->call->request;
+    return cay_session_tree_open(&self->tree, op->session, request->user, CAY_STR(""), err);
+}
+
+static bool read_open(struct cay_op *op, struct cay_error *err)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
+    const struct cay_v1_read_file_request *request = op->call->request;
+    if (!cay_files_open(&self->tree.tree, request->path, &op->call->arena, &self->info, &self->fd,
+                        err))
+        return false;
+    if (request->offset && lseek(self->fd, request->offset, SEEK_SET) < 0)
+        return cay_fail_errno(err, CAY_R_OUT_OF_RANGE, -errno, "offset");
+    return true;
+}
+
+static void piece_work(struct cay_job *job)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(job, struct read_stream, job);
+    size_t want = self->left < 0 ? PIECE_BYTES : (size_t)CAY_MIN(self->left, (int64_t)PIECE_BYTES);
+    self->piece_len = want ? read(self->fd, self->piece, want) : 0;
+    if (self->piece_len < 0)
+        self->piece_len = -errno;
+}
+
+static void next_piece(struct read_stream *self)
+{
+    self->is_working = true;
+    cay_loop_submit(self->loop, &self->job);
+}
+
+static void piece_done(struct cay_job *job)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(job, struct read_stream, job);
+    struct cay_call *call = self->call;
+    struct cay_error err = {};
+    self->is_working = false;
+    if (self->piece_len < 0)
+        cay_fail_errno(&err, CAY_R_INTERNAL, (int)self->piece_len, "read the file");
+    else if (call->is_cancelled)
+        cay_fail(&err, CAY_R_CANCELED, NULL);
+    if (err.reason || self->piece_len == 0) {
+        read_free(self);
+        if (err.reason)
+            cay_call_fail(call, &err);
+        else
+            cay_call_done(call, NULL);
+        return;
+    }
+    if (self->left > 0)
+        self->left -= self->piece_len;
+    struct cay_v1_read_file_response response = {
+        .which_frame = CAY_V1_READ_FILE_RESPONSE_FRAME_DATA,
+        .frame.data = {self->piece, (size_t)self->piece_len},
+    };
+    if (cay_call_send(call, &response))
+        next_piece(self);
+}
+
+static void read_room(struct cay_call *call)
+{
+    struct read_stream *self = call->state;
+    if (!self->is_working)
+        next_piece(self);
+}
+
+static void read_cancel(struct cay_call *call)
+{
+    struct read_stream *self = call->state;
+    struct cay_error err = {};
+    if (self->is_working)
+        return; /* piece_done or read_opened will see */
+    read_free(self);
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    cay_call_fail(call, &err);
+}
+
+static void read_opened(struct cay_op *op)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
+    struct cay_call *call = op->call;
+    struct cay_error err = op->err;
+    bool is_done = op->is_done && !call->is_cancelled;
+    cay_op_leave(op);
+    if (!is_done) {
+        if (!err.reason)
+            cay_fail(&err, CAY_R_CANCELED, NULL);
+        read_free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    const struct cay_v1_read_file_request *request = call->request;
+    self->left = request->has_length ? request->length : -1;
+    self->piece = cay_alloc(PIECE_BYTES);
+    self->job.work = piece_work;
+    self->job.done = piece_done;
+    call->on_room = read_room;
+    struct cay_v1_read_file_response response = {
+        .which_frame = CAY_V1_READ_FILE_RESPONSE_FRAME_INFO, .frame.info = &self->info};
+    self->is_working = false;
+    if (cay_call_send(call, &response))
+        next_piece(self);
+}
+
+static const struct cay_op_steps read_steps = {
+    .begin = read_begin,
+    .work = read_open,
+    .end = read_opened,
+};
+
+static void read_awake(struct cay_call *call, struct cay_session *session, void *context,
+                       const struct cay_error *err)
+{
+    struct read_stream *self = context;
+    if (err) {
+        read_free(self);
+        cay_call_fail(call, err);
+        return;
+    }
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &read_steps);
+}
+
+void cay_host_read_file(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_read_file_request *request = call->request;
+    struct cay_host *host = cay_host_of(service);
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    if (request->snapshot.len || request->archive)
+        cay_fail(&err, CAY_R_NOT_SUPPORTED, "snapshot, archive: not available in this version");
+    else if (request->offset < 0 || (request->has_length && request->length < 0))
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "offset, length: not negative");
+    else
+        (void)cay_session_check(host, call, request->session_id, CAY_VERB_TOOL, &session, &err);
+    if (err.reason) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct read_stream *self = cay_new(struct read_stream);
+    self->fd = -1;
+    self->call = call;
+    self->loop = host->loop;
+    self->is_working = true;
+    call->state = self;
+    call->on_cancel = read_cancel;
+    cay_wake(session, call, false, read_awake, self);
+}
+
+struct write_stream {
+    struct cay_op op;
+    struct cay_job job; /* data and commit; the open is the operation's own work */
+    struct cay_session_tree tree;
+    struct cay_host *host;
+    struct cay_call *call;
+    struct cay_write_options options;
+    struct cay_str path;
+    struct cay_write write;
+    struct cay_str data;
+    struct cay_v1_write_file_response response;
+    struct cay_error err;
+    bool is_open;
+    bool is_working;
+    bool is_last;
+    bool is_good;
+};
+
+static void write_finish(struct write_stream *self)
+{
+    struct cay_call *call = self->call;
+    struct cay_error err = self->err;
+    bool is_good = self->is_good && !err.reason;
+    cay_op_leave(&self->op);
+    if (is_good)
+        cay_call_done(call, &self->response);
+    else
+        cay_call_fail(call, &err);
+    free(self);
+}
+
+static void write_work(struct cay_job *job)
+{
+    struct write_stream *self = CAY_CONTAINER_OF(job, struct write_stream, job);
+    if (self->err.reason) {
+        cay_files_write_abort(&self->tree.tree, &self->write);
+        self->is_good = false;
+    } else if (self->is_last) {
+        self->is_good = cay_files_write_commit(&self->tree.tree, self->path, &self->write,
+                                               &self->call->arena, &self->response, &self->err);
+    } else {
+        self->is_good = cay_write_data(&self->write, self->data, &self->err);
+        if (!self->is_good)
+            cay_files_write_abort(&self->tree.tree, &self->write);
+    }
+}
+
+static void write_done(struct cay_job *job)
+{
+    struct write_stream *self = CAY_CONTAINER_OF(job, struct write_stream, job);
+    bool is_over = self->is_last || self->err.reason;
+    self->is_working = false;
+    if (is_over && self->is_good == !self->err.reason) {
+        write_finish(self);
+        return;
+    }
+    if (self->call->is_cancelled && !self->err.reason) {
+        cay_fail(&self->err, CAY_R_CANCELED, NULL);
+        self->is_working = true;
+        cay_loop_submit(self->host->loop, &self->job);
+        return;
+    }
+    cay_call_next(self->call);
+}
+
+static void write_submit(struct write_stream *self)
+{
+    self->job.work = write_work;
+    self->job.done = write_done;
+    self->is_working = true;
+    cay_loop_submit(self->host->loop, &self->job);
+}
+
+static bool write_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
+    struct cay_str user = self->tree.tree.cwd; /* where start_write left it */
+    return cay_session_tree_open(&self->tree, op->session, user, CAY_STR(""), err);
+}
+
+static bool write_open(struct cay_op *op, struct cay_error *err)
+{
+    struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
+    return cay_files_write_open(&self->tree.tree, self->path, &self->options, &self->write, err);
+}
+
+/* Stays inside the gate: the operation is left by write_finish. */
+static void write_opened(struct cay_op *op)
+{
+    struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
+    self->is_working = false;
+    if (!op->is_done) {
+        self->err = op->err;
+        write_finish(self);
+        return;
+    }
+    self->is_open = true;
+    if (self->call->is_cancelled) {
+        cay_fail(&self->err, CAY_R_CANCELED, NULL);
+        write_submit(self);
+        return;
+    }
+    cay_call_next(self->call);
+}
+
+static const struct cay_op_steps write_steps = {
+    .begin = write_begin,
+    .work = write_open,
+    .end = write_opened,
+};
+
+static void write_awake(struct cay_call *call, struct cay_session *session, void *context,
+                        const struct cay_error *err)
+{
+    struct write_stream *self = context;
+    if (err) {
+        self->err = *err;
+        write_finish(self);
+        return;
+    }
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &write_steps);
+}
+
+/* The first message is gone with the next one: what is needed of it later is copied. */
+static bool take_options(struct write_stream *self, const struct cay_v1_write_file_open *open,
+                         struct cay_error *err)
+{
+    struct cay_arena *arena = &self->call->arena;
+    if (open->archive || open->set_metadata || open->metadata.count)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "archive, metadata: not available in this version");
+    if (open->offset < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: not negative");
+    self->options = (struct cay_write_options){
+        .mode = open->write_mode,
+        .create_parents = open->create_parents,
+        .has_permissions = open->has_mode,
+        .permissions = open->mode,
+        .offset = open->offset,
+        .size = open->has_size ? open->size : -1,
+        .durable = open->durable,
+        .has_modified_at = open->modified_at != NULL,
+    };
+    if (open->modified_at)
+        self->options.modified_at = (struct timespec){.tv_sec = open->modified_at->seconds,
+                                                      .tv_nsec = open->modified_at->nanos};
+    self->path = cay_arena_str(arena, open->path);
+    self->tree.tree.cwd = cay_arena_str(arena, open->user);
+    return true;
+}
+
+static void start_write(struct write_stream *self, const struct cay_v1_write_file_request *request)
+{
+    struct cay_session *session = NULL;
+    if (!request || request->which_frame != CAY_V1_WRITE_FILE_REQUEST_FRAME_OPEN)
+        cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "the first message must be open");
+    else if (take_options(self, request->frame.open, &self->err))
+        (void)cay_session_check(self->host, self->call, request->frame.open->session_id,
+                                CAY_VERB_TOOL, &session, &self->err);
+    if (self->err.reason) {
+        write_finish(self);
+        return;
+    }
+    self->is_working = true;
+    cay_wake(session, self->call, false, write_awake, self);
+}
+
+static void on_write_message(struct cay_call *call, const void *message)
+{
+    struct write_stream *self = call->state;
+    const struct cay_v1_write_file_request *request = message;
+    if (!self->is_open) {
+        start_write(self, request);
+        return;
+    }
+    self->is_last = !request;
+    if (request && request->which_frame != CAY_V1_WRITE_FILE_REQUEST_FRAME_DATA)
+        cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "after the first message comes data only");
+    else if (request)
+        self->data = request->frame.data;
+    write_submit(self);
+}
+
+static void on_write_cancel(struct cay_call *call)
+{
+    struct write_stream *self = call->state;
+    if (self->is_working)
+        return;
+    cay_fail(&self->err, CAY_R_CANCELED, NULL);
+    if (self->is_open)
+        write_submit(self);
+    else
+        write_finish(self);
+}
+
+void cay_host_write_file(struct cay_service *service, struct cay_call *call)
+{
+    struct write_stream *self = cay_new(struct write_stream);
+    self->host = cay_host_of(service);
+    self->call = call;
+    call->state = self;
+    call->on_message = on_write_message;
+    call->on_cancel = on_write_cancel;
+    cay_call_next(call);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/limits.h"
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/session/noun.h"
+#include "host/session/point.h"
+#include "host/session/request.h"
+
+/* One snapshot on its way: a turn, or a named one. */
+struct snapshot_op {
+    struct cay_op op;
+    struct cay_pointing pointing;
+    struct cay_snapshot_record snapshot;
+    struct cay_session_record session;
+    struct cay_v1_snapshot *spec; /* in the call's arena */
+    enum cay_v1_snapshot_kind kind;
+    bool is_durable;
+    bool is_switch_broken;
+    struct cay_error switch_err;
+};
+
+static struct snapshot_op *snapshot_of(struct cay_op *op)
+{
+    return CAY_CONTAINER_OF(op, struct snapshot_op, op);
+}
+
+static bool encode_spec(struct snapshot_op *self, struct cay_error *err)
+{
+    cay_buf_clear(&self->snapshot.spec, SIZE_MAX);
+    if (cay_pb_encode(&cay_v1_snapshot_desc, self->spec, &self->snapshot.spec) < 0)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
+    return true;
+}
+
+static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct snapshot_op *self = snapshot_of(op);
+    struct cay_session *session = op->session;
+    struct cay_v1_snapshot *spec = self->spec;
+    struct cay_snapshot_record *record = &self->snapshot;
+    if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
+        spec->turn_number = session->turn_count + 1;
+        snprintf(record->name, sizeof(record->name), "%s-%04lld", op->host->snapshot_prefix,
+                 (long long)spec->turn_number);
+        spec->name = cay_str(record->name);
+    } else {
+        snprintf(record->name, sizeof(record->name), "%.*s", (int)spec->name.len, spec->name.ptr);
+        if (cay_session_snapshot(session, spec->name))
+            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'",
+                            session->id, record->name);
+    }
+    memcpy(record->session_id, session->id, sizeof(record->session_id));
+    cay_store_new_id(record->store_id);
+    record->is_pending = true;
+    record->created_ns = cay_clock_wall_ns();
+    cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
+    spec->kind = self->kind;
+    spec->parent = cay_str(session->head);
+    spec->created_at = cay_noun_time(&op->call->arena, record->created_ns);
+    spec->actor =
+        cay_str(op->call->caller.key_id[0] ? op->call->caller.key_id : op->call->caller.owner);
+    /* The session as it will be: a turn's number is used up by success only. */
+    cay_session_record_take(&self->session, session);
+    memcpy(self->session.head, record->name, sizeof(record->name));
+    self->session.turn_count = CAY_MAX(session->turn_count, spec->turn_number);
+    if (session->live)
+        cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
+    cay_pointing_init(&self->pointing, session);
+    return encode_spec(self, err);
+}
+
+static bool snapshot_work(struct cay_op *op, struct cay_error *err)
+{
+    struct snapshot_op *self = snapshot_of(op);
+    struct cay_host *host = op->host;
+    struct cay_pointing *pointing = &self->pointing;
+    const struct cay_store_snapshot_request request = {
+        .session_id = pointing->store_id,
+        .snapshot_id = self->snapshot.store_id,
+        .activity = pointing->activity,
+        .owner = pointing->is_mounted ? &pointing->owner : NULL,
+        .durable = self->is_durable,
+    };
+    if (!cay_snapshot_record_put(host->db, &self->snapshot, err))
+        return false;
+    bool is_taken = cay_pointing_freeze(pointing, err);
+    if (is_taken) {
+        is_taken = cay_store_snapshot(host->store, &request, &pointing->point, err);
+        cay_pointing_thaw(pointing);
+    }
+    if (!is_taken) {
+        struct cay_error ignored = {};
+        (void)cay_snapshot_record_delete(host->db, self->snapshot.session_id, self->snapshot.name,
+                                         &ignored);
+        return cay_wrap(err, "snapshot '%s' of session '%s'", self->snapshot.name,
+                        self->snapshot.session_id);
+    }
+    self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    self->spec->unchanged = !pointing->point.changed;
+    self->spec->durable = self->is_durable;
+    self->snapshot.is_pending = false;
+    self->session.generation = pointing->point.generation;
+    return encode_spec(self, err) && cay_db_transaction_begin(host->db, err) &&
+           cay_db_transaction_end(host->db,
+                                  cay_snapshot_record_put(host->db, &self->snapshot, err) &&
+                                      cay_session_record_put(host->db, &self->session, err),
+                                  err);
+}
+
+static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapshot)
+{
+    struct snapshot_op *self = snapshot_of(op);
+    struct cay_v1_snapshot *message = self->spec;
+    message->session_id = cay_str(self->snapshot.session_id);
+    message->name = cay_str(snapshot->name);
+    message->is_head = true;
+    if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
+        struct cay_v1_turn_complete_response response = {.snapshot = message};
+        cay_call_done(op->call, &response);
+    } else {
+        struct cay_v1_create_snapshot_response response = {.snapshot = message};
+        cay_call_done(op->call, &response);
+    }
+}
+
+static void snapshot_end(struct cay_op *op)
+{
+    struct snapshot_op *self = snapshot_of(op);
+    struct cay_session *session = op->session;
+    if (!op->is_done) {
+        cay_call_fail(op->call, &op->err);
+    } else {
+        struct cay_snapshot *snapshot =
+            cay_snapshot_new(session, self->snapshot.name, self->snapshot.store_id, self->spec);
+        snapshot->created_ns = self->snapshot.created_ns;
+        memcpy(session->head, self->snapshot.name, sizeof(session->head));
+        session->turn_count = self->session.turn_count;
+        cay_pointing_install(&self->pointing, session);
+        if (session->live && self->pointing.frozen_ns)
+            cay_live_skip_clock(session->live, self->pointing.frozen_ns);
+        if (self->is_switch_broken)
+            cay_live_lost(session, &self->switch_err);
+        answer_snapshot(op, snapshot);
+    }
+    cay_snapshot_record_finish(&self->snapshot);
+    cay_session_record_finish(&self->session);
+    cay_op_leave(op);
+    free(self);
+}
+
+static const struct cay_op_steps snapshot_steps = {
+    .begin = snapshot_begin,
+    .work = snapshot_work,
+    .end = snapshot_end,
+};
+
+static bool check_metadata(const struct google_protobuf_struct *metadata, struct cay_error *err)
+{
+    if (metadata &&
+        cay_pb_encoded_size(&google_protobuf_struct_desc, metadata) > CAY_LIMIT_METADATA_BYTES)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata: %d bytes at most",
+                        CAY_LIMIT_METADATA_BYTES);
+    return true;
+}
+
+static void start_snapshot(struct cay_service *service, struct cay_call *call,
+                           struct cay_str session_id, enum cay_v1_snapshot_kind kind,
+                           bool is_durable, const struct cay_v1_snapshot *spec)
+{
+    struct cay_error err = {};
+    struct snapshot_op *self = cay_new(struct snapshot_op);
+    self->spec = cay_arena_new(&call->arena, struct cay_v1_snapshot);
+    if (!self->spec || !cay_check_message(spec->message, &err) ||
+        !check_metadata(spec->metadata, &err)) {
+        if (!err.reason)
+            cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    *self->spec = *spec;
+    self->kind = kind;
+    self->is_durable = is_durable;
+    cay_op_start(&self->op, cay_host_of(service), call, session_id, CAY_VERB_SNAPSHOT, true,
+                 &snapshot_steps);
+}
+
+void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_turn_complete_request *request = call->request;
+    const struct cay_v1_snapshot spec = {
+        .message = request->message,
+        .metadata = request->metadata,
+    };
+    start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_TURN, request->durable,
+                   &spec);
+}
+
+void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_create_snapshot_request *request = call->request;
+    struct cay_error err = {};
+    const struct cay_v1_snapshot spec = {
+        .name = request->name,
+        .message = request->message,
+        .metadata = request->metadata,
+    };
+    if (!cay_check_snapshot_name(request->name, &err) ||
+        ((request->hold || request->publish_base.len) &&
+         !cay_fail(&err, CAY_R_NOT_SUPPORTED,
+                   "hold, publish_base: not available in this version"))) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_NAMED, request->durable,
+                   &spec);
+}
+
+static bool has_kind(const struct cay_v1_list_snapshots_request *request,
+                     enum cay_v1_snapshot_kind kind)
+{
+    bool fits = request->kinds.count == 0;
+    for (size_t i = 0; i < request->kinds.count; i++)
+        fits = fits || request->kinds.items[i] == kind;
+    return fits;
+}
+
+void cay_host_list_snapshots(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_list_snapshots_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    size_t page_size =
+        request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
+    if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+    else
+        (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
+                                &session, &err);
+    if (err.reason) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct cay_v1_list_snapshots_response response = {
+        .snapshots.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_snapshot)),
+        .head = cay_str(session->head),
+    };
+    /* Oldest first: parents come before their children. */
+    bool is_past_token = request->page_token.len == 0;
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
+        bool was_past_token = is_past_token;
+        is_past_token = is_past_token || cay_str_is(request->page_token, snapshot->name);
+        if (!was_past_token || !has_kind(request, snapshot->spec->kind))
+            continue;
+        if (response.snapshots.count == page_size) {
+            response.next_page_token = response.snapshots.items[page_size - 1].name;
+            break;
+        }
+        struct cay_v1_snapshot *message = &response.snapshots.items[response.snapshots.count++];
+        *message = *snapshot->spec;
+        message->session_id = cay_str(session->id);
+        message->is_head = strcmp(session->head, snapshot->name) == 0;
+    }
+    cay_call_done(call, &response);
+}

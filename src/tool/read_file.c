@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool/run.h"
+
+enum {
+    LINES_DEFAULT = 2000,
+    LINE_CHARACTERS_MAX = 2000,
+    TRAILER_BYTES = 160, /* kept free for what is said at the end */
+};
+
+struct reading {
+    struct cay_str content;
+    struct cay_buf text;
+    int64_t total_lines;
+    int64_t shown_lines;
+    int64_t cut_lines;
+    size_t shown_bytes;
+};
+
+static int64_t count_lines(struct cay_str content)
+{
+    int64_t lines = 0;
+    struct cay_str rest = content;
+    while (rest.len > 0) {
+        const char *newline = memchr(rest.ptr, '\n', rest.len);
+        size_t len = newline ? (size_t)(newline - rest.ptr) + 1 : rest.len;
+        rest = (struct cay_str){rest.ptr + len, rest.len - len};
+        lines++;
+    }
+    return lines;
+}
+
+/* The next line with its newline; empty at the end. */
+static struct cay_str next_line(struct cay_str *rest)
+{
+    const char *newline = rest->len ? memchr(rest->ptr, '\n', rest->len) : NULL;
+    size_t len = newline ? (size_t)(newline - rest->ptr) + 1 : rest->len;
+    struct cay_str line = {rest->ptr, len};
+    *rest = (struct cay_str){rest->len ? rest->ptr + len : NULL, rest->len - len};
+    return line;
+}
+
+static void show_lines(struct reading *reading, int64_t offset, int64_t limit, size_t text_max)
+{
+    struct cay_str rest = reading->content;
+    for (int64_t skipped = 0; skipped < offset; skipped++)
+        (void)next_line(&rest);
+    size_t room = text_max > TRAILER_BYTES ? text_max - TRAILER_BYTES : text_max / 2;
+    while (reading->shown_lines < limit && rest.len > 0) {
+        struct cay_str line = next_line(&rest);
+        size_t whole = line.len;
+        if (line.ptr[line.len - 1] == '\n')
+            line.len--;
+        size_t before = reading->text.len;
+        cay_buf_printf(&reading->text, "%6lld\t", (long long)(offset + reading->shown_lines + 1));
+        bool cut = cay_run_append_line(&reading->text, line, LINE_CHARACTERS_MAX);
+        cay_buf_append_byte(&reading->text, '\n');
+        if (reading->text.len > room) {
+            reading->text.len = before;
+            /* A first line that is too long alone is shown as far as it goes. */
+            if (reading->shown_lines > 0)
+                return;
+            cay_buf_printf(&reading->text, "%6lld\t", (long long)(offset + 1));
+            cut = cay_run_append_line(&reading->text, line, CAY_MAX(room, (size_t)64) / 8);
+            cay_buf_append_byte(&reading->text, '\n');
+        }
+        reading->shown_lines++;
+        reading->cut_lines += cut;
+        reading->shown_bytes += whole;
+    }
+}
+
+static void show_trailer(struct cay_tool_run *run, struct reading *reading, int64_t offset)
+{
+    int64_t next = offset + reading->shown_lines;
+    bool more = next < reading->total_lines;
+    if (offset > 0 || more) {
+        cay_buf_printf(&reading->text, "(lines %lld to %lld of %lld", (long long)(offset + 1),
+                       (long long)next, (long long)reading->total_lines);
+        if (more)
+            cay_buf_printf(&reading->text, "; offset=%lld goes on", (long long)next);
+        cay_buf_append_text(&reading->text, ")\n");
+    }
+    if (!more && !offset && !reading->cut_lines)
+        return;
+    *cay_run_truncated(run) = (struct cay_v1_truncation){
+        .total_items = reading->total_lines,
+        .shown_items = reading->shown_lines,
+        .total_bytes = (int64_t)reading->content.len,
+        .shown_bytes = (int64_t)reading->shown_bytes,
+        .cut_lines = reading->cut_lines,
+        .has_next_offset = more,
+        .next_offset = more ? next : 0,
+    };
+}
+
+static bool show(struct cay_tool_run *run, struct reading *reading, const char *shown)
+{
+    int64_t offset = cay_run_number(run, "offset", 0);
+    reading->total_lines = count_lines(reading->content);
+    cay_run_fact_number(run, "total_lines", reading->total_lines);
+    cay_run_fact_number(run, "size_bytes", (int64_t)reading->content.len);
+    if (cay_run_is_binary(reading->content))
+        return cay_run_fail(run, "binary_file", "'%s' is a binary file of %zu bytes", shown,
+                            reading->content.len);
+    if (offset > 0 && offset >= reading->total_lines)
+        return cay_run_fail(run, "offset_out_of_range",
+                            "'%s' has %lld lines; offset %lld is beyond its end", shown,
+                            (long long)reading->total_lines, (long long)offset);
+    cay_buf_init(&reading->text, CAY_TOOL_TEXT_BYTES_MAX + (size_t)64 * 1024);
+    if (!reading->total_lines) {
+        cay_buf_append_text(&reading->text, "(the file is empty)\n");
+    } else {
+        bool newline = reading->content.ptr[reading->content.len - 1] == '\n';
+        cay_run_fact_flag(run, "ends_with_newline", newline);
+        show_lines(reading, offset, cay_run_number(run, "limit", LINES_DEFAULT),
+                   run->text_bytes_max);
+        show_trailer(run, reading, offset);
+    }
+    bool done = cay_run_done(run, &reading->text);
+    cay_buf_finish(&reading->text);
+    return done;
+}
+
+bool cay_tool_read_file(struct cay_tool_run *run)
+{
+    struct cay_path path;
+    struct stat st;
+    cay_auto(cay_buf_finish) struct cay_buf content = {};
+    bool over = false;
+    if (!cay_run_path(run, "path", (struct cay_str){}, &path, &over) ||
+        !cay_run_read(run, &path, &content, &st, &over))
+        return over;
+    char shown[256];
+    cay_path_excerpt((struct cay_str){path.bytes, path.len}, shown, sizeof(shown));
+    struct reading reading = {.content = cay_buf_str(&content)};
+    return show(run, &reading, shown);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The tools: one constant table of what there is, and running those that work on files (tier 1).
+ * Tools of tier 2 have no run function: the host sends them into the sandbox.
+ *
+ * cay_tool_run blocks and belongs on a worker. It gets values only and keeps nothing.
+ */
+
+#include "api/cay_v1.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "tool/tree.h"
+
+enum {
+    CAY_TOOL_FILE_BYTES_MAX = 10 * 1024 * 1024, /* read_file and edit_file take no larger file */
+    CAY_TOOL_TEXT_BYTES_DEFAULT = 256 * 1024,
+    CAY_TOOL_TEXT_BYTES_MAX = 8 * 1024 * 1024,
+    CAY_TOOL_BINARY_BYTES = 8192, /* a NUL among the first ones makes a file binary */
+};
+
+struct cay_tool_run;
+
+struct cay_tool {
+    const char *name;
+    const char *const *aliases; /* NULL at the end; may be NULL */
+    enum cay_v1_tool_tier tier;
+    const char *description;
+    const char *schema; /* JSON Schema of the parameters, as text */
+    bool read_only;
+    bool streaming;
+    uint32_t timeout_ms;
+    bool (*run)(struct cay_tool_run *run); /* tool/run.h; NULL for tier 2 */
+};
+
+/* By name or alias; NULL when there is none. */
+const struct cay_tool *cay_tool_find(struct cay_str name);
+
+/* The tool that was probably meant; NULL when none is near. */
+const char *cay_tool_nearest(struct cay_str name);
+
+/* By name. */
+size_t cay_tool_count(void);
+const struct cay_tool *cay_tool_at(size_t index);
+
+/* Fills the message that ListTools sends. */
+[[nodiscard]] bool cay_tool_describe(const struct cay_tool *tool, struct cay_arena *arena,
+                                     struct cay_v1_tool *out_tool, struct cay_error *err);
+
+/* The schema as a message; made once, kept for ever. */
+const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool);
+
+/* INVALID_ARGUMENT with the field and what is allowed. `params` may be NULL. A null counts as not
+ * given. */
+[[nodiscard]] bool cay_tool_check_params(const struct cay_tool *tool,
+                                         const struct google_protobuf_struct *params,
+                                         struct cay_error *err);
+
+/* Checks the parameters and runs a tool of tier 1. A tool that fails at its task (no such file, no
+ * match for an edit) is true, with is_error and error_reason in the result; false means that the
+ * call could not be made. result_bytes_max bounds the text; 0: 256 KiB. All of the result is in
+ * the arena. */
+[[nodiscard]] bool cay_tool_run(const struct cay_tool *tool, const struct cay_tool_tree *tree,
+                                const struct google_protobuf_struct *params,
+                                int64_t result_bytes_max, struct cay_arena *arena,
+                                struct cay_v1_tool_result *out_result, struct cay_error *err);

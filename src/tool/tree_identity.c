@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool/tree.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * The system calls are made raw: the wrappers of the C library change all threads of a process, and
+ * here only this one is to become somebody else. Leaving uid 0 takes the capabilities over files
+ * out of the effective set and coming back puts them in again; the kernel does both by itself.
+ */
+
+#define CAPS_OVER_FILES                                                           \
+    ((1u << CAP_CHOWN) | (1u << CAP_DAC_OVERRIDE) | (1u << CAP_DAC_READ_SEARCH) | \
+     (1u << CAP_FOWNER) | (1u << CAP_FSETID))
+
+static uint32_t current_fsuid(void)
+{
+    return (uint32_t)syscall(SYS_setfsuid, -1);
+}
+
+static uint32_t current_fsgid(void)
+{
+    return (uint32_t)syscall(SYS_setfsgid, -1);
+}
+
+static int change_caps_over_files(bool raise)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    if (raise)
+        data[0].effective |= data[0].permitted & CAPS_OVER_FILES;
+    else
+        data[0].effective &= ~CAPS_OVER_FILES;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static bool become(uint32_t uid, uint32_t gid)
+{
+    syscall(SYS_setfsgid, gid);
+    syscall(SYS_setfsuid, uid);
+    return current_fsuid() == uid && current_fsgid() == gid;
+}
+
+bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out_visit,
+                    struct cay_error *err)
+{
+    assert(tree->uid < CAY_TREE_IDS && tree->gid < CAY_TREE_IDS);
+    uint32_t uid = tree->id_base + tree->uid;
+    uint32_t gid = tree->id_base + tree->gid;
+    *out_visit = (struct cay_tree_visit){
+        .entered = true, .fsuid = current_fsuid(), .fsgid = current_fsgid()};
+    /* An ordinary user working on files of its own keeps its groups: they are its own, too. */
+    if (out_visit->fsuid == uid && out_visit->fsgid == gid && geteuid() != 0)
+        return true;
+    long groups = syscall(SYS_getgroups, CAY_TREE_GROUPS_MAX, out_visit->groups);
+    if (groups < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "read the daemon's groups");
+    out_visit->group_count = (int)groups;
+    out_visit->switched = true;
+    if (groups > 0 && syscall(SYS_setgroups, 0, NULL) < 0) {
+        out_visit->group_count = 0;
+        cay_tree_leave(out_visit);
+        return cay_fail_errno(err, CAY_R_INTERNAL, -EPERM, "give up the daemon's groups");
+    }
+    if (!become(uid, gid)) {
+        cay_tree_leave(out_visit);
+        return cay_fail(err, CAY_R_INTERNAL, "the daemon may not act as user %u; run it as root",
+                        uid);
+    }
+    if (tree->uid == 0 && uid != 0) {
+        int raised = change_caps_over_files(true);
+        out_visit->raised = raised == 0;
+        if (raised < 0) {
+            cay_tree_leave(out_visit);
+            return cay_fail_errno(err, CAY_R_INTERNAL, raised, "act as the sandbox's root");
+        }
+    }
+    return true;
+}
+
+void cay_tree_leave(struct cay_tree_visit *visit)
+{
+    if (visit->entered && visit->switched) {
+        bool ok = !visit->raised || change_caps_over_files(false) == 0;
+        ok = become(visit->fsuid, visit->fsgid) && ok;
+        if (visit->group_count > 0)
+            ok = syscall(SYS_setgroups, visit->group_count, visit->groups) == 0 && ok;
+        if (!ok)
+            abort();
+    }
+    *visit = (struct cay_tree_visit){};
+}
