@@ -321,7 +321,8 @@ static size_t feed_body(struct cay_conn *conn, struct cay_str bytes)
     if (is_end) {
         http1->state = HTTP1_ANSWER;
         exchange->is_body_over = true;
-        cay_stream_want_read(&conn->stream, false);
+        /* Reading stays on until something comes (feed_step): most answers are there before the
+         * next request is, and turning it off and on again costs system calls. */
     }
     exchange->body_bytes += data.len;
     http1->untaken_bytes += data.len;

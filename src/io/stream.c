@@ -23,7 +23,10 @@ static void update_watch(struct cay_stream *stream)
     unsigned events = stream->want_read ? CAY_READY_READ : CAY_READY_HANGUP;
     if (stream->is_read_over)
         events = 0;
-    if (cay_stream_queued(stream) || (stream->tls && cay_tls_wants_write(stream->tls)))
+    /* What is on the flush list is sent before the loop waits; only what is left then is waited
+     * for. */
+    bool is_blocked = cay_stream_queued(stream) && !stream->in_flush_list;
+    if (is_blocked || (stream->tls && cay_tls_wants_write(stream->tls)))
         events |= CAY_READY_WRITE;
     cay_watch_set(&stream->watch, events);
 }
