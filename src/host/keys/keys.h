@@ -35,10 +35,15 @@ struct cay_key {
     bool is_dirty; /* last_used_ns is newer than the database's */
 };
 
+struct evp_md_st;
+struct evp_md_ctx_st;
+
 struct cay_keys {
     struct cay_list list;
     struct cay_map by_digest;
     struct cay_map by_id;
+    struct evp_md_st *sha256; /* looked up once */
+    struct evp_md_ctx_st *digest_context;
 };
 
 /* Reads them all from the database. */
