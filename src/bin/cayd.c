@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "bin/cayd_conf.h"
+#include "bin/cayd_notify.h"
 #include "front/router.h"
 #include "front/server.h"
 #include "host/session/service.h"
@@ -53,6 +54,7 @@ static void on_stop(struct cay_signal *signal, int number)
         return;
     }
     cay_log(CAY_INFO, "cayd.stopping", CAY_I("signal", number));
+    cayd_notify("STOPPING=1");
     daemon->router.is_draining = true;
     cay_server_drain(daemon->server, (uint64_t)daemon->conf.shutdown_timeout, on_drained, daemon);
 }
@@ -244,6 +246,7 @@ static int serve(struct daemon *daemon)
     bool is_started = start(daemon, &err);
     if (is_started) {
         print_ready(daemon);
+        cayd_notify("READY=1");
         cay_loop_run(daemon->loop);
         cay_log(CAY_INFO, "cayd.stopped");
     } else {
