@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check the pages that are made from sources, and that links between pages lead somewhere."""
+
+import importlib.machinery
+import importlib.util
+import re
+import sys
+
+sys.dont_write_bytecode = True
+import checks  # noqa: E402
+
+
+def load(name):
+    """A program of tools/ as a module."""
+    path = str(checks.ROOT / "tools" / name)
+    spec = importlib.util.spec_from_loader(
+        name, importlib.machinery.SourceFileLoader(name.replace("-", "_"), path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def stale_errors():
+    tool = load("errors-page")
+    if not tool.PAGE.exists() or tool.PAGE.read_text() != tool.page():
+        return ["docs/errors.md is out of step with src/base/reasons.def: run tools/errors-page"]
+    return []
+
+
+def broken_links():
+    broken = []
+    for path in checks.repository_files():
+        if path.suffix != ".md":
+            continue
+        for number, line in enumerate(checks.lines(path), 1):
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
+                if "://" not in target and not (checks.ROOT / path.parent / target).exists():
+                    broken.append(f"{path}:{number}: {target} does not exist")
+    return broken
+
+
+if __name__ == "__main__":
+    checks.run([
+        ("docs/errors.md is made from the table of reasons", stale_errors),
+        ("links between pages lead somewhere", broken_links),
+    ])
