@@ -15,7 +15,7 @@ def load(name):
     """A program of tools/ as a module."""
     path = str(checks.ROOT / "tools" / name)
     spec = importlib.util.spec_from_loader(
-        name, importlib.machinery.SourceFileLoader(name.replace("-", "_"), path))
+        name, importlib.machinery.SourceFileLoader(name, path))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
