@@ -10,6 +10,7 @@ import os
 import shutil
 import statistics
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
@@ -26,8 +27,11 @@ class Effort:
     is_quick: bool
 
 
-QUICK = Effort(rounds=3, seconds=2, is_quick=True)
-FULL = Effort(rounds=9, seconds=3, is_quick=False)
+# Many short rounds rather than few long ones: they are disturbed alike.
+QUICK = Effort(rounds=5, seconds=1, is_quick=True)
+FULL = Effort(rounds=15, seconds=2, is_quick=False)
+
+BUSY_SHARE = 0.1  # of the CPU time that others use, from which on we say so
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,26 @@ def figure(value):
     return f"{value:,.{digits}f}"
 
 
+def spread(samples):
+    """How far samples are from their median, as a share of it: half of them are nearer."""
+    middle = statistics.median(samples)
+    return statistics.median(abs(sample - middle) for sample in samples) / middle
+
+
+def busy_share(seconds=1):
+    """What others use of the CPUs while we do nothing."""
+
+    def read():
+        with open("/proc/stat", encoding="ascii") as stat:
+            fields = [int(field) for field in stat.readline().split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    total, idle = read()
+    time.sleep(seconds)
+    total_after, idle_after = read()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
 def verdict_of(bench, ratio):
     if bench.at_least is not None:
         return "ok" if ratio >= bench.at_least else "MISS"
@@ -135,12 +159,13 @@ def judge(bench, world):
     except Exception as error:  # one that fails must not hide the others
         return result | {"verdict": "FAIL", "why": f"{type(error).__name__}: {error}"}
     ratio = statistics.median(ours) / statistics.median(theirs)
-    return result | {"ours": statistics.median(ours), "theirs": statistics.median(theirs),
+    noise = max(spread(ours), spread(theirs))
+    return result | {"noise": noise, "ours": statistics.median(ours), "theirs": statistics.median(theirs),
                      "ratio": ratio, "verdict": verdict_of(bench, ratio),
                      "samples": {"ours": ours, "theirs": theirs}}
 
 
-HEAD = f"{'':28} {'ours':>10} {'other':>10}  {'':6} {'':8} {'ratio':>6} {'target':>8}"
+HEAD = f"{'':28} {'ours':>10} {'other':>10}  {'':6} {'':8} {'ratio':>6}  noise {'target':>8}"
 
 
 def line(result):
@@ -148,7 +173,7 @@ def line(result):
         return f"{result['name']:28} {result['verdict']}: {result['why']}"
     return (f"{result['name']:28} {figure(result['ours']):>10} {figure(result['theirs']):>10}  "
             f"{result['unit']:6} {result['against']:8} {result['ratio']:6.2f} "
-            f"{result['target']:>8}  {result['verdict']}")
+            f"{result['noise']:6.0%} {result['target']:>8}  {result['verdict']}")
 
 
 def run(benches, effort, build):
@@ -156,6 +181,10 @@ def run(benches, effort, build):
     with contextlib.ExitStack() as exits:
         tmp = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="cay-bench-")))
         world = World(effort=effort, build=build, tmp=tmp, exits=exits)
+        busy = busy_share()
+        if busy > BUSY_SHARE:
+            print(f"Other programs use {busy:.0%} of this machine: expect noise, and trust ratios of "
+                  "CPU time more than others.", flush=True)
         print(HEAD, flush=True)
         for bench in benches:
             results.append(judge(bench, world))
