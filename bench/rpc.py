@@ -6,6 +6,8 @@ import harness
 import load
 from harness import Bench
 
+RATE_MIN = 0.55  # of the floor's rate
+
 
 def rate(server, connections):
     return lambda world: load.wrk(world, world.get(server), connections).per_second
@@ -32,14 +34,20 @@ def latency(server, percentile, cpus=None):
 
 def unary(name, connections):
     return Bench(name, "req/s", rate(daemon.cayd, connections), rate(daemon.floor, connections),
-                 "epoll", at_least=0.55, needs=("wrk",))
+                 "epoll", at_least=RATE_MIN, needs=("wrk",))
+
+
+def unary_cpu(name, connections):
+    """The same target where the machine is not ours alone: the server is what is busy."""
+    return Bench(name, "us", cpu(daemon.cayd, connections), cpu(daemon.floor, connections),
+                 "epoll", at_most=round(1 / RATE_MIN, 2), needs=("wrk",))
 
 
 BENCHES = [
     unary("rpc unary h1 c=16", 16),
     unary("rpc unary h1 c=64", 64),
-    Bench("rpc unary h1 c=16 cpu", "us", cpu(daemon.cayd, 16), cpu(daemon.floor, 16), "epoll",
-          needs=("wrk",)),
+    unary_cpu("rpc unary h1 c=16 cpu", 16),
+    unary_cpu("rpc unary h1 c=64 cpu", 64),
     # The floor speaks HTTP/1.1 only: what HTTP/2 costs or saves against that.
     Bench("rpc unary h2 c=16 m=1", "req/s", rate_h2(daemon.cayd, 16, 1), rate(daemon.floor, 16),
           "epoll/h1", needs=("wrk", "h2load")),
