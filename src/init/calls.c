@@ -168,6 +168,8 @@ void calls_reap(struct init *init)
         struct call *call = &init->calls[i];
         if (!call->id || !call->leftovers)
             continue;
+        if (call->doomed)
+            tree_kill(init, call);
         count_leftovers(init, call);
         call_settle(init, call);
     }

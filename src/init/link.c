@@ -9,12 +9,15 @@
 
 enum {
     HELLO_BYTES = CAY_FRAME_HEADER_BYTES + 28,
-    IN_KEEP_BYTES = 16384, /* of the buffer; a longer frame's pages are given back */
+    /* A longer frame's pages are given back. The kernel rounds to its pages, which have at most this
+     * size: nothing else may lie on the last one. */
+    IN_KEEP_BYTES = 65536,
+    IN_BYTES = (CAY_FRAME_BYTES_MAX + IN_KEEP_BYTES - 1) / IN_KEEP_BYTES * IN_KEEP_BYTES,
 };
 
 /* One trusted connection at a time, so one buffer each way. A candidate needs room for HELLO only,
  * and no byte behind it is read before it is trusted. */
-static uint8_t in_buffer[CAY_FRAME_BYTES_MAX] [[gnu::aligned(4096)]];
+[[gnu::aligned(65536)]] static uint8_t in_buffer[IN_BYTES];
 static uint8_t out_buffer[OUT_BYTES];
 static uint8_t hello_buffer[HELLO_BYTES];
 

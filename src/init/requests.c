@@ -21,7 +21,7 @@ static void do_slot(struct init *init, struct link *link, const struct cay_frame
     link->fd_count -= used;
     memmove(link->fds, link->fds + used, link->fd_count * sizeof(link->fds[0]));
     struct slot *entry = &init->slots[slot.index];
-    const int old[CAY_FRAME_SLOT_FDS] = {entry->fds.into_fd, entry->fds.kill_fd,
+    const int old[CAY_FRAME_SLOT_FDS] = {entry->fds.into_fd, entry->fds.freeze_fd,
                                          entry->fds.procs_fd, entry->fds.tasks_fd,
                                          entry->fds.oom_fd};
     for (int i = 0; entry->present && i < CAY_FRAME_SLOT_FDS; i++)

@@ -53,16 +53,26 @@ static uint32_t read_output(struct init *init, struct call *call, int which, uin
         if (cay_ring_room(&call->ring, 0) < len) {
             /* Old output is given up for what is there, not for what could be. */
             int waiting = 0;
-            if (ioctl(call->output_fd[which], FIONREAD, &waiting) == 0)
-                len = CAY_MIN(len, (uint32_t)CAY_MAX(waiting, 1));
+            (void)ioctl(call->output_fd[which], FIONREAD, &waiting);
+            len = CAY_MIN(len, (uint32_t)CAY_MAX(waiting, 0));
         }
-        len = cay_ring_reserve(&call->ring, len, &at);
+        /* Nothing there is most likely the end; it needs no room. */
+        if (len)
+            len = cay_ring_reserve(&call->ring, len, &at);
+        else
+            len = 1;
     }
     ssize_t got = read(call->output_fd[which], at, len);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         stdio_close_output(init, call, which);
     if (got <= 0)
         return 0;
+    if (!call->released && at == discard) {
+        /* A byte after all. */
+        uint8_t byte = *at;
+        (void)cay_ring_reserve(&call->ring, 1, &at);
+        *at = byte;
+    }
     if (!call->released) {
         cay_ring_claim(&call->ring, which ? CAY_STREAM_STDERR : CAY_STREAM_STDOUT, (uint32_t)got);
         call->stdout_bytes += which ? 0 : (uint64_t)got;

@@ -10,7 +10,7 @@
 #include "init/mark.h"
 
 enum {
-    KILL_ROUNDS_MAX = 64, /* without cgroup.kill: a tree that forks is chased this often */
+    KILL_ROUNDS_MAX = 16,
     LIST_BYTES = 65536,
 };
 
@@ -101,18 +101,26 @@ void tree_signal(struct init *init, const struct call *call, int signal)
         kill((pid_t)pids[i], signal);
 }
 
+/* Frozen, nobody can fork any more, and a killed process dies all the same. A fork that was under
+ * way shows up in the next round; who slips through is killed when the next one dies (calls_reap).
+ */
 void tree_kill(struct init *init, const struct call *call)
 {
     const struct cay_cgroup_slot *slot = slot_of(init, call);
-    if (slot && slot->kill_fd >= 0 && write(slot->kill_fd, "1", 1) == 1)
-        return;
-    uint32_t total = 1;
-    for (int round = 0; round < KILL_ROUNDS_MAX && total; round++) {
-        (void)tree_list(init, call, NULL, 0, &total);
+    bool frozen = slot && slot->freeze_fd >= 0 && write(slot->freeze_fd, "1", 1) == 1;
+    uint32_t before = UINT32_MAX;
+    uint32_t total = 0;
+    for (int round = 0; round < KILL_ROUNDS_MAX; round++) {
         tree_signal(init, call, SIGKILL);
-        if (call->pid)
-            kill(-call->pid, SIGKILL);
+        (void)tree_list(init, call, NULL, 0, &total);
+        if (total == 0 || total == before)
+            break;
+        before = total;
     }
+    if (call->pid)
+        kill(-call->pid, SIGKILL);
+    if (frozen)
+        (void)!write(slot->freeze_fd, "0", 1);
 }
 
 uint32_t tree_oom_kills(struct init *init, const struct call *call)

@@ -301,7 +301,7 @@ int cay_cgroup_open_slot(const struct cay_cgroup *group, unsigned index,
         if (dir < 0)
             return dir;
         out_slot->into_fd = dir;
-        out_slot->kill_fd = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+        out_slot->freeze_fd = openat(dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
         out_slot->procs_fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
         out_slot->oom_fd = openat(dir, "memory.events", O_RDONLY | O_CLOEXEC);
         (void)!fchownat(dir, "cgroup.procs", group->init_uid, (gid_t)-1, 0);
@@ -325,7 +325,7 @@ int cay_cgroup_open_slot(const struct cay_cgroup *group, unsigned index,
 void cay_cgroup_close_slot(struct cay_cgroup_slot *slot)
 {
     cay_cleanup_close(&slot->into_fd);
-    cay_cleanup_close(&slot->kill_fd);
+    cay_cleanup_close(&slot->freeze_fd);
     cay_cleanup_close(&slot->procs_fd);
     cay_cleanup_close(&slot->tasks_fd);
     cay_cleanup_close(&slot->oom_fd);

@@ -13,6 +13,9 @@
  * (milliseconds). A process is born in its version 2 group (clone3) and puts itself into version 1
  * groups by writing "0" to `tasks` descriptors that were opened for it.
  *
+ * A slot is never killed through cgroup.kill: kernels up to 6.18 at least then kill whoever is born
+ * in that group later, too (the count of kills is compared with that of the parent's group).
+ *
  * Order: detect once -> create or open -> slots -> freeze, kill, stats -> close; remove after the
  * last process is gone.
  */
@@ -59,11 +62,11 @@ struct cay_cgroup {
 
 /* What init needs of a slot. Any may be -1. */
 struct cay_cgroup_slot {
-    int into_fd;  /* version 2 directory, for CLONE_INTO_CGROUP */
-    int kill_fd;  /* write "1" to kill all */
-    int procs_fd; /* read the pids */
-    int tasks_fd; /* version 1: a fresh child writes "0" */
-    int oom_fd;   /* has a line `oom_kill N` */
+    int into_fd;   /* version 2 directory, for CLONE_INTO_CGROUP */
+    int freeze_fd; /* write "1" to stop all, "0" to let them go on */
+    int procs_fd;  /* read the pids */
+    int tasks_fd;  /* version 1: a fresh child writes "0" */
+    int oom_fd;    /* has a line `oom_kill N` */
 };
 
 struct cay_cgroup_stats {

@@ -84,7 +84,7 @@ void cay_socket_remove(int dir_fd, const char *id)
 
 int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *slot)
 {
-    const int all[CAY_FRAME_SLOT_FDS] = {slot->into_fd, slot->kill_fd, slot->procs_fd,
+    const int all[CAY_FRAME_SLOT_FDS] = {slot->into_fd, slot->freeze_fd, slot->procs_fd,
                                          slot->tasks_fd, slot->oom_fd};
     int fds[CAY_FRAME_SLOT_FDS];
     size_t count = 0;

@@ -135,7 +135,7 @@ struct cay_frame_welcome {
 
 enum cay_frame_slot_fd {
     CAY_FRAME_SLOT_INTO = 1 << 0,
-    CAY_FRAME_SLOT_KILL = 1 << 1,
+    CAY_FRAME_SLOT_FREEZE = 1 << 1,
     CAY_FRAME_SLOT_PROCS = 1 << 2,
     CAY_FRAME_SLOT_TASKS = 1 << 3,
     CAY_FRAME_SLOT_OOM = 1 << 4,
