@@ -101,6 +101,11 @@ static void run(struct init *init)
     while (!init->leaving) {
         int timeout_ms = calls_timeout_ms(init, now_ms());
         int count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, timeout_ms);
+        /* Frozen and thawed: interrupted, or the time was over before we could look. */
+        if (count < 0)
+            continue;
+        if (count == 0)
+            count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, 0);
         for (int i = 0; i < count; i++)
             handle(init, &events[i]);
         if (count < EVENTS_MAX)

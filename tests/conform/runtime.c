@@ -21,7 +21,8 @@ static void the_exit_code_is_the_commands(void **)
     call = driver_run(driver, &(struct driver_exec){.args = ARGS("false")});
     assert_non_null(call);
     assert_int_equal(call->exit.code, 1);
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return;
     assert_int_equal(run_script("exit 42")->exit.code, 42);
 }
 
@@ -34,7 +35,8 @@ static void output_is_returned_and_the_streams_are_told_apart(void **)
     assert_string_equal(driver_text(&call->out), "hello world\n");
     assert_int_equal(call->exit.end_offset, 12);
     assert_int_equal(call->exit.stdout_bytes, 12);
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return;
     call = run_script("echo a; sleep 0.03; echo b >&2; sleep 0.03; echo c");
     assert_string_equal(driver_text(&call->out), "a\nc\n");
     assert_string_equal(driver_text(&call->err), "b\n");
@@ -50,7 +52,8 @@ static void a_command_that_is_not_there_says_so(void **)
     assert_int_equal(call->exit.cause, CAY_CAUSE_FAILED);
     assert_int_equal(call->exit.stage, CAY_STAGE_EXEC);
     assert_int_equal(call->exit.code, ENOENT);
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return;
     call = driver_run(&fixture.driver, &(struct driver_exec){.args = ARGS("/etc/passwd")});
     assert_non_null(call);
     assert_int_equal(call->exit.code, EACCES);
@@ -163,7 +166,8 @@ static void a_wall_timeout_kills_the_whole_tree_and_returns_the_partial_output(v
         driver_run(driver, &(struct driver_exec){.args = ARGS("sleep", "30"), .wall_ms = 50});
     assert_non_null(slept);
     assert_int_equal(slept->exit.cause, CAY_CAUSE_WALL);
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return;
     int64_t before_ms = driver_now_ms();
     struct driver_call *call = driver_run(
         driver, &(struct driver_exec){
@@ -282,7 +286,8 @@ static void signals_of_others_and_our_kills_are_told_apart(void **)
     assert_true(cay_link_signal(driver->link, call->id, SIGKILL, CAY_TARGET_TREE, &driver->error));
     assert_true(driver_until(driver, &call->exited, 2000));
     assert_int_equal(call->exit.cause, CAY_CAUSE_KILLED);
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return;
     call = run_script("kill -KILL $$");
     assert_int_equal(call->exit.cause, CAY_CAUSE_SIGNALED);
     assert_int_equal(call->exit.signal, SIGKILL);
