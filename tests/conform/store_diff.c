@@ -220,6 +220,39 @@ static void a_caller_can_stop(void **state)
     close(session.root_fd);
 }
 
+static bool find_hint(void *ctx, const struct cay_diff_entry *entry)
+{
+    if (entry->renamed_from)
+        cay_buf_printf(ctx, "%s<%s\n", entry->path, entry->renamed_from);
+    return true;
+}
+
+static void renamed_directories_say_where_they_were(void **state)
+{
+    struct world *world = *state;
+    if (!(cay_store_caps(world->store) & CAY_STORE_SHARING)) {
+        print_message("skipped: %s keeps no trace of a rename\n", kind);
+        skip();
+    }
+    struct session session = open_session(world, (struct cay_store_source){.base = "base"});
+    tree_enter(world->id_base);
+    assert_return_code(renameat(session.root_fd, "workspace/src", session.root_fd, "tmp/moved"),
+                       errno);
+    assert_return_code(
+        renameat(session.root_fd, "workspace/old", session.root_fd, "workspace/older"), errno);
+    tree_leave();
+    struct cay_buf out;
+    cay_buf_init(&out, 4096);
+    struct cay_diff_request request = {
+        .from = {.base = "base"}, .to = {.session = session.id}, .visit = find_hint, .ctx = &out};
+    struct cay_diff_stats stats;
+    MUST(world, cay_store_diff(world->store, &request, &stats, &world->err));
+    char *text = finish(&out);
+    assert_string_equal(text, "tmp/moved<workspace/src\nworkspace/older<workspace/old\n");
+    free(text);
+    close(session.root_fd);
+}
+
 struct patching {
     struct cay_buf out;
     struct cay_error err;
@@ -316,6 +349,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(any_two_points_compare_like_their_trees, setup, teardown),
         cmocka_unit_test_setup_teardown(changes_are_told_by_their_kind, setup, teardown),
         cmocka_unit_test_setup_teardown(a_caller_can_stop, setup, teardown),
+        cmocka_unit_test_setup_teardown(renamed_directories_say_where_they_were, setup, teardown),
         cmocka_unit_test_setup_teardown(text_changes_become_patches, setup, teardown),
         cmocka_unit_test_setup_teardown(unchanged_files_are_not_visited, setup, teardown),
     };

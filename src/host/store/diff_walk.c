@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -36,6 +37,15 @@ static bool fail(struct walk *walk, int neg_errno, const char *what)
                           (int)CAY_MIN(walk->path.len, (size_t)128), walk->path.data);
 }
 
+/* A redirect names a path from the root, or another name in the same directory. */
+static const char *old_path_of(const char *path, const char *redirect, char out[static PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    int dir_len = redirect[0] == '/' || !slash ? 0 : (int)(slash + 1 - path);
+    int len = snprintf(out, PATH_MAX, "%.*s%s", dir_len, path, redirect + (redirect[0] == '/'));
+    return len < PATH_MAX ? out : NULL;
+}
+
 static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
                  const struct cay_merged_entry *before, const struct cay_merged_entry *after)
 {
@@ -54,8 +64,9 @@ static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
         return fail(walk, -ENAMETOOLONG, "path of");
     walk->path.len--;
     entry.path = walk->path.data;
+    [[gnu::uninitialized]] char old_path[PATH_MAX];
     if (kind == CAY_DIFF_ADDED && after->dir.redirect)
-        entry.renamed_from = after->dir.redirect[0] == '/' ? after->dir.redirect + 1 : NULL;
+        entry.renamed_from = old_path_of(entry.path, after->dir.redirect, old_path);
     walk->stats->changes++;
     walk->stopped = !walk->request->visit(walk->request->ctx, &entry);
     return true;
