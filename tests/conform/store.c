@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "host/store/diff.h"
+#include "host/store/dir_list.h"
 #include "sys/remove.h"
 
 static const char *kind;
@@ -25,6 +26,8 @@ static const char *kind;
 struct world {
     struct cay_store *store;
     char directory[64];
+    size_t fds; /* open before the store was */
+    size_t mounts;
     uint32_t id_base; /* what owners are shifted by in a mounted tree */
     struct cay_error err;
 };
@@ -45,9 +48,33 @@ static void add_base(struct world *world, const char *name)
     MUST(world, cay_store_base_commit(world->store, &draft, name, &world->err));
 }
 
+static size_t count_fds(void)
+{
+    int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct cay_dir_list names = {};
+    assert_return_code(cay_dir_list_read(&names, fd), 0);
+    size_t found = names.count;
+    cay_dir_list_finish(&names);
+    close(fd);
+    return found;
+}
+
+static size_t count_mounts(void)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    assert_non_null(file);
+    size_t lines = 0;
+    for (int c = 0; (c = fgetc(file)) != EOF;)
+        lines += c == '\n';
+    (void)fclose(file);
+    return lines;
+}
+
 static int setup(void **state)
 {
     struct world *world = cay_new(struct world);
+    world->fds = count_fds();
+    world->mounts = count_mounts();
     snprintf(world->directory, sizeof(world->directory), "/tmp/cay-store-%d-XXXXXX", (int)getpid());
     if (!mkdtemp(world->directory))
         return -1;
@@ -88,6 +115,8 @@ static int teardown(void **state)
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
+    assert_int_equal(count_fds(), world->fds);
+    assert_int_equal(count_mounts(), world->mounts);
     free(world);
     return 0;
 }
@@ -397,6 +426,23 @@ static void verbs_can_be_repeated(void **state)
     assert_int_equal(count(world, CAY_STORE_ITEM_SNAPSHOT), 0);
 }
 
+static void a_snapshot_can_be_made_durable(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    tree_change(session.root_fd, 0, world->id_base);
+    struct cay_store_snapshot_request request = {session.id, id, CAY_STORE_QUIET, &tree_owner,
+                                                 true};
+    struct cay_store_point point;
+    MUST(world, cay_store_snapshot(world->store, &request, &point, &world->err));
+    assert_true(point.changed);
+    follow(&session, &point);
+    MUST(world, cay_store_sync(world->store, &world->err));
+    end_session(world, &session);
+}
+
 static void mistakes_have_their_reasons(void **state)
 {
     struct world *world = *state;
@@ -491,6 +537,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(stores_through_a_mapping_are_never_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(forks_do_not_see_each_other, setup, teardown),
         cmocka_unit_test_setup_teardown(verbs_can_be_repeated, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_can_be_made_durable, setup, teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, setup, teardown),
         cmocka_unit_test_setup_teardown(bases_have_names_and_aliases, setup, teardown),
     };

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "host/store/diff_walk.h"
-#include "sys/tree.h"
+#include "sys/remove.h"
 
 enum { SNAPSHOTS_MAX = 24 };
 
@@ -316,7 +316,7 @@ static void random_histories_are_kept(void **)
     close(world->root_fd);
     cay_store_close(world->store);
     int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_tree_remove(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
+    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
     close(tmp_fd);
     free(world);
 }
