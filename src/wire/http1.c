@@ -46,7 +46,8 @@ static bool split_target(struct cay_str target, struct cay_http1_head *head)
         const char *authority = (const char *)memchr(target.ptr, ':', target.len) + 3;
         size_t left = target.len - (size_t)(authority - target.ptr);
         const char *slash = memchr(authority, '/', left);
-        if (!slash)
+        /* "http://a?b/c" has no path, though it has a slash. */
+        if (!slash || slash == authority || memchr(authority, '?', (size_t)(slash - authority)))
             return false;
         target = (struct cay_str){slash, target.len - (size_t)(slash - target.ptr)};
     }
@@ -79,8 +80,10 @@ static ssize_t parse_request_line(struct cay_str line, struct cay_http1_head *he
     return 0;
 }
 
-/* Which fields decide where the body ends, counted so that a second one is noticed. */
+/* Which fields decide where the body and the connection end, counted so that a second one is
+ * noticed. */
 struct framing {
+    bool must_close; /* said once, it counts whatever else is said */
     unsigned host_count;
     unsigned length_count;
     unsigned encoding_count;
@@ -106,7 +109,7 @@ static ssize_t note_field(const struct cay_http_header *field, struct cay_http1_
     case 10:
         if (cay_str_equal_nocase(field->name, CAY_STR("connection"))) {
             if (cay_http_list_has(field->value, "close"))
-                head->keep_alive = false;
+                framing->must_close = true;
             else if (head->is_version_1_0 && cay_http_list_has(field->value, "keep-alive"))
                 head->keep_alive = true;
         }
@@ -143,6 +146,8 @@ static ssize_t check_framing(const struct framing *framing, struct cay_http1_hea
     if (framing->encoding_count && head->is_version_1_0)
         return refuse(fault, 400, "HTTP/1.0 has no Transfer-Encoding");
     head->has_body = head->is_chunked || head->content_length > 0;
+    if (framing->must_close)
+        head->keep_alive = false;
     if (head->is_version_1_0)
         head->expects_continue = false;
     return 0;
@@ -220,7 +225,8 @@ enum chunk_state {
     CHUNK_DATA_CR,
     CHUNK_DATA_LF,
     TRAILER_START,
-    TRAILER_LINE,
+    TRAILER_NAME,
+    TRAILER_VALUE,
     TRAILER_LF,
     TRAILER_END_LF,
     CHUNKS_OVER,
@@ -273,13 +279,21 @@ static int chunk_step(struct cay_http1_chunks *chunks, char c)
     case TRAILER_START:
         if (c == '\r')
             return TRAILER_END_LF;
+        if (c == ':')
+            return -1;
         [[fallthrough]];
-    case TRAILER_LINE:
+    case TRAILER_NAME:
+        if (c != ':' && !cay_http_is_token((struct cay_str){&c, 1}))
+            return -1;
+        if (++chunks->line_bytes > TRAILER_BYTES_MAX)
+            return -1;
+        return c == ':' ? TRAILER_VALUE : TRAILER_NAME;
+    case TRAILER_VALUE:
         if (c == '\r')
             return TRAILER_LF;
         if (((unsigned char)c < 0x20 && c != '\t') || c == 0x7F)
             return -1;
-        return ++chunks->line_bytes <= TRAILER_BYTES_MAX ? TRAILER_LINE : -1;
+        return ++chunks->line_bytes <= TRAILER_BYTES_MAX ? TRAILER_VALUE : -1;
     case TRAILER_LF: return c == '\n' ? TRAILER_START : -1;
     case TRAILER_END_LF: return c == '\n' ? CHUNKS_OVER : -1;
     case CHUNK_DATA:
