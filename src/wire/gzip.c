@@ -22,18 +22,23 @@ int cay_gunzip(struct cay_str bytes, struct cay_buf *out)
     int status = Z_OK;
     int result = 0;
     while (status != Z_STREAM_END && result == 0) {
+        /* A full buffer may still be enough: only a byte that it cannot take is one too many. */
+        char spill = 0;
         size_t step = CAY_MIN((size_t)STEP_BYTES, out->size_bytes_max - out->len);
-        char *room = cay_buf_reserve(out, step ? step : 1);
+        char *room = step ? cay_buf_reserve(out, step) : &spill;
         if (!room) {
-            result = -EMSGSIZE;
+            result = -ENOMEM;
             break;
         }
         zip.next_out = (Bytef *)room;
-        zip.avail_out = (uInt)step;
+        zip.avail_out = step ? (uInt)step : 1;
         status = inflate(&zip, Z_NO_FLUSH);
-        cay_buf_grew(out, step - zip.avail_out);
+        if (step)
+            cay_buf_grew(out, step - zip.avail_out);
+        else if (!zip.avail_out)
+            result = -EMSGSIZE;
         /* Z_BUF_ERROR: it wants more input than there is. */
-        if (status != Z_OK && status != Z_STREAM_END)
+        if (result == 0 && status != Z_OK && status != Z_STREAM_END)
             result = status == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
     }
     if (result == 0 && zip.avail_in > 0)
