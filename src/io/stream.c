@@ -26,7 +26,8 @@ static void update_watch(struct cay_stream *stream)
     /* What is on the flush list is sent before the loop waits; only what is left then is waited
      * for. */
     bool is_blocked = cay_stream_queued(stream) && !stream->in_flush_list;
-    if (is_blocked || (stream->tls && cay_tls_wants_write(stream->tls)))
+    /* A TLS read may have to write first; there is no read while none is wanted. */
+    if (is_blocked || (stream->want_read && stream->tls && cay_tls_wants_write(stream->tls)))
         events |= CAY_READY_WRITE;
     cay_watch_set(&stream->watch, events);
 }
@@ -130,6 +131,7 @@ void cay_stream_close(struct cay_stream *stream)
     cay_timer_close(&stream->kick);
     cay_tls_session_destroy(stream->tls);
     cay_buf_finish(&stream->out);
+    stream->out_sent = 0;
     close(cay_take_fd(stream->fd));
 }
 
@@ -168,6 +170,8 @@ ssize_t cay_stream_read(struct cay_stream *stream, void *data, size_t len)
 
 void cay_stream_write(struct cay_stream *stream, const void *data, size_t len)
 {
+    if (stream->is_broken)
+        return;
     cay_buf_append(&stream->out, data, len);
     cay_stream_wrote(stream);
 }
@@ -179,6 +183,17 @@ void cay_stream_wrote(struct cay_stream *stream)
     stream->in_flush_list = true;
     stream->flush_next = stream->loop->flush_first;
     stream->loop->flush_first = stream;
+}
+
+void cay_stream_end(struct cay_stream *stream)
+{
+    assert(!cay_stream_queued(stream));
+    if (stream->is_broken)
+        return;
+    /* Without it the peer could not tell the end of what we sent from a cut connection. */
+    if (stream->tls)
+        cay_tls_end(stream->tls);
+    shutdown(stream->fd, SHUT_WR);
 }
 
 void cay_stream_flush_all(struct cay_loop *loop)

@@ -70,5 +70,8 @@ static inline size_t cay_stream_queued(const struct cay_stream *stream)
     return stream->out.len - stream->out_sent;
 }
 
+/* Tells the peer that nothing more will be sent; reading goes on. The queue must be empty. */
+void cay_stream_end(struct cay_stream *stream);
+
 /* Sends what is queued in this turn; called by the loop before it waits. */
 void cay_stream_flush_all(struct cay_loop *loop);

@@ -14,6 +14,7 @@ struct cay_tls {
 struct cay_tls_session {
     SSL *ssl;
     bool wants_write;
+    bool is_ended;
 };
 
 /* What OpenSSL says last, as a sentence; empties its queue. */
@@ -94,12 +95,18 @@ void cay_tls_session_destroy(struct cay_tls_session *session)
 {
     if (!session)
         return;
-    /* Our close_notify, once and without waiting for the peer's. */
-    if (SSL_is_init_finished(session->ssl))
-        SSL_shutdown(session->ssl);
-    ERR_clear_error();
+    cay_tls_end(session);
     SSL_free(session->ssl);
     free(session);
+}
+
+void cay_tls_end(struct cay_tls_session *session)
+{
+    if (session->is_ended || !SSL_is_init_finished(session->ssl))
+        return;
+    session->is_ended = true;
+    SSL_shutdown(session->ssl);
+    ERR_clear_error();
 }
 
 static ssize_t to_errno(struct cay_tls_session *session, int result)

@@ -24,5 +24,8 @@ void cay_tls_session_destroy(struct cay_tls_session *session);
 [[nodiscard]] ssize_t cay_tls_read(struct cay_tls_session *session, void *data, size_t len);
 [[nodiscard]] ssize_t cay_tls_write(struct cay_tls_session *session, const void *data, size_t len);
 
+/* Says once that nothing more will be written (close_notify), without waiting for the peer's. */
+void cay_tls_end(struct cay_tls_session *session);
+
 [[nodiscard]] bool cay_tls_wants_write(const struct cay_tls_session *session);
 [[nodiscard]] bool cay_tls_pending(const struct cay_tls_session *session);
