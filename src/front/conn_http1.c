@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "front/conn.h"
@@ -68,7 +67,13 @@ static void start_linger(struct cay_conn *conn)
     conn->idle_since_ms = cay_loop_now_ms(conn->server->loop);
     cay_stream_want_read(&conn->stream, true);
     if (!cay_stream_queued(&conn->stream))
-        shutdown(conn->stream.fd, SHUT_WR);
+        cay_stream_end(&conn->stream);
+}
+
+/* Whoever sends requests without reading the answers has to wait with them. */
+static bool has_room(const struct cay_conn *conn)
+{
+    return cay_stream_queued(&conn->stream) < CAY_LIMIT_SEND_HIGH_BYTES;
 }
 
 /* True when the next request can be found: the body is complete, or what is missing is short and
@@ -80,17 +85,22 @@ static bool can_go_on(const struct cay_http1_conn *http1)
             http1->body_left <= SKIP_BYTES_MAX);
 }
 
-/* The answer is complete: what is next on this connection? */
-static void end_exchange(struct cay_conn *conn)
+static void free_exchange(struct cay_conn *conn)
 {
-    struct cay_http1_conn *http1 = conn->http1;
-    struct http1_exchange *current = cay_take_ptr(http1->current);
-    bool must_close = http1->must_close || !can_go_on(http1);
+    struct http1_exchange *current = cay_take_ptr(conn->http1->current);
     cay_exchange_close(&current->base);
     cay_list_remove(&current->base.in_conn);
     cay_arena_finish(&current->base.arena);
     free(current);
-    http1->untaken_bytes = 0;
+    conn->http1->untaken_bytes = 0;
+}
+
+/* The answer is complete: what is next on this connection? */
+static void end_exchange(struct cay_conn *conn)
+{
+    struct cay_http1_conn *http1 = conn->http1;
+    bool must_close = http1->must_close || !can_go_on(http1);
+    free_exchange(conn);
     if (conn->is_doomed)
         return;
     if (must_close) {
@@ -262,8 +272,7 @@ static void start_exchange(struct cay_conn *conn, const struct cay_http1_head *h
         self->base.handler->body_end(&self->base);
 }
 
-/* An answer to what never became an exchange. */
-static void refuse(struct cay_conn *conn, int status, const char *text)
+static void send_refusal(struct cay_conn *conn, int status, const char *text)
 {
     char body[256];
     int len = snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"%s\"}",
@@ -274,9 +283,29 @@ static void refuse(struct cay_conn *conn, int status, const char *text)
                    "connection: close\r\n\r\n%s",
                    status, cay_http_status_text(status), len, body);
     cay_stream_wrote(&conn->stream);
+    start_linger(conn);
+}
+
+/* An answer to what never became an exchange. */
+static void refuse(struct cay_conn *conn, int status, const char *text)
+{
     conn->server->stats.requests++;
     conn->server->stats.responses_by_class[status / 100]++;
-    start_linger(conn);
+    send_refusal(conn, status, text);
+}
+
+/* The rest of the request will not come, or makes no sense. */
+static void give_up(struct cay_conn *conn, int status, const char *text)
+{
+    struct cay_exchange *exchange = &conn->http1->current->base;
+    if (exchange->status) {
+        cay_conn_doom(conn); /* in the middle of an answer: there is no place for another */
+        return;
+    }
+    exchange->status = status;
+    free_exchange(conn);
+    if (!conn->is_doomed)
+        send_refusal(conn, status, text);
 }
 
 /* Each step takes what it can from the front of the bytes; 0 when it must wait for more. */
@@ -310,7 +339,7 @@ static size_t feed_body(struct cay_conn *conn, struct cay_str bytes)
         ssize_t status =
             cay_http1_chunks_feed(&http1->chunks, bytes.ptr, bytes.len, &data, &is_end);
         if (status < 0) {
-            cay_conn_doom(conn);
+            give_up(conn, 400, "the chunks of the body are malformed");
             return bytes.len;
         }
         used = (size_t)status;
@@ -348,7 +377,11 @@ static size_t skip_body(struct cay_http1_conn *http1, size_t len)
 static size_t feed_step(struct cay_conn *conn, struct cay_str bytes)
 {
     switch (conn->http1->state) {
-    case HTTP1_HEAD: return feed_head(conn, bytes);
+    case HTTP1_HEAD:
+        if (has_room(conn))
+            return feed_head(conn, bytes);
+        cay_stream_want_read(&conn->stream, false);
+        return 0;
     case HTTP1_BODY: return feed_body(conn, bytes);
     case HTTP1_ANSWER: cay_stream_want_read(&conn->stream, false); return 0;
     case HTTP1_SKIP: return skip_body(conn->http1, bytes.len);
@@ -405,11 +438,19 @@ static void sent(struct cay_conn *conn)
 {
     struct cay_http1_conn *http1 = conn->http1;
     struct http1_exchange *current = http1->current;
-    if (http1->state == HTTP1_LINGER && !cay_stream_queued(&conn->stream)) {
+    if (http1->state == HTTP1_LINGER) {
+        /* The peer's time to hang up begins when it has everything. */
+        conn->idle_since_ms = cay_loop_now_ms(conn->server->loop);
+        if (cay_stream_queued(&conn->stream))
+            return;
         if (conn->stream.is_read_over)
             cay_conn_doom(conn);
         else
-            shutdown(conn->stream.fd, SHUT_WR);
+            cay_stream_end(&conn->stream);
+    } else if (http1->state == HTTP1_HEAD && has_room(conn)) {
+        cay_stream_want_read(&conn->stream, true);
+        if (http1->pending.len)
+            feed(conn, NULL, 0);
     } else if (current && current->base.handler) {
         current->base.handler->room(&current->base);
     }
@@ -434,12 +475,18 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
         is_late = !http1->head_since_ms && now_ms - conn->idle_since_ms > options->idle_timeout_ms;
         break;
     case HTTP1_BODY:
-        is_late = cay_exchange_is_too_slow(&http1->current->base, cay_clock_ns());
+        if (cay_exchange_is_too_slow(&http1->current->base, cay_clock_ns())) {
+            conn->server->stats.timeouts++;
+            give_up(conn, 408, "the body of the request took too long");
+            return;
+        }
         break;
     case HTTP1_SKIP:
         is_late = now_ms - conn->idle_since_ms > conn->server->options.head_timeout_ms;
         break;
-    case HTTP1_LINGER: is_late = now_ms - conn->idle_since_ms > LINGER_MS; break;
+    case HTTP1_LINGER:
+        is_late = !cay_stream_queued(&conn->stream) && now_ms - conn->idle_since_ms > LINGER_MS;
+        break;
     case HTTP1_ANSWER: break;
     }
     if (is_late) {
