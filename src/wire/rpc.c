@@ -114,6 +114,8 @@ ssize_t cay_envelope_feed(struct cay_envelope_reader *reader, const char *bytes,
 {
     size_t used = 0;
     *out_is_complete = false;
+    if (!len)
+        return 0;
     if (reader->head_len < CAY_ENVELOPE_HEAD_BYTES) {
         used = CAY_MIN(len, (size_t)CAY_ENVELOPE_HEAD_BYTES - reader->head_len);
         memcpy(reader->head + reader->head_len, bytes, used);

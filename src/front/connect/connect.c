@@ -133,7 +133,8 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
 {
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
-    if (rpc->is_over) {
+    /* The message of a GET is there already, and borrows from `body`. */
+    if (rpc->is_over || rpc->is_get) {
         cay_exchange_taken(exchange, len);
         cay_rpc_leave(rpc);
         return;
@@ -176,6 +177,7 @@ static void on_room(struct cay_exchange *exchange)
     if (rpc->is_started && !rpc->is_answered && !rpc->is_over && rpc->call.on_room &&
         cay_exchange_has_room(exchange))
         rpc->call.on_room(&rpc->call);
+    cay_rpc_pump(rpc); /* the verb may have asked for the message it had no room to answer */
     cay_rpc_leave(rpc);
 }
 
