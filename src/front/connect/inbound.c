@@ -88,17 +88,27 @@ bool cay_rpc_decode_single(struct cay_rpc *rpc, struct cay_error *err)
     return cay_rpc_decode(rpc, bytes, &rpc->call.arena, &rpc->call.request, err);
 }
 
+static size_t unread_bytes(const struct cay_rpc *rpc)
+{
+    return rpc->body.len - rpc->body_read;
+}
+
 /* Moves bytes of the body into the reader until it holds a message. */
 static bool read_envelope(struct cay_rpc *rpc, struct cay_error *err)
 {
-    if (rpc->has_message || !rpc->body.len)
+    if (rpc->has_message || !unread_bytes(rpc))
         return true;
-    ssize_t used =
-        cay_envelope_feed(&rpc->reader, rpc->body.data, rpc->body.len, &rpc->has_message);
+    ssize_t used = cay_envelope_feed(&rpc->reader, rpc->body.data + rpc->body_read,
+                                     unread_bytes(rpc), &rpc->has_message);
     if (used < 0)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "a message may have %d bytes at most",
                         CAY_LIMIT_MESSAGE_BYTES);
-    cay_buf_consume(&rpc->body, (size_t)used);
+    /* Not moved to the front for each message: a peer may send very many small ones. */
+    rpc->body_read += (size_t)used;
+    if (rpc->body_read > rpc->body.len / 2) {
+        cay_buf_consume(&rpc->body, rpc->body_read);
+        rpc->body_read = 0;
+    }
     if (rpc->exchange)
         cay_exchange_taken(rpc->exchange, (size_t)used);
     return true;
@@ -141,7 +151,7 @@ void cay_rpc_pump(struct cay_rpc *rpc)
                 cay_rpc_give_up(rpc, &err);
                 return;
             }
-        } else if (rpc->body.len) {
+        } else if (unread_bytes(rpc)) {
             continue;
         } else if (rpc->is_body_over) {
             if (!cay_envelope_reader_is_idle(&rpc->reader)) {

@@ -92,21 +92,21 @@ static void respond_stream(struct cay_rpc *rpc)
 bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message, struct cay_error *err)
 {
     cay_auto(cay_buf_finish) struct cay_buf out;
-    cay_auto(cay_buf_finish) struct cay_buf plain;
-    cay_buf_init(&out, CAY_LIMIT_MESSAGE_BYTES + CAY_LIMIT_GZIP_MIN_BYTES);
-    cay_buf_init(&plain, CAY_LIMIT_MESSAGE_BYTES);
+    cay_auto(cay_buf_finish) struct cay_buf packed;
+    cay_buf_init(&out, CAY_LIMIT_MESSAGE_BYTES + CAY_ENVELOPE_HEAD_BYTES);
+    cay_buf_init(&packed, CAY_LIMIT_MESSAGE_BYTES);
     size_t begin = cay_envelope_begin(&out);
+    if (!encode(rpc, message, &out, err))
+        return false;
+    size_t payload = begin + CAY_ENVELOPE_HEAD_BYTES;
+    struct cay_str plain = {out.data + payload, out.len - payload};
     unsigned char flags = 0;
-    if (!rpc->accepts_gzip) {
-        if (!encode(rpc, message, &out, err))
-            return false;
-    } else {
-        if (!encode(rpc, message, &plain, err))
-            return false;
-        if (plain.len >= CAY_LIMIT_GZIP_MIN_BYTES && cay_gzip(cay_buf_str(&plain), &out) == 0)
-            flags = CAY_ENVELOPE_COMPRESSED;
-        else
-            cay_buf_append_str(&out, cay_buf_str(&plain));
+    /* As it is when packing does not make it smaller, or does not fit. */
+    if (rpc->accepts_gzip && plain.len >= CAY_LIMIT_GZIP_MIN_BYTES &&
+        cay_gzip(plain, &packed) == 0 && packed.len < plain.len) {
+        flags = CAY_ENVELOPE_COMPRESSED;
+        out.len = payload;
+        cay_buf_append_str(&out, cay_buf_str(&packed));
     }
     cay_envelope_end(&out, begin, flags);
     respond_stream(rpc);
