@@ -185,6 +185,12 @@ void cay_stream_wrote(struct cay_stream *stream)
     stream->loop->flush_first = stream;
 }
 
+void cay_stream_fail(struct cay_stream *stream)
+{
+    stream->out.failed = true;
+    cay_stream_wrote(stream);
+}
+
 void cay_stream_end(struct cay_stream *stream)
 {
     assert(!cay_stream_queued(stream));

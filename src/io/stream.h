@@ -70,6 +70,9 @@ static inline size_t cay_stream_queued(const struct cay_stream *stream)
     return stream->out.len - stream->out_sent;
 }
 
+/* Breaks it, but not now: `broken` is called at the end of this turn of the loop. */
+void cay_stream_fail(struct cay_stream *stream);
+
 /* Tells the peer that nothing more will be sent; reading goes on. The queue must be empty. */
 void cay_stream_end(struct cay_stream *stream);
 
