@@ -13,7 +13,11 @@
  * HTTP/2 on a connection. nghttp2 keeps the protocol's state and does no I/O: bytes go in by feed
  * and come out by pump, which stops pulling while the stream has enough queued. Flow control is
  * ours: a stream's window opens again only when its handler took the data; the connection's opens
- * at once, so that one stalled stream does not hold up its neighbours.
+ * at once, so that one stalled stream does not hold up its neighbours. A peer that does not read
+ * is not read from either, or it could make nghttp2 queue answers (to PING, to streams over the
+ * limit) without end.
+ *
+ * respond, write and taken never free anything: whoever answers does so in several steps.
  */
 
 enum {
@@ -35,7 +39,8 @@ struct http2_exchange {
     struct cay_http_header head[CAY_LIMIT_HEADER_COUNT];
     struct cay_buf out; /* not yet taken by nghttp2 */
     size_t out_taken;
-    bool is_head; /* HEAD: no body is sent */
+    uint64_t progress_ms; /* when nghttp2 last took some, or there was first some to take */
+    bool is_head;         /* HEAD: no body is sent */
     bool is_refused;
     bool is_deferred; /* nghttp2 waits for nghttp2_session_resume_data */
     bool has_trailers;
@@ -68,8 +73,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *r
         self->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
-    if (take)
+    if (take) {
         memcpy(room, self->out.data + self->out_taken, take);
+        self->progress_ms = cay_loop_now_ms(self->base.loop);
+    }
     self->out_taken += take;
     if (self->out_taken == self->out.len) {
         cay_buf_clear(&self->out, 16 * 1024);
@@ -112,7 +119,7 @@ static void respond(struct cay_exchange *exchange, int status,
     nghttp2_data_provider provider = {.source.ptr = self, .read_callback = read_body};
     if (nghttp2_submit_response(self->conn->http2->session, self->stream_id, fields, total,
                                 &provider) < 0)
-        cay_conn_doom(self->conn);
+        cay_stream_fail(&self->conn->stream);
     cay_conn_leave(self->conn);
 }
 
@@ -131,10 +138,12 @@ static void write_body(struct cay_exchange *exchange, const void *data, size_t l
     if (self->is_head)
         return;
     cay_conn_enter(conn);
+    if (!self->out.len)
+        self->progress_ms = cay_loop_now_ms(exchange->loop);
     cay_buf_append(&self->out, data, len);
     resume(self);
     if (self->out.failed)
-        cay_conn_doom(conn);
+        cay_stream_fail(&conn->stream);
     cay_conn_leave(conn);
 }
 
@@ -342,23 +351,29 @@ static void feed(struct cay_conn *conn, const char *data, size_t len)
         cay_conn_doom(conn); /* not even HTTP/2; lesser faults end in a GOAWAY and come to pump */
 }
 
+static bool has_room(const struct cay_conn *conn)
+{
+    return cay_stream_queued(&conn->stream) < CAY_LIMIT_SEND_HIGH_BYTES;
+}
+
 static void pump(struct cay_conn *conn)
 {
     nghttp2_session *session = conn->http2->session;
-    while (cay_stream_queued(&conn->stream) < CAY_LIMIT_SEND_HIGH_BYTES && !conn->is_doomed) {
+    while (has_room(conn) && !conn->is_doomed) {
         const uint8_t *data = NULL;
         ssize_t len = nghttp2_session_mem_send(session, &data);
-        if (len < 0) {
-            cay_conn_doom(conn);
-            return;
-        }
-        if (len == 0)
+        if (len < 0)
+            cay_stream_fail(&conn->stream);
+        if (len <= 0)
             break;
         cay_stream_write(&conn->stream, data, (size_t)len);
     }
-    if (!conn->is_doomed && !cay_stream_queued(&conn->stream) &&
-        !nghttp2_session_want_read(session) && !nghttp2_session_want_write(session))
-        cay_conn_doom(conn);
+    if (conn->is_doomed)
+        return;
+    cay_stream_want_read(&conn->stream, has_room(conn));
+    if (!cay_stream_queued(&conn->stream) && !nghttp2_session_want_read(session) &&
+        !nghttp2_session_want_write(session))
+        cay_stream_fail(&conn->stream);
 }
 
 static void sent(struct cay_conn *conn)
@@ -381,6 +396,14 @@ static void ping(struct cay_conn *conn, uint64_t now_ms)
     }
 }
 
+/* The connection moves, but the peer opens no window for this stream. */
+static bool is_stalled(const struct http2_exchange *self, uint64_t now_ms)
+{
+    uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, self->progress_ms);
+    return self->out.len > self->out_taken && has_room(self->conn) &&
+           quiet_ms > self->conn->server->options.send_timeout_ms;
+}
+
 static void sweep(struct cay_conn *conn, uint64_t now_ms)
 {
     struct cay_http2_conn *http2 = conn->http2;
@@ -395,7 +418,8 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
     }
     int64_t now_ns = cay_clock_ns();
     cay_list_for_each (struct cay_exchange, exchange, &conn->exchanges, in_conn) {
-        if (cay_exchange_is_too_slow(exchange, now_ns)) {
+        if (cay_exchange_is_too_slow(exchange, now_ns) ||
+            is_stalled((const struct http2_exchange *)exchange, now_ms)) {
             conn->server->stats.timeouts++;
             reset(exchange);
         }
