@@ -39,6 +39,8 @@ static_assert(offsetof(struct cay_timer_handle, uv) == 0,
 static_assert(offsetof(struct cay_signal_handle, uv) == 0,
               "free_handle frees the uv handle's address");
 
+static void start_poll(struct cay_watch *watch);
+
 static void on_poll(uv_poll_t *poll, int status, int uv_events)
 {
     struct cay_watch *watch = CAY_CONTAINER_OF(poll, struct cay_watch_handle, uv)->owner;
@@ -51,10 +53,25 @@ static void on_poll(uv_poll_t *poll, int status, int uv_events)
         events |= CAY_READY_WRITE;
     if (uv_events & UV_DISCONNECT)
         events |= CAY_READY_HANGUP;
-    /* An error condition: whoever reads or writes next learns which. */
-    if (status < 0)
+    /* An error condition: whoever reads or writes next learns which, though there may be data to
+     * read before it. libuv has stopped watching. */
+    if (status < 0) {
         events = watch->events;
+        start_poll(watch);
+    }
     watch->ready(watch, events);
+}
+
+static void start_poll(struct cay_watch *watch)
+{
+    int uv_events = 0;
+    if (watch->events & CAY_READY_READ)
+        uv_events |= UV_READABLE;
+    if (watch->events & CAY_READY_WRITE)
+        uv_events |= UV_WRITABLE;
+    if (watch->events & CAY_READY_HANGUP)
+        uv_events |= UV_DISCONNECT;
+    uv_poll_start(&watch->handle->uv, uv_events, on_poll);
 }
 
 int cay_watch_open(struct cay_watch *watch, struct cay_loop *loop, int fd,
@@ -77,18 +94,10 @@ void cay_watch_set(struct cay_watch *watch, unsigned events)
     if (watch->events == events)
         return;
     watch->events = events;
-    if (!events) {
+    if (events)
+        start_poll(watch);
+    else
         uv_poll_stop(&watch->handle->uv);
-        return;
-    }
-    int uv_events = 0;
-    if (events & CAY_READY_READ)
-        uv_events |= UV_READABLE;
-    if (events & CAY_READY_WRITE)
-        uv_events |= UV_WRITABLE;
-    if (events & CAY_READY_HANGUP)
-        uv_events |= UV_DISCONNECT;
-    uv_poll_start(&watch->handle->uv, uv_events, on_poll);
 }
 
 void cay_watch_close(struct cay_watch *watch)
