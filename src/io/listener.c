@@ -25,6 +25,11 @@ static void describe_tcp(const struct sockaddr_storage *address, char *out, size
     char host[INET6_ADDRSTRLEN] = "?";
     if (address->ss_family == AF_INET6) {
         const struct sockaddr_in6 *six = (const void *)address;
+        if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+            inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, host, sizeof(host));
+            snprintf(out, len, "%s:%u", host, ntohs(six->sin6_port));
+            return;
+        }
         inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
         snprintf(out, len, "[%s]:%u", host, ntohs(six->sin6_port));
     } else {
@@ -114,11 +119,15 @@ static bool remove_stale(const struct sockaddr_un *address, struct cay_error *er
     if (!S_ISSOCK(info.st_mode))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%s' exists and is not a socket",
                         address->sun_path);
-    cay_autoclose int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (probe >= 0 && connect(probe, (const struct sockaddr *)address, sizeof(*address)) == 0)
+    cay_autoclose int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int status = connect(probe, (const struct sockaddr *)address, sizeof(*address)) < 0 ? errno : 0;
+    if (status == 0 || status == EAGAIN) /* EAGAIN: it has as many waiting as it can have */
         return cay_fail(err, CAY_R_ALREADY_EXISTS,
                         "another daemon listens on '%s'; give this one its own --run directory",
                         address->sun_path);
+    if (status != ECONNREFUSED)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -status, "socket '%s' is in the way",
+                              address->sun_path);
     unlink(address->sun_path);
     return true;
 }
@@ -126,6 +135,8 @@ static bool remove_stale(const struct sockaddr_un *address, struct cay_error *er
 static bool bind_unix(struct cay_listener *listener, const char *path, struct cay_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!*path) /* the kernel would take it for an abstract name, which has no permissions */
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'unix:' needs the path of a socket");
     if (strlen(path) >= sizeof(address.sun_path))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "socket path '%s' is too long (%zu bytes at most)", path,
@@ -171,6 +182,35 @@ static bool split_host_port(const char *address, char *host, size_t host_len, co
     return true;
 }
 
+static int bind_address(struct cay_listener *listener, const struct addrinfo *to)
+{
+    int on = 1;
+    int off = 0;
+    listener->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->fd < 0)
+        return -errno;
+    /* "::" takes IPv4 too, whatever the machine's default is. */
+    if (to->ai_family == AF_INET6)
+        (void)setsockopt(listener->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+        bind(listener->fd, to->ai_addr, to->ai_addrlen) == 0)
+        return 0;
+    int status = -errno;
+    close(cay_take_fd(listener->fd));
+    return status;
+}
+
+/* A name may have addresses of a family this machine does not have: the first that works is it. */
+static int bind_first(struct cay_listener *listener, const struct addrinfo *found, int family)
+{
+    int status = -EAFNOSUPPORT;
+    for (const struct addrinfo *to = found; to && status < 0; to = to->ai_next) {
+        if (family == AF_UNSPEC || to->ai_family == family)
+            status = bind_address(listener, to);
+    }
+    return status;
+}
+
 static bool bind_tcp(struct cay_listener *listener, const char *address, struct cay_error *err)
 {
     char host[256];
@@ -185,16 +225,12 @@ static bool bind_tcp(struct cay_listener *listener, const char *address, struct 
     if (status != 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cannot listen on '%s': %s", address,
                         gai_strerror(status));
-    int on = 1;
-    int saved = 0;
-    listener->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener->fd < 0 ||
-        setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        bind(listener->fd, found->ai_addr, found->ai_addrlen) < 0)
-        saved = errno;
+    status = *host ? -EAFNOSUPPORT : bind_first(listener, found, AF_INET6);
+    if (status == -EAFNOSUPPORT || status == -EADDRNOTAVAIL)
+        status = bind_first(listener, found, AF_UNSPEC);
     freeaddrinfo(found);
-    if (saved)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -saved, "cannot listen on '%s'",
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, status, "cannot listen on '%s'",
                               address);
     struct sockaddr_storage bound = {};
     socklen_t len = sizeof(bound);

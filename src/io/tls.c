@@ -52,6 +52,8 @@ bool cay_tls_create(const char *cert_path, const char *key_path, struct cay_tls 
     /* Idle connections give their buffers back; a retried write may come from another address. */
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    /* Tickets resume without our memory; the cache would keep thousands of dead sessions. */
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(context, select_protocol, NULL);
     const char *failed = NULL;
     if (SSL_CTX_use_certificate_chain_file(context, cert_path) != 1)
