@@ -92,6 +92,9 @@ static bool migrate(struct cay_db *db, struct cay_error *err)
     int newest = cay_db_schema_version();
     if (!read_version(db, &version, err))
         return false;
+    if (version < 0)
+        return cay_fail(err, CAY_R_DATA_LOSS, "the database has schema %d, which no cayd writes",
+                        version);
     if (version > newest)
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
                         "the database has schema %d, written by a newer cayd; this one knows %d",
