@@ -133,7 +133,10 @@ bool cay_key_insert(const struct cay_key *key, struct cay_db *db, struct cay_err
 bool cay_key_update(const struct cay_key *key, struct cay_db *db, struct cay_error *err)
 {
     struct cay_db_query query;
-    cay_db_begin(&query, db, "UPDATE keys SET last_used_ns = ?, revoked_ns = ? WHERE id = ?");
+    /* Workers write in any order: an older state of the key must not undo a newer one. */
+    cay_db_begin(&query, db,
+                 "UPDATE keys SET last_used_ns = max(last_used_ns, ?),"
+                 " revoked_ns = max(revoked_ns, ?) WHERE id = ?");
     cay_db_bind_int(&query, key->last_used_ns);
     cay_db_bind_int(&query, key->revoked_ns);
     cay_db_bind_text(&query, cay_str(key->id));
