@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * echod: EchoService on the same doors, server and loop as cayd, for tests that need a server to do
+ * a certain thing at a certain time. Prints `echod ready on ADDRESS` per listener; SIGTERM drains.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "front/connect/connect.h"
+#include "front/server.h"
+#include "tests/echo/echo_service.h"
+
+enum { LISTEN_MAX = 4 };
+
+struct options {
+    const char *listen[LISTEN_MAX];
+    size_t listen_count;
+    const char *tls_cert;
+    const char *tls_key;
+    const char *key;
+    struct cay_server_options server;
+    uint64_t drain_ms;
+};
+
+struct daemon {
+    struct cay_loop *loop;
+    struct cay_server *server;
+    struct cay_connect_door door;
+    struct echo_service service;
+    struct cay_signal term;
+    uint64_t drain_ms;
+};
+
+static void route(struct cay_exchange *exchange, void *context)
+{
+    struct daemon *daemon = context;
+    cay_connect_door_open(&daemon->door, exchange);
+}
+
+static void on_drained(void *context)
+{
+    struct daemon *daemon = context;
+    cay_loop_stop(daemon->loop);
+}
+
+static void on_term(struct cay_signal *signal, int)
+{
+    struct daemon *daemon = CAY_CONTAINER_OF(signal, struct daemon, term);
+    cay_server_drain(daemon->server, daemon->drain_ms, on_drained, daemon);
+}
+
+[[gnu::noreturn]] static void die(const char *text)
+{
+    fprintf(stderr, "echod: %s\n", text);
+    exit(2);
+}
+
+static uint64_t number(const char *text)
+{
+    uint64_t value = 0;
+    if (cay_str_to_u64(cay_str(text), UINT32_MAX, &value) < 0)
+        die("a number is needed");
+    return value;
+}
+
+static struct options read_options(int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"listen", required_argument, NULL, 'l'},
+        {"tls-cert", required_argument, NULL, 'c'},
+        {"tls-key", required_argument, NULL, 'p'},
+        {"key", required_argument, NULL, 'k'},
+        {"head-timeout-ms", required_argument, NULL, 'h'},
+        {"idle-timeout-ms", required_argument, NULL, 'i'},
+        {"send-timeout-ms", required_argument, NULL, 's'},
+        {"connections-max", required_argument, NULL, 'm'},
+        {"drain-ms", required_argument, NULL, 'd'},
+        {},
+    };
+    struct options options = {
+        .server = {.connection_count_max = 4096,
+                   .head_timeout_ms = 10000,
+                   .idle_timeout_ms = 60000,
+                   .send_timeout_ms = 30000},
+        .drain_ms = 5000,
+    };
+    int name = 0;
+    while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (name) {
+        case 'l':
+            if (options.listen_count == LISTEN_MAX)
+                die("too many addresses");
+            options.listen[options.listen_count++] = optarg;
+            break;
+        case 'c': options.tls_cert = optarg; break;
+        case 'p': options.tls_key = optarg; break;
+        case 'k': options.key = optarg; break;
+        case 'h': options.server.head_timeout_ms = number(optarg); break;
+        case 'i': options.server.idle_timeout_ms = number(optarg); break;
+        case 's': options.server.send_timeout_ms = number(optarg); break;
+        case 'm': options.server.connection_count_max = number(optarg); break;
+        case 'd': options.drain_ms = number(optarg); break;
+        default: die("unknown option");
+        }
+    }
+    if (!options.listen_count)
+        options.listen[options.listen_count++] = "127.0.0.1:0";
+    return options;
+}
+
+static bool open_doors(struct daemon *daemon, const struct options *options, struct cay_error *err)
+{
+    struct cay_tls *tls = NULL;
+    if (options->tls_cert) {
+        if (!cay_tls_create(options->tls_cert, options->tls_key, &tls, err))
+            return false;
+        cay_server_set_tls(daemon->server, tls);
+    }
+    for (size_t i = 0; i < options->listen_count; i++) {
+        const char *address = NULL;
+        if (!cay_server_listen(daemon->server, options->listen[i], tls != NULL, &address, err))
+            return false;
+        printf("echod ready on %s\n", address);
+    }
+    return fflush(stdout) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = read_options(argc, argv);
+    struct daemon daemon = {.drain_ms = options.drain_ms};
+    /* TLS writes with write(2), which has no MSG_NOSIGNAL. */
+    signal(SIGPIPE, SIG_IGN);
+    if (cay_loop_create(&daemon.loop) < 0)
+        die("no event loop");
+    echo_service_init(&daemon.service, daemon.loop, options.key);
+    cay_connect_door_init(&daemon.door, &daemon.service.base, options.key == NULL);
+    options.server.route = route;
+    options.server.context = &daemon;
+    daemon.server = cay_server_create(daemon.loop, &options.server);
+    daemon.service.server = daemon.server;
+    struct cay_error err = {};
+    if (cay_signal_open(&daemon.term, daemon.loop, SIGTERM, on_term) < 0)
+        die("cannot catch SIGTERM");
+    if (!open_doors(&daemon, &options, &err))
+        die(err.text);
+    cay_loop_run(daemon.loop);
+    cay_signal_close(&daemon.term);
+    echo_service_end_calls(&daemon.service);
+    cay_server_destroy(daemon.server);
+    cay_connect_door_finish(&daemon.door);
+    cay_loop_destroy(daemon.loop);
+    return 0;
+}
