@@ -118,7 +118,8 @@ ssize_t cay_envelope_feed(struct cay_envelope_reader *reader, const char *bytes,
         return 0;
     if (reader->head_len < CAY_ENVELOPE_HEAD_BYTES) {
         used = CAY_MIN(len, (size_t)CAY_ENVELOPE_HEAD_BYTES - reader->head_len);
-        memcpy(reader->head + reader->head_len, bytes, used);
+        if (used)
+            memcpy(reader->head + reader->head_len, bytes, used);
         reader->head_len += (unsigned)used;
         if (reader->head_len < CAY_ENVELOPE_HEAD_BYTES)
             return (ssize_t)used;
