@@ -83,6 +83,7 @@ class Daemon:
         # Freed memory that ASan holds back would look like a leak.
         options = environment.get("ASAN_OPTIONS", "")
         environment["ASAN_OPTIONS"] = f"{options}:quarantine_size_mb=4".lstrip(":")
+        environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
         command = [binary, "--listen", listen, *flags]
         if rlimit_fds:
             command = ["prlimit", f"--nofile={rlimit_fds}", *command]

@@ -22,4 +22,9 @@ def run_with_echod(*flags, rss_growth_mib=12):
             """descriptors, connections, calls and memory are back to where they were"""
             watch.check()
 
+        @case
+        def ends_well(_):
+            """the daemon ends with status 0 when told to"""
+            assert daemon.stop() == 0
+
         run(daemon)
