@@ -10,8 +10,7 @@
 #include "front/server_internal.h"
 
 enum {
-    /* A unary request may take this long, plus a second per this many bytes. */
-    SLOW_GRACE_MS = 30 * 1000,
+    BODY_TIMEOUT_MS = 30 * 1000, /* where the options give none */
     SLOW_BYTES_PER_S = 16 * 1024,
 };
 
@@ -201,5 +200,7 @@ bool cay_exchange_is_too_slow(const struct cay_exchange *exchange, int64_t now_n
     if (exchange->is_long_lived || exchange->is_body_over)
         return false;
     uint64_t age_ms = (uint64_t)(now_ns - exchange->started_ns) / CAY_NS_PER_MS;
-    return age_ms > SLOW_GRACE_MS + exchange->body_bytes * 1000 / SLOW_BYTES_PER_S;
+    uint64_t limit_ms = exchange->server->options.body_timeout_ms;
+    return age_ms >
+           (limit_ms ? limit_ms : BODY_TIMEOUT_MS) + exchange->body_bytes * 1000 / SLOW_BYTES_PER_S;
 }

@@ -19,6 +19,7 @@ struct cay_server_options {
     void *context;
     size_t connection_count_max;
     uint64_t head_timeout_ms; /* from the first byte of a request to the end of its head */
+    uint64_t body_timeout_ms; /* for a unary body, besides a second per 16 KiB; 0 = 30 s */
     uint64_t idle_timeout_ms; /* between requests */
     uint64_t send_timeout_ms; /* without the peer taking a byte of what is queued */
     bool has_access_log;

@@ -73,6 +73,7 @@ static struct options read_options(int argc, char **argv)
         {"tls-key", required_argument, NULL, 'p'},
         {"key", required_argument, NULL, 'k'},
         {"head-timeout-ms", required_argument, NULL, 'h'},
+        {"body-timeout-ms", required_argument, NULL, 'b'},
         {"idle-timeout-ms", required_argument, NULL, 'i'},
         {"send-timeout-ms", required_argument, NULL, 's'},
         {"connections-max", required_argument, NULL, 'm'},
@@ -98,6 +99,7 @@ static struct options read_options(int argc, char **argv)
         case 'p': options.tls_key = optarg; break;
         case 'k': options.key = optarg; break;
         case 'h': options.server.head_timeout_ms = number(optarg); break;
+        case 'b': options.server.body_timeout_ms = number(optarg); break;
         case 'i': options.server.idle_timeout_ms = number(optarg); break;
         case 's': options.server.send_timeout_ms = number(optarg); break;
         case 'm': options.server.connection_count_max = number(optarg); break;

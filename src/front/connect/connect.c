@@ -175,9 +175,11 @@ static void on_room(struct cay_exchange *exchange)
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
     if (rpc->is_started && !rpc->is_answered && !rpc->is_over && rpc->call.on_room &&
-        cay_exchange_has_room(exchange))
+        cay_exchange_has_room(exchange)) {
         rpc->call.on_room(&rpc->call);
-    cay_rpc_pump(rpc); /* the verb may have asked for the message it had no room to answer */
+        /* With room to answer, the verb may have asked for the next message. */
+        cay_rpc_pump(rpc);
+    }
     cay_rpc_leave(rpc);
 }
 
