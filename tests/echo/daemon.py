@@ -222,7 +222,7 @@ class Raw:
 
     def __init__(self, sock):
         self.sock = sock
-        self.buffer = b""
+        self.buffer = bytearray()  # cheap to cut at the front
 
     def __enter__(self):
         return self
@@ -244,34 +244,37 @@ class Raw:
         return bool(data)
 
     def until(self, mark):
-        while mark not in self.buffer:
+        while (at := self.buffer.find(mark)) < 0:
             if not self.more():
                 raise Closed(f"before {mark!r}, after {self.buffer[:200]!r}")
-        head, _, self.buffer = self.buffer.partition(mark)
+        head = bytes(self.buffer[:at])
+        del self.buffer[:at + len(mark)]
         return head
 
     def exactly(self, count):
         while len(self.buffer) < count:
             if not self.more():
                 raise Closed(f"{len(self.buffer)} of {count} bytes")
-        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count]
         return data
 
     def rest(self):
         """All that comes until the peer hangs up."""
         while self.more():
             pass
-        data, self.buffer = self.buffer, b""
+        data = bytes(self.buffer)
+        self.buffer.clear()
         return data
 
     def chunks(self):
-        data = b""
+        data = []
         while True:
             size = int(self.until(b"\r\n"), 16)
-            data += self.exactly(size)
+            data.append(self.exactly(size))
             assert self.exactly(2) == b"\r\n"
             if size == 0:
-                return data
+                return b"".join(data)
 
     def answer(self, is_head=False):
         lines = self.until(b"\r\n\r\n").decode("latin-1").split("\r\n")
@@ -326,12 +329,12 @@ def envelope(payload, flags=0):
 
 def envelopes(data):
     """Cut a body into (flags, payload)."""
-    found = []
-    while data:
-        size = int.from_bytes(data[1:5], "big")
-        assert len(data) >= 5 + size, f"an envelope is cut: {data[:40]!r}"
-        found.append((data[0], data[5:5 + size]))
-        data = data[5 + size:]
+    found, at = [], 0
+    while at < len(data):
+        end = at + 5 + int.from_bytes(data[at + 1:at + 5], "big")
+        assert end <= len(data), f"an envelope is cut: {data[at:at + 40]!r}"
+        found.append((data[at], data[at + 5:end]))
+        at = end
     return found
 
 

@@ -134,10 +134,9 @@ static void stream_on_timer(struct cay_timer *timer)
 {
     struct live_call *live = CAY_CONTAINER_OF(timer, struct live_call, timer);
     const struct cay_test_v1_server_stream_request *request = live->call->request;
-    if (live->next_index == request->count)
+    if (live->next_index == request->count ||
+        (send_next(live) && live->next_index == request->count))
         end_stream(live);
-    else
-        (void)send_next(live);
 }
 
 static void server_stream(struct cay_service *base, struct cay_call *call)
