@@ -19,7 +19,7 @@ enum {
     CAY_LIMIT_BODY_QUEUE_BYTES    = 256 * 1024,       /* per HTTP/1.1 request, not yet taken */
     CAY_LIMIT_SEND_HIGH_BYTES     = 512 * 1024,       /* a producer stops when this much is unsent */
     CAY_LIMIT_SEND_QUEUE_BYTES    = 96 * 1024 * 1024, /* backstop: the connection is cut */
-    CAY_LIMIT_LINGER_BYTES        = 1024 * 1024,      /* read and dropped after an early answer */
+    CAY_LIMIT_LINGER_BYTES        = 32 * 1024 * 1024, /* read and dropped after an early answer */
 
     /* RPC */
     CAY_LIMIT_MESSAGE_BYTES       = 16 * 1024 * 1024, /* one message, packed or not */

@@ -21,6 +21,7 @@
  */
 
 enum {
+    LINGER_MS = 2000,
     PING_AFTER_MS = 30 * 1000, /* of silence, when exchanges are open */
     PING_ANSWER_MS = 20 * 1000,
 };
@@ -39,8 +40,10 @@ struct http2_exchange {
     struct cay_http_header head[CAY_LIMIT_HEADER_COUNT];
     struct cay_buf out; /* not yet taken by nghttp2 */
     size_t out_taken;
-    uint64_t progress_ms; /* when nghttp2 last took some, or there was first some to take */
-    bool is_head;         /* HEAD: no body is sent */
+    uint64_t progress_ms;     /* when nghttp2 last took some, or there was first some to take */
+    uint64_t linger_since_ms; /* 0: the answer is not out, or the request is complete */
+    uint64_t linger_bytes;
+    bool is_head; /* HEAD: no body is sent */
     bool is_refused;
     bool is_deferred; /* nghttp2 waits for nghttp2_session_resume_data */
     bool has_trailers;
@@ -299,6 +302,13 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
+/* The answer is out and nobody will read the rest of the request. */
+static void stop_request(struct http2_exchange *self)
+{
+    (void)nghttp2_submit_rst_stream(self->conn->http2->session, NGHTTP2_FLAG_NONE, self->stream_id,
+                                    NGHTTP2_NO_ERROR);
+}
+
 static int on_data(nghttp2_session *session, uint8_t, int32_t stream_id, const uint8_t *data,
                    size_t len, void *context)
 {
@@ -310,10 +320,14 @@ static int on_data(nghttp2_session *session, uint8_t, int32_t stream_id, const u
     if (!self)
         return 0;
     self->base.body_bytes += len;
-    if (self->base.handler && !self->base.is_finished)
+    if (self->base.handler && !self->base.is_finished) {
         self->base.handler->body(&self->base, (const char *)data, len);
-    else
-        (void)nghttp2_session_consume_stream(session, stream_id, len);
+        return 0;
+    }
+    (void)nghttp2_session_consume_stream(session, stream_id, len);
+    self->linger_bytes += len;
+    if (self->linger_since_ms && self->linger_bytes > CAY_LIMIT_LINGER_BYTES)
+        stop_request(self);
     return 0;
 }
 
@@ -331,7 +345,9 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     return 0;
 }
 
-/* Our END_STREAM went out while the peer is still sending: nobody will read that. */
+/* Our END_STREAM went out while the peer is still sending. Some clients read no answer before they
+ * have sent everything, and wait for ever after an early RST_STREAM: the rest of the request is
+ * dropped for a while first. */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *)
 {
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
@@ -339,8 +355,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     struct http2_exchange *self = exchange_of(session, frame->hd.stream_id);
     if (self && !self->base.is_body_over)
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, self->stream_id,
-                                        NGHTTP2_NO_ERROR);
+        self->linger_since_ms = CAY_MAX(cay_loop_now_ms(self->base.loop), UINT64_C(1));
     return 0;
 }
 
@@ -418,8 +433,11 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
     }
     int64_t now_ns = cay_clock_ns();
     cay_list_for_each (struct cay_exchange, exchange, &conn->exchanges, in_conn) {
-        if (cay_exchange_is_too_slow(exchange, now_ns) ||
-            is_stalled((const struct http2_exchange *)exchange, now_ms)) {
+        struct http2_exchange *self = (struct http2_exchange *)exchange;
+        if (self->linger_since_ms) {
+            if (now_ms - self->linger_since_ms > LINGER_MS)
+                stop_request(self);
+        } else if (cay_exchange_is_too_slow(exchange, now_ns) || is_stalled(self, now_ms)) {
             conn->server->stats.timeouts++;
             reset(exchange);
         }

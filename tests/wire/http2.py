@@ -397,18 +397,21 @@ def stalled_reader(daemon):
 
 @case
 def early_errors(daemon):
-    """an answer before the end of the request is complete, and the rest is not wanted"""
+    """an answer before the end of the request is complete, and the rest is dropped"""
     with h2(daemon) as conn:
-        stream = conn.open(conn.head("Nope"))
-        conn.frame(DATA, 0, stream, b"x" * 1000)
-        reply = conn.reply(stream)
-        assert reply.status == 404 and b"unimplemented" in reply.body
-        conn.frame(DATA, 0, stream, b"more")
-        conn.frame(DATA, END_STREAM, stream, b"and more")
-        assert conn.is_alive()
-        while reply.reset is None:
-            conn.step()
-        assert reply.reset == NO_ERROR
+        for is_ended in (True, False):
+            stream = conn.open(conn.head("Nope"))
+            conn.frame(DATA, 0, stream, b"x" * 1000)
+            reply = conn.reply(stream)
+            assert reply.status == 404 and b"unimplemented" in reply.body and reply.reset is None
+            for _ in range(100):  # more than a window
+                conn.send_in_window(stream, b"x" * 16384, is_late=True)
+            if is_ended:
+                conn.frame(DATA, END_STREAM, stream, b"and more")
+            else:  # a client that goes on for ever is told to stop
+                while reply.reset is None:
+                    conn.step()
+                assert reply.reset == NO_ERROR
         assert conn.call("Unary").status == 200
 
 
