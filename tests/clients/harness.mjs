@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start a daemon, run cases, report in TAP. Arguments of every program: echod, its descriptor set,
+// cayd, the contract's descriptor set.
+import { spawn, execFile } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+
+const [echodPath, echoSetPath, caydPath, contractPath] = process.argv.slice(2);
+export const echoSet = () => readFileSync(echoSetPath);
+export const contractSet = () => readFileSync(contractPath);
+
+const cases = [];
+const CASE_MS = 30_000;
+
+export class Skip extends Error {}
+
+/** Register a case; `name` is a sentence. */
+export function test(name, run) {
+  cases.push({ name, run });
+}
+
+export function assert(isTrue, ...what) {
+  if (!isTrue) {
+    const show = (x) => (typeof x === "string" ? x : JSON.stringify(x, printable) ?? String(x));
+    throw new Error(`not so: ${what.map(show).join(" ")}`);
+  }
+}
+
+function printable(_key, value) {
+  return typeof value === "bigint" ? `${value}n` : value;
+}
+
+export function equal(actual, expected, what = "") {
+  const [a, b] = [JSON.stringify(actual, printable), JSON.stringify(expected, printable)];
+  if (a !== b) throw new Error(`${what} is ${a}, expected ${b}`);
+}
+
+export async function throws(promise, check) {
+  let value;
+  try {
+    value = await promise;
+  } catch (error) {
+    check(error);
+    return;
+  }
+  throw new Error(`no error but ${JSON.stringify(value, printable)}`);
+}
+
+export async function eventually(condition, what, patienceMs = 10_000) {
+  const until = Date.now() + patienceMs;
+  while (!(await condition())) {
+    if (Date.now() > until) throw new Error(`still not so: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+class Daemon {
+  constructor(path, flags) {
+    this.process = spawn(path, flags, {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env },
+    });
+    this.ended = once(this.process, "exit");
+  }
+
+  async ready() {
+    for await (const line of createInterface({ input: this.process.stdout })) {
+      const match = / ready on (?:http:\/\/)?(\S+)$/.exec(line);
+      if (match) {
+        this.url = `http://${match[1]}`;
+        return this;
+      }
+    }
+    throw new Error("the daemon ended before it was ready");
+  }
+
+  async stop() {
+    this.process.kill("SIGTERM");
+    const [status, signal] = await this.ended;
+    return signal ?? status;
+  }
+}
+
+export async function startEchod(...flags) {
+  return new Daemon(echodPath, ["--listen", "127.0.0.1:0", ...flags]).ready();
+}
+
+/** A cayd with a key, or Skip where it is not built. */
+export async function startCayd() {
+  if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
+  const folder = mkdtempSync(join(tmpdir(), "c"));
+  const daemon = new Daemon(caydPath, [
+    "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0",
+  ]);
+  daemon.ended.then(() => rmSync(folder, { recursive: true, force: true }));
+  await daemon.ready();
+  const { stdout } = await promisify(execFile)("curl", [
+    "-sS", "--fail-with-body", "--unix-socket", join(folder, "run", "cayd.sock"),
+    "-H", "content-type: application/json", "-d", '{"owner":"tester","role":"KEY_ROLE_ADMIN"}',
+    "http://localhost/cay.v1.KeyService/CreateKey",
+  ]);
+  daemon.key = JSON.parse(stdout).secret;
+  return daemon;
+}
+
+function withLimit(promise) {
+  let timer;
+  const limit = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no end after ${CASE_MS} ms`)), CASE_MS);
+  });
+  return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
+}
+
+/** Run all cases, print TAP, stop the daemons and exit. */
+export async function run(...daemons) {
+  test("the daemons end with status 0", async () => {
+    for (const daemon of daemons.filter(Boolean)) equal(await daemon.stop(), 0, "the status");
+  });
+  console.log(`1..${cases.length}`);
+  let failed = 0;
+  for (const [index, { name, run: body }] of cases.entries()) {
+    const started = Date.now();
+    try {
+      await withLimit(body());
+      console.log(`ok ${index + 1} - ${name}`);
+    } catch (error) {
+      if (error instanceof Skip) {
+        console.log(`ok ${index + 1} - ${name} # SKIP ${error.message}`);
+        continue;
+      }
+      failed++;
+      console.log(`not ok ${index + 1} - ${name}`);
+      console.log(String(error.stack ?? error).replace(/^/gm, "# "));
+    }
+    const tookMs = Date.now() - started;
+    if (tookMs > 1000) console.log(`# took ${tookMs} ms`);
+  }
+  process.exit(failed ? 1 : 0);
+}
