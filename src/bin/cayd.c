@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "bin/cayd_conf.h"
 #include "bin/cayd_notify.h"
+#include "front/http/server.h"
 #include "front/router.h"
-#include "front/server.h"
 #include "host/session/service.h"
 
 enum { EXIT_USAGE = 2 };

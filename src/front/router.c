@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/router.h"
 
-#include "front/auth.h"
+#include "front/auth/auth.h"
 #include "front/metrics.h"
 
 struct page {

@@ -7,7 +7,7 @@
  */
 
 #include "front/connect/connect.h"
-#include "front/server.h"
+#include "front/http/server.h"
 
 struct cay_router {
     struct cay_connect_door connect;

@@ -9,8 +9,8 @@
 
 enum {
     HELLO_BYTES = CAY_FRAME_HEADER_BYTES + 28,
-    /* A longer frame's pages are given back. The kernel rounds to its pages, which have at most this
-     * size: nothing else may lie on the last one. */
+    /* A longer frame's pages are given back. The kernel rounds to its pages, which have at most
+     * this size: nothing else may lie on the last one. */
     IN_KEEP_BYTES = 65536,
     IN_BYTES = (CAY_FRAME_BYTES_MAX + IN_KEEP_BYTES - 1) / IN_KEEP_BYTES * IN_KEEP_BYTES,
 };

@@ -154,8 +154,8 @@ static int add_metadata(struct cay_info *info, const char *from, const char *nam
     char *value_copy = cay_arena_copy(info->arena, text);
     if (!key_copy || !value_copy)
         return -ENOMEM;
-    out->metadata.items[out->metadata.count++] = (struct cay_pb_pair){
-        .key = {key_copy, key.len}, .value = {value_copy, text.len}};
+    out->metadata.items[out->metadata.count++] =
+        (struct cay_pb_pair){.key = {key_copy, key.len}, .value = {value_copy, text.len}};
     return 0;
 }
 

@@ -9,7 +9,7 @@
 
 #include "api/service.h"
 #include "base/list.h"
-#include "front/server.h"
+#include "front/http/server.h"
 
 struct echo_service {
     struct cay_service base; /* first */

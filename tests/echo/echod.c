@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "front/connect/connect.h"
-#include "front/server.h"
+#include "front/http/server.h"
 #include "tests/echo/echo_service.h"
 
 enum { LISTEN_MAX = 4 };

@@ -6,7 +6,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "front/auth.h"
+#include "front/auth/auth.h"
 #include "front/connect/rpc.h"
 
 const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1] = {100,    300,     1000,    10000,

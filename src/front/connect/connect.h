@@ -7,7 +7,7 @@
  */
 
 #include "api/service.h"
-#include "front/exchange.h"
+#include "front/http/exchange.h"
 
 enum { CAY_RPC_BUCKETS = 8 };
 

@@ -7,9 +7,9 @@
  */
 
 #include "base/buf.h"
-#include "front/conn.h"
+#include "front/http/conn.h"
+#include "front/http/server_internal.h"
 #include "front/router.h"
-#include "front/server_internal.h"
 #include "tests/unit/front/echo.h"
 
 struct harness {

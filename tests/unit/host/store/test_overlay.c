@@ -15,8 +15,8 @@
 
 #include "host/store/dir_list.h"
 #include "sys/layer_mount.h"
-#include "sys/userns.h"
 #include "sys/remove.h"
+#include "sys/userns.h"
 
 struct world {
     struct cay_store *store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/conn.h"
+#include "front/http/conn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "front/server_internal.h"
+#include "front/http/server_internal.h"
 
 enum {
     BODY_TIMEOUT_MS = 30 * 1000, /* where the options give none */

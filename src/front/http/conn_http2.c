@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "front/conn.h"
-#include "front/server_internal.h"
+#include "front/http/conn.h"
+#include "front/http/server_internal.h"
 
 /*
  * HTTP/2 on a connection. nghttp2 keeps the protocol's state and does no I/O: bytes go in by feed

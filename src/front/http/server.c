@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/server.h"
+#include "front/http/server.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "front/conn.h"
-#include "front/server_internal.h"
+#include "front/http/conn.h"
+#include "front/http/server_internal.h"
 
 enum { SWEEP_MS = 1000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/auth.h"
+#include "front/auth/auth.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -8,8 +8,8 @@
  */
 
 #include "base/list.h"
-#include "front/exchange.h"
-#include "front/server.h"
+#include "front/http/exchange.h"
+#include "front/http/server.h"
 #include "io/stream.h"
 
 struct cay_conn;

@@ -9,7 +9,7 @@
  */
 
 #include "base/error.h"
-#include "front/exchange.h"
+#include "front/http/exchange.h"
 #include "io/loop.h"
 #include "io/tls.h"
 

@@ -7,7 +7,7 @@
  */
 
 #include "api/service.h"
-#include "front/exchange.h"
+#include "front/http/exchange.h"
 
 [[nodiscard]] bool cay_auth(const struct cay_exchange *exchange, struct cay_service *service,
                             bool allow_anonymous, struct cay_caller *out_caller,

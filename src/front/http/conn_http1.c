@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "front/conn.h"
-#include "front/server_internal.h"
+#include "front/http/conn.h"
+#include "front/http/server_internal.h"
 #include "wire/http1.h"
 
 /*

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "front/server.h"
+#include "front/http/server.h"
 
 enum { CAY_SERVER_LISTENERS_MAX = 8 };
 
