@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -139,6 +140,7 @@ int main(void)
 {
     struct init *init = &state;
     prctl(PR_SET_NAME, "cay-init");
+    umask(0); /* modes are meant as they are written; commands get their own */
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd = -1;
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
