@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "init/init.h"
+#include "sys/caps.h"
 #include "sys/raw.h"
 
 enum { TASKS_MAX = 4 };
@@ -128,7 +129,12 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
         return result;
     *out_stage = CAY_STAGE_SECCOMP;
     cay_seccomp_build_gate(&init->gate);
-    return load_filter();
+    result = load_filter();
+    if (result < 0)
+        return result;
+    /* What is left to do to commands it may do as the owner of their namespace. */
+    *out_stage = CAY_STAGE_CAPS;
+    return cay_caps_set(0);
 }
 
 int boot(struct init *init, int channel_fd)

@@ -80,10 +80,9 @@ static int set_cwd(const struct child *child)
     return fchdir(fd) < 0 ? -errno : 0;
 }
 
+/* Init handles none and ignores none. */
 static int set_signals(void)
 {
-    for (int number = 1; number < 32; number++)
-        signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
@@ -129,8 +128,8 @@ static int become(const struct child *child)
     return strchr(exec->args[0], '/') ? try_exec(exec->args[0], exec) : exec_along_path(exec);
 }
 
-/* Without a control group, descendants are known by a variable of the environment. The array is our
- * copy of init's and has room. */
+/* Without a control group, descendants are known by a variable of the environment. The array has
+ * room for it. */
 static void add_mark(const struct child *child)
 {
     static char mark[MARK_BYTES];

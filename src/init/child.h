@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* From the birth of a command's process to its exec. Straight-line system calls on a copy of init's
- * memory; the first that fails is noted in shared memory and the process ends. */
+/*
+ * From the birth of a command's process to its exec: straight-line system calls, in init's memory
+ * and on a stack of its own, while init waits. The first that fails is noted and the process ends.
+ *
+ * Nobody in the sandbox can look at init's memory through this process either: it stays
+ * non-dumpable, and belongs to the host's user namespace, until exec replaces it.
+ */
 
 #include "init/init.h"
 

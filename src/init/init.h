@@ -22,7 +22,7 @@ enum {
     READ_BYTES = 65536,            /* taken from a pipe at once */
 };
 
-/* What a child leaves in shared memory when it could not become the command. */
+/* What a child leaves when it could not become the command. */
 struct spawn_cell {
     uint32_t stage;
     uint32_t error;
@@ -104,8 +104,9 @@ struct init {
     struct call calls[CALLS_MAX];
     uint32_t calls_used; /* entries from here on were never touched */
     uint64_t call_max;
-    uint32_t pump_next;       /* whose output is sent first next time */
-    struct spawn_cell *cells; /* shared with children, one per call */
+    uint32_t pump_next;                 /* whose output is sent first next time */
+    struct spawn_cell cells[CALLS_MAX]; /* one per call */
+    void *child_stack;                  /* of one child at a time, until its exec */
     bool leaving;
 };
 

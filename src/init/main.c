@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "init/init.h"
+#include "sys/clone.h"
 
 enum {
     CHANNEL_FD = 3,
@@ -144,9 +144,8 @@ int main(void)
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd = -1;
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    init->cells = mmap(NULL, CALLS_MAX * sizeof(*init->cells), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (init->signal_fd < 0 || init->epoll_fd < 0 || init->cells == MAP_FAILED)
+    init->child_stack = cay_clone_stack_open();
+    if (init->signal_fd < 0 || init->epoll_fd < 0 || !init->child_stack)
         return 1;
     if (boot(init, CHANNEL_FD) < 0)
         return 1;

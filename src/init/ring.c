@@ -14,8 +14,6 @@ int cay_ring_open(struct cay_ring *ring, uint32_t size)
     void *data = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return -errno;
-    /* Output of one command is nothing to the next one's child, and not copied for it. */
-    (void)madvise(data, mapped, MADV_DONTFORK);
     ring->data = data;
     ring->pieces = (struct cay_ring_piece *)(void *)(ring->data + size);
     ring->size = size;

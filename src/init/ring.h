@@ -3,7 +3,7 @@
 
 /*
  * The output of one call: the last `size` bytes, with the offset each has in all that was ever
- * written, and which stream it came from. Memory is mapped once and shared with no child.
+ * written, and which stream it came from. Memory is mapped once.
  *
  * Order: open -> (reserve, claim)* with peek at any offset that is kept -> close.
  */

@@ -84,8 +84,10 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
             .cell = cell,
         };
         struct cay_clone how = {
+            .flags = CAY_CLONE_SHARED,
             .exit_signal = SIGCHLD,
             .cgroup_fd = slot ? slot->into_fd : -1,
+            .stack = init->child_stack,
         };
         result = cay_clone_call(&how, child_main, &child);
     }

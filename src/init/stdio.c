@@ -189,7 +189,6 @@ bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint3
             call->stdin_total += len;
             return true;
         }
-        (void)madvise(memory, CAY_FRAME_STDIN_WINDOW_BYTES, MADV_DONTFORK);
         call->stdin_data = memory;
     }
     if (call->stdin_at && call->stdin_at + call->stdin_len + len > CAY_FRAME_STDIN_WINDOW_BYTES) {

@@ -37,6 +37,7 @@ struct driver {
     struct cay_link *link;
     struct cay_error error; /* why the link died */
     bool dead;
+    bool discards; /* output is counted, not kept */
     uint64_t pong;
     uint32_t listed;
     bool list_ended;
