@@ -95,7 +95,8 @@ static void bench_exec(const char *name, const char *how, struct driver *driver,
         if (spaced)
             usleep(SPACE_USEC);
         double start = now_usec();
-        if (!driver_run(driver, exec))
+        const struct driver_call *call = driver_run(driver, exec);
+        if (!call || call->exit.cause != CAY_CAUSE_EXITED || call->exit.code != 0)
             die("a command failed");
         usec[i] = now_usec() - start;
     }
@@ -143,14 +144,14 @@ static void bench_stream(const char *how, struct driver *driver)
     printf("%-28s %-7s %9.0f MiB/s\n", "stream 256 MiB", how, MIB / seconds);
 }
 
-static void bench(const char *how, int rounds)
+static void bench(const char *how, const char *true_path, int rounds)
 {
     bench_create(how, rounds / 4);
     struct cay_sandbox *sandbox = create();
     struct driver driver;
     if (!driver_open(&driver, sandbox))
         die(driver.error.text);
-    const struct driver_exec run_true = {.args = ARGS("/bin/probe")};
+    const struct driver_exec run_true = {.args = ARGS(true_path)};
     const struct driver_exec run_shell = {.script = "echo hi"};
     bench_ping(how, &driver, rounds);
     bench_exec("exec true", how, &driver, &run_true, rounds, false);
@@ -183,12 +184,14 @@ int main(int argc, char **argv)
     if (!root_make(&root, argv[3]) || !cay_runtime_open(argv[1], &config, &runtime, &err))
         die(err.text);
     userns_fd = cay_userns_open(BASE, CAY_USERNS_COUNT);
-    bench("free", rounds);
+    bool isolates = cay_runtime_caps(runtime) & CAY_RUNTIME_ISOLATES;
+    const char *true_path = isolates ? "/bin/probe" : argv[3];
+    bench("free", true_path, rounds);
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     if (sched_setaffinity(0, sizeof(one), &one) == 0)
-        bench("pinned", rounds);
+        bench("pinned", true_path, rounds);
     cay_runtime_close(runtime);
     root_remove(&root);
     rmdir(run_dir);
