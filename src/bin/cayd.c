@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,13 @@ static void raise_descriptor_limit(void)
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+/* glibc learns from the largest buffer it saw to keep as much for the next one: tens of megabytes
+ * that a rare large message leaves behind. */
+static void return_large_buffers(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
 }
 
 static bool make_run_dir(const char *path, struct cay_error *err)
@@ -243,6 +251,7 @@ static int serve(struct daemon *daemon)
     };
     cay_log_setup(&log_options);
     raise_descriptor_limit();
+    return_large_buffers();
     bool is_started = start(daemon, &err);
     if (is_started) {
         print_ready(daemon);
