@@ -4,6 +4,7 @@
  * a certain thing at a certain time. Prints `echod ready on ADDRESS` per listener; SIGTERM drains.
  */
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
     struct daemon daemon = {.drain_ms = options.drain_ms};
     /* TLS writes with write(2), which has no MSG_NOSIGNAL. */
     signal(SIGPIPE, SIG_IGN);
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20); /* as cayd does */
     if (cay_loop_create(&daemon.loop) < 0)
         die("no event loop");
     echo_service_init(&daemon.service, daemon.loop, options.key);

@@ -297,4 +297,4 @@ def no_answer_twice(daemon):
 
 
 if __name__ == "__main__":
-    run_with_echod(rss_growth_mib=64)
+    run_with_echod(rss_growth_mib=12)

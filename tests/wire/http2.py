@@ -460,4 +460,4 @@ def cycles(daemon):
 
 
 if __name__ == "__main__":
-    run_with_echod(rss_growth_mib=24)
+    run_with_echod(rss_growth_mib=12)

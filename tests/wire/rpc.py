@@ -17,13 +17,17 @@ CONNECT_PROTO = "application/connect+proto"
 MESSAGE_MAX = 16 * MIB
 
 
+def varint(number):
+    data = b""
+    while number > 127:
+        data += bytes([number & 127 | 128])
+        number >>= 7
+    return data + bytes([number])
+
+
 def field(number, data):
     """A length-delimited protobuf field."""
-    size, prefix = len(data), b""
-    while size > 127:
-        prefix += bytes([size & 127 | 128])
-        size >>= 7
-    return bytes([number << 3 | 2]) + prefix + bytes([size]) + data
+    return bytes([number << 3 | 2]) + varint(len(data)) + data
 
 
 def refused(daemon, data, status, code):
@@ -214,6 +218,21 @@ def oversized(daemon):
     answer = daemon.ask(post("ServerStream", envelope(json.dumps(
         {"count": 3, "sizeBytes": MESSAGE_MAX, "delayMs": 1})), CONNECT_JSON, connection="close"))
     assert stream_code(answer) == "resource_exhausted"
+
+
+@case
+def largest_answers(daemon):
+    """the largest messages of an answer arrive whole, packed or not"""
+    for encoding in (None, "gzip"):
+        for size in (MESSAGE_MAX - 4096, MESSAGE_MAX - 16, MESSAGE_MAX):
+            question = b"\x08\x02\x10" + varint(size)  # two messages of that size
+            answer = daemon.ask(post("ServerStream", envelope(question), CONNECT_PROTO,
+                                     connect_accept_encoding=encoding, connection="close"))
+            if size == MESSAGE_MAX:
+                assert stream_code(answer) == "resource_exhausted", answer
+                continue
+            parts = [gzip.decompress(p) if flags & 1 else p for flags, p in envelopes(answer.body)]
+            assert len(parts) == 3 and all(b"x" * size in part for part in parts[:2])
 
 
 @case
@@ -485,4 +504,4 @@ def metadata(daemon):
 
 
 if __name__ == "__main__":
-    run_with_echod(rss_growth_mib=40)
+    run_with_echod(rss_growth_mib=12)
