@@ -176,7 +176,8 @@ bool cay_run_fail_errno(struct cay_tool_run *run, int neg_errno, const struct ca
     return cay_run_fail_error(run);
 }
 
-/* Up to the end, however long the file says it is. -EFBIG above the limit. */
+/* As much as the file said it has; up to its end where it said nothing (or changed meanwhile).
+ * -EFBIG above the limit. */
 static int read_whole(int fd, size_t size_hint, struct cay_buf *content)
 {
     cay_buf_init(content, CAY_TOOL_FILE_BYTES_MAX + 1);
@@ -193,6 +194,8 @@ static int read_whole(int fd, size_t size_hint, struct cay_buf *content)
         cay_buf_grew(content, (size_t)got);
         if (content->len > CAY_TOOL_FILE_BYTES_MAX)
             return -EFBIG;
+        if (content->len == size_hint)
+            return 0;
         want = CAY_MIN((size_t)64 * 1024, CAY_TOOL_FILE_BYTES_MAX + 1 - content->len);
     }
 }

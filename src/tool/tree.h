@@ -33,7 +33,6 @@ struct cay_tool_tree {
 /* What a thread was before it entered; belongs to the tree functions. */
 struct cay_tree_visit {
     bool entered;
-    bool switched;
     bool raised;
     uint32_t fsuid, fsgid;
     int group_count;

@@ -41,11 +41,21 @@ static int change_caps_over_files(bool raise)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-static bool become(uint32_t uid, uint32_t gid)
+static bool is(uint32_t uid, uint32_t gid)
 {
-    syscall(SYS_setfsgid, gid);
-    syscall(SYS_setfsuid, uid);
     return current_fsuid() == uid && current_fsgid() == gid;
+}
+
+/* An ordinary user working on files of its own keeps its groups: they are its own, too. */
+static int drop_groups(struct cay_tree_visit *visit, bool same_user)
+{
+    long groups = syscall(SYS_getgroups, CAY_TREE_GROUPS_MAX, visit->groups);
+    if (groups <= 0)
+        return groups < 0 ? -errno : 0;
+    if (syscall(SYS_setgroups, 0, NULL) < 0)
+        return same_user && errno == EPERM ? 0 : -errno;
+    visit->group_count = (int)groups;
+    return 0;
 }
 
 bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out_visit,
@@ -55,24 +65,19 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
     uint32_t uid = tree->id_base + tree->uid;
     uint32_t gid = tree->id_base + tree->gid;
     *out_visit = (struct cay_tree_visit){
-        .entered = true, .fsuid = current_fsuid(), .fsgid = current_fsgid()};
-    /* An ordinary user working on files of its own keeps its groups: they are its own, too. */
-    if (out_visit->fsuid == uid && out_visit->fsgid == gid && geteuid() != 0)
-        return true;
-    long groups = syscall(SYS_getgroups, CAY_TREE_GROUPS_MAX, out_visit->groups);
-    if (groups < 0)
-        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "read the daemon's groups");
-    out_visit->group_count = (int)groups;
-    out_visit->switched = true;
-    if (groups > 0 && syscall(SYS_setgroups, 0, NULL) < 0) {
-        out_visit->group_count = 0;
-        cay_tree_leave(out_visit);
-        return cay_fail_errno(err, CAY_R_INTERNAL, -EPERM, "give up the daemon's groups");
-    }
-    if (!become(uid, gid)) {
+        .entered = true,
+        .fsgid = (uint32_t)syscall(SYS_setfsgid, gid),
+        .fsuid = (uint32_t)syscall(SYS_setfsuid, uid),
+    };
+    if (!is(uid, gid)) {
         cay_tree_leave(out_visit);
         return cay_fail(err, CAY_R_INTERNAL, "the daemon may not act as user %u; run it as root",
                         uid);
+    }
+    int dropped = drop_groups(out_visit, out_visit->fsuid == uid && out_visit->fsgid == gid);
+    if (dropped < 0) {
+        cay_tree_leave(out_visit);
+        return cay_fail_errno(err, CAY_R_INTERNAL, dropped, "give up the daemon's groups");
     }
     if (tree->uid == 0 && uid != 0) {
         int raised = change_caps_over_files(true);
@@ -87,9 +92,11 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
 
 void cay_tree_leave(struct cay_tree_visit *visit)
 {
-    if (visit->entered && visit->switched) {
+    if (visit->entered) {
         bool ok = !visit->raised || change_caps_over_files(false) == 0;
-        ok = become(visit->fsuid, visit->fsgid) && ok;
+        syscall(SYS_setfsgid, visit->fsgid);
+        syscall(SYS_setfsuid, visit->fsuid);
+        ok = is(visit->fsuid, visit->fsgid) && ok;
         if (visit->group_count > 0)
             ok = syscall(SYS_setgroups, visit->group_count, visit->groups) == 0 && ok;
         if (!ok)
