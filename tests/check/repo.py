@@ -17,7 +17,11 @@ REGISTRY = re.compile(
     r"npmjs\.(?:org|com)|yarnpkg\.com|pypi\.org|pythonhosted\.org|pkg\.dev|jfrog\.io"
     r"|(?:deb|security|snapshot)\.debian\.org|registry\.[\w-]+\.\w+|artifactory\.")
 # (file, what it may say) where one of the above is what the file is about.
-ALLOWED = set()
+# Folders inside every sandbox.
+ALLOWED = {
+    ("tests/unit/tool/test_path.c", "/home/user/"),
+    ("tests/unit/tool/test_path.c", "/root/"),
+}
 
 
 def says(pattern):
