@@ -73,9 +73,10 @@ static struct cay_str cut_comment(struct cay_str text)
     return text;
 }
 
+/* What was never filled holds no secret. */
 static void finish_wiped(struct cay_buf *buf)
 {
-    cay_wipe(buf->data, buf->cap);
+    cay_wipe(buf->data, buf->len);
     cay_buf_finish(buf);
 }
 
