@@ -118,6 +118,7 @@ static void a_tcp_port_is_chosen_and_told(void **state)
     assert_memory_equal(self->listener.address, "127.0.0.1:", 10);
     assert_true(port_of(self) > 0);
     cay_autoclose int client = dial_tcp("127.0.0.1", port_of(self));
+    assert_true(client >= 0);
     turn(self);
     assert_int_equal(self->count, 1);
     assert_false(self->peer.is_unix);
@@ -134,6 +135,7 @@ static void a_port_alone_means_all_addresses(void **state)
     struct cay_error err = {};
     assert_true(listen_on(self, ":0", &err));
     cay_autoclose int four = dial_tcp("127.0.0.1", port_of(self));
+    assert_true(four >= 0);
     turn(self);
     assert_int_equal(self->count, 1);
     assert_memory_equal(self->peer.text, "127.0.0.1:", 10);
@@ -304,6 +306,7 @@ static void a_closed_listener_takes_nothing(void **state)
     assert_true(listen_on(self, self->address, &err));
     cay_autoclose int one = dial_unix(self->path);
     cay_autoclose int two = dial_unix(self->path);
+    assert_true(one >= 0 && two >= 0);
     turn(self);
     assert_int_equal(self->count, 2);
     cay_listener_close(&self->listener);

@@ -110,7 +110,7 @@ static const struct {
     {"/%00;x", "/%00;x", ""},
     {"http://a/", "/", ""},
     {"http://a:1/b?c", "/b", "c"},
-    {"https://u@a/b", "/b", ""},
+    {"https://[::1]:8/b", "/b", ""},
 };
 
 static void targets_are_paths_or_absolute(void **)
@@ -221,6 +221,8 @@ static const struct {
     BAD(400, "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD(400, "GET http:///b HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD(400, "GET http://a?b/c HTTP/1.1\r\nHost: a\r\n\r\n"),
+    BAD(400, "GET http://u@a/b HTTP/1.1\r\nHost: a\r\n\r\n"),
+    BAD(400, "GET http://a\\b/c HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD(400, "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
     /* expectations */
     BAD(417, H "Expect: 200-ok\r\n\r\n"),
