@@ -73,6 +73,7 @@ static void walk_all(const struct cay_tool_run *run, struct globbing *globbing,
 static bool show(struct cay_tool_run *run, struct globbing *globbing, const struct cay_walk *walk)
 {
     const char *noun = globbing->directories ? "directories" : "files";
+    const char *one = globbing->directories ? "directory" : "file";
     int64_t left_out = walk->unreadable + walk->left_out;
     cay_run_fact_number(run, "match_count", globbing->total);
     cay_run_fact_number(run, "unreadable", left_out);
@@ -81,7 +82,8 @@ static bool show(struct cay_tool_run *run, struct globbing *globbing, const stru
     if (!globbing->total)
         cay_buf_printf(&text, "no %s match", noun);
     else
-        cay_buf_printf(&text, "%lld %s", (long long)globbing->total, noun);
+        cay_buf_printf(&text, "%lld %s", (long long)globbing->total,
+                       globbing->total == 1 ? one : noun);
     if (globbing->shown < globbing->total)
         cay_buf_printf(&text, " (the first %lld are shown)", (long long)globbing->shown);
     if (left_out)

@@ -18,8 +18,8 @@
 #include "tool/path.h"
 
 enum {
-    CAY_WALK_BYTES_MAX = 64 * 1024 * 1024, /* of names held at one time */
-    CAY_WALK_DEPTH_MAX = CAY_PATH_BYTES_MAX / 2,
+    CAY_WALK_BYTES_MAX = 64 * 1024 * 1024,   /* of names held at one time */
+    CAY_WALK_DEPTH_MAX = CAY_PATH_BYTES_MAX, /* the length of paths ends a walk before this */
 };
 
 struct cay_walk_options {

@@ -257,13 +257,13 @@ static void glob_lists_files_in_order(void **state)
     assert_text_has(world_run(world, "glob", "{\"pattern\":\"**/*.c\",\"hidden\":true}"),
                     ".git/z.c\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"*.c\",\"path\":\"a\"}"),
-                        "1 files\n\nx.c\n");
+                        "1 file\n\nx.c\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"/etc/*.c\"}"),
-                        "1 files\n\n/etc/q.c\n");
+                        "1 file\n\n/etc/q.c\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"../etc/*.c\"}"),
-                        "1 files\n\n../etc/q.c\n");
+                        "1 file\n\n../etc/q.c\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"**/b/\"}"),
-                        "1 directories\n\na/b/\n");
+                        "1 directory\n\na/b/\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"*.zig\"}"), "no files match\n");
     assert_string_equal(world_run(world, "glob", "{\"pattern\":\"**/*.c\",\"max_results\":2}"),
                         "4 files (the first 2 are shown)\n\n.dot.c\na.c\n");
