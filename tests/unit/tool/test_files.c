@@ -352,7 +352,7 @@ static void streams_write_in_every_mode(void **state)
 static void metadata_is_kept_with_the_file(void **state)
 {
     struct world *world = *state;
-    struct cay_v1_file_info_metadata_entry entries[] = {{CAY_STR("kind"), CAY_STR("note")}};
+    struct cay_pb_pair entries[] = {{CAY_STR("kind"), CAY_STR("note")}};
     struct cay_write_options options = {.size = -1, .set_metadata = true, .metadata = {entries, 1}};
     if (!write_all(world, "f", &options, "x", true)) {
         print_message("no user attributes here: %s\n", world->err.text);
