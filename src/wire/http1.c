@@ -36,6 +36,18 @@ static bool is_target(struct cay_str target)
     return target.len > 0;
 }
 
+/* Of a host and a port. User information is refused, as RFC 9110 4.2.4 advises. */
+static bool is_authority(struct cay_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool is_alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_alnum && !strchr("-._~:[]", c))
+            return false;
+    }
+    return text.len > 0;
+}
+
 /* origin-form, or absolute-form whose authority is dropped (the Host field must name it anyway). */
 static bool split_target(struct cay_str target, struct cay_http1_head *head)
 {
@@ -45,9 +57,9 @@ static bool split_target(struct cay_str target, struct cay_http1_head *head)
             return false;
         const char *authority = (const char *)memchr(target.ptr, ':', target.len) + 3;
         size_t left = target.len - (size_t)(authority - target.ptr);
-        const char *slash = memchr(authority, '/', left);
         /* "http://a?b/c" has no path, though it has a slash. */
-        if (!slash || slash == authority || memchr(authority, '?', (size_t)(slash - authority)))
+        const char *slash = memchr(authority, '/', left);
+        if (!slash || !is_authority((struct cay_str){authority, (size_t)(slash - authority)}))
             return false;
         target = (struct cay_str){slash, target.len - (size_t)(slash - target.ptr)};
     }
