@@ -2,6 +2,7 @@
 #include "tests/unit/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
