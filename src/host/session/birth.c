@@ -69,7 +69,7 @@ void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
 {
     session->root_fd = waking->root_fd;
     if (waking->sandbox)
-        session->live = cay_live_open(session, cay_take_ptr(waking->sandbox));
+        session->live = cay_live_open(session, cay_take_ptr(waking->sandbox), false);
 }
 
 static struct cay_birth *birth_of(struct cay_op *op)
@@ -150,8 +150,7 @@ static void birth_end(struct cay_op *op)
         cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
                 CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
     } else {
-        session->is_gone = true;
-        cay_map_remove(&op->host->sessions.by_id, cay_str(session->id));
+        cay_session_forget(session);
         birth->session = NULL;
     }
     birth->born(birth);
@@ -309,8 +308,7 @@ static void death_end(struct cay_op *op)
     struct cay_error err = op->err;
     bool is_done = op->is_done;
     if (session && is_done && !session->is_gone) {
-        session->is_gone = true;
-        cay_map_remove(&host->sessions.by_id, cay_str(session->id));
+        cay_session_forget(session);
         cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id));
         cay_host_collect_soon(host);
     } else if (session && !is_done) {

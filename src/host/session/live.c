@@ -19,8 +19,10 @@ struct cay_live {
     struct cay_watch death_watch;
     struct cay_list execs;
     uint64_t next_call;
-    size_t left_count; /* calls that ended and left processes behind */
-    unsigned depth;    /* inside cay_link_step */
+    size_t left_count;   /* calls that ended and left processes behind */
+    size_t orphan_count; /* calls of an earlier daemon that still run */
+    bool is_listing;     /* those are not known yet */
+    unsigned depth;      /* inside cay_link_step */
     bool is_broken;
     struct cay_error broken;
 };
@@ -71,8 +73,10 @@ static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *e
     struct cay_error err = {};
     if (exit->leftovers)
         live->left_count++;
-    if (!exec) {
-        (void)cay_link_release(live->link, call, &err); /* of an earlier daemon's caller */
+    if (!exec) { /* of an earlier daemon's caller */
+        if (live->orphan_count > 0)
+            live->orphan_count--;
+        (void)cay_link_release(live->link, call, &err);
         return;
     }
     exec->exit = *exit;
@@ -116,7 +120,29 @@ static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, 
     end_exec(exec, &end);
 }
 
+static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry)
+{
+    struct cay_live *live = owner;
+    struct cay_error ignored = {};
+    if (entry->state == CAY_CALL_RUNNING) {
+        live->orphan_count++;
+        return;
+    }
+    if (entry->leftovers)
+        live->left_count++;
+    if (entry->state == CAY_CALL_EXITED)
+        (void)cay_link_release(live->link, call, &ignored);
+}
+
+static void on_list_ended(void *owner, uint32_t)
+{
+    struct cay_live *live = owner;
+    live->is_listing = false;
+}
+
 static const struct cay_link_handlers handlers = {
+    .listed = on_listed,
+    .list_ended = on_list_ended,
     .output = on_output,
     .exited = on_exited,
     .gone = on_gone,
@@ -145,7 +171,8 @@ static void on_death(struct cay_watch *watch, unsigned)
     cay_live_lost(live->session, &err);
 }
 
-struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox)
+struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox,
+                               bool is_adopted)
 {
     struct cay_live *live = cay_new(struct cay_live);
     struct cay_loop *loop = session->host->loop;
@@ -158,9 +185,14 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         cay_link_open(sandbox, &handlers, live, &live->link, &err) &&
         cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
         (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
+    if (is_open && is_adopted) {
+        live->is_listing = true;
+        is_open = cay_link_list(live->link, &err);
+    }
     if (!is_open) {
         cay_log(CAY_ERROR, "sandbox.link_failed", CAY_S("session", session->id), CAY_ERR(&err));
         cay_watch_close(&live->link_watch);
+        cay_watch_close(&live->death_watch);
         cay_link_close(live->link);
         cay_host_bury(session->host, sandbox);
         free(live);
@@ -233,7 +265,8 @@ struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
 
 bool cay_live_is_quiet(const struct cay_live *live)
 {
-    return cay_list_empty(&live->execs) && live->left_count == 0;
+    return cay_list_empty(&live->execs) && live->left_count == 0 && live->orphan_count == 0 &&
+           !live->is_listing;
 }
 
 void cay_live_list(const struct cay_live *live, struct cay_arena *arena,

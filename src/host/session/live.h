@@ -36,8 +36,11 @@ struct cay_exec {
     char label[64]; /* for lists: the beginning of the command */
 };
 
-/* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. */
-struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox);
+/* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. In an
+ * adopted one commands of an earlier daemon may run: nobody follows them, but they count as alive.
+ */
+struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox,
+                               bool is_adopted);
 
 /* Ends every command with `reason` and gives the sandbox back, to be destroyed on a worker. */
 [[nodiscard]] struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason);

@@ -162,50 +162,68 @@ static bool finish_rollback(struct cay_host *host, struct cay_session *session,
     return true;
 }
 
-struct generation_query {
-    const char *store_id;
-    uint64_t generation;
-    bool is_there;
+/* What the store says of each session: its root's generation. */
+struct generation {
+    struct generation *next;
+    char store_id[CAY_STORE_ID_SIZE];
+    uint64_t number;
 };
 
-static bool find_generation(void *context, const struct cay_store_item *item)
+struct generations {
+    struct cay_map by_id;
+    struct generation *all;
+};
+
+static bool note_generation(void *context, const struct cay_store_item *item)
 {
-    struct generation_query *query = context;
-    if (item->kind != CAY_STORE_ITEM_SESSION || strcmp(item->name, query->store_id) != 0)
+    struct generations *generations = context;
+    if (item->kind != CAY_STORE_ITEM_SESSION)
         return true;
-    query->generation = item->generation;
-    query->is_there = true;
-    return false;
+    struct generation *generation = cay_new(struct generation);
+    snprintf(generation->store_id, sizeof(generation->store_id), "%s", item->name);
+    generation->number = item->generation;
+    generation->next = generations->all;
+    generations->all = generation;
+    cay_map_put(&generations->by_id, cay_str(generation->store_id), generation);
+    return true;
+}
+
+static void free_generations(struct generations *generations)
+{
+    while (generations->all) {
+        struct generation *next = generations->all->next;
+        free(generations->all);
+        generations->all = next;
+    }
+    cay_map_finish(&generations->by_id);
 }
 
 static bool recover_session(struct cay_host *host, struct cay_session *session,
-                            struct cay_session_record *record, struct cay_error *err)
+                            struct cay_session_record *record, const struct generation *stored,
+                            struct cay_error *err)
 {
-    struct generation_query query = {.store_id = session->store_id};
-    if (!cay_store_list(host->store, find_generation, &query, err))
-        return false;
-    if (!query.is_there) {
+    if (!stored) {
         session->state = CAY_SESSION_FAILED;
         snprintf(session->state_text, sizeof(session->state_text), "its files are gone");
         return cay_runtime_remove(host->runtime, session->store_id, err);
     }
     struct cay_sandbox *sandbox = NULL;
     struct cay_error lost = {};
-    bool is_current = !record->pending[0] && query.generation == record->generation;
+    bool is_current = !record->pending[0] && stored->number == record->generation;
     bool is_adopted =
         is_current && record->sandbox.len &&
         cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
     if (is_adopted) {
         session->root_fd = open_living_root(sandbox);
         if (session->root_fd >= 0)
-            session->live = cay_live_open(session, sandbox);
+            session->live = cay_live_open(session, sandbox, true);
         else
             (void)cay_sandbox_destroy(sandbox, &lost);
     }
     if (session->live)
         return true;
-    session->generation = query.generation;
-    record->generation = query.generation;
+    session->generation = stored->number;
+    record->generation = stored->number;
     cay_buf_clear(&record->sandbox, 0);
     return cay_runtime_remove(host->runtime, session->store_id, err) &&
            (!record->pending[0] || finish_rollback(host, session, record, err)) &&
@@ -223,19 +241,33 @@ static bool remove_session(struct cay_host *host, struct cay_session *session,
     return true;
 }
 
-static bool recover_sessions(struct cay_host *host, struct loading *loading, struct cay_error *err)
+static bool recover_each(struct cay_host *host, struct loading *loading,
+                         const struct generations *generations, struct cay_error *err)
 {
     size_t at = 0;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         struct cay_session_record *record = &loading->records[at++];
         bool is_half =
             session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING;
-        bool is_good = is_half ? remove_session(host, session, err)
-                               : recover_session(host, session, record, err);
+        bool is_good =
+            is_half ? remove_session(host, session, err)
+                    : recover_session(host, session, record,
+                                      cay_map_get(&generations->by_id, cay_str(session->store_id)),
+                                      err);
         if (!is_good)
             return cay_wrap(err, "recover session '%s'", record->id);
     }
     return true;
+}
+
+static bool recover_sessions(struct cay_host *host, struct loading *loading, struct cay_error *err)
+{
+    struct generations generations = {};
+    cay_map_init(&generations.by_id);
+    bool is_good = cay_store_list(host->store, note_generation, &generations, err) &&
+                   recover_each(host, loading, &generations, err);
+    free_generations(&generations);
+    return is_good;
 }
 
 /* Ids in the store that no record knows. */

@@ -84,10 +84,8 @@ bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
         out_limits->pids = wanted->pids;
     }
     if (wanted->has_disk_bytes) {
-        if (wanted->disk_bytes < 1024 * 1024)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.disk_bytes: 1 MiB at least");
-        out_limits->has_disk_bytes = true;
-        out_limits->disk_bytes = wanted->disk_bytes;
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "limits.disk_bytes: this store cannot keep such a limit");
     }
     return true;
 }

@@ -85,6 +85,18 @@ static void on_flush_keys(struct cay_timer *timer)
     cay_host_flush_keys(CAY_CONTAINER_OF(timer, struct cay_host, flush_keys), false);
 }
 
+/* A daemon that was killed a moment ago may still be on its way out of the kernel. */
+static bool take_lock(int fd)
+{
+    enum { ATTEMPTS = 100, PAUSE_US = 50 * 1000 };
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        usleep(PAUSE_US);
+    }
+    return false;
+}
+
 /* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look
  * in. */
 static bool open_data_dir(struct cay_host *host, const char *path, struct cay_error *err)
@@ -103,7 +115,7 @@ static bool open_data_dir(struct cay_host *host, const char *path, struct cay_er
     host->lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (host->lock_fd < 0)
         return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "lock '%s'", path);
-    if (flock(host->lock_fd, LOCK_EX | LOCK_NB) < 0)
+    if (!take_lock(host->lock_fd))
         return cay_fail(err, CAY_R_ALREADY_EXISTS,
                         "another daemon uses '%s'; give this one its own --data directory", path);
     return true;

@@ -63,6 +63,14 @@ void cay_session_free(struct cay_session *session)
     free(session);
 }
 
+void cay_session_forget(struct cay_session *session)
+{
+    struct cay_map *by_id = &session->host->sessions.by_id;
+    session->is_gone = true;
+    if (cay_map_get(by_id, cay_str(session->id)) == session)
+        cay_map_remove(by_id, cay_str(session->id));
+}
+
 void cay_session_release(struct cay_session *session)
 {
     if (session->is_gone && session->op_count == 0)

@@ -79,6 +79,9 @@ void cay_sessions_finish(struct cay_sessions *sessions);
 struct cay_session *cay_session_new(struct cay_host *host, const char *id, const char *owner);
 void cay_session_free(struct cay_session *session);
 
+/* Its name is free from now on; it is freed with its last operation. */
+void cay_session_forget(struct cay_session *session);
+
 /* Frees a session that is gone from the records once no operation is under way. */
 void cay_session_release(struct cay_session *session);
 

@@ -78,6 +78,7 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
         if (cay_map_get(&host->sessions.by_id, cay_str(id)))
             return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
         self->forks[i] = cay_session_new(host, id, source->owner);
+        self->forks[i]->op_count++; /* somebody may destroy it before it is born */
         cay_session_set_spec(self->forks[i], &spec);
         cay_store_new_id(self->forks[i]->store_id);
         memcpy(self->store_ids[i], self->forks[i]->store_id, CAY_STORE_ID_SIZE);
@@ -184,8 +185,11 @@ static void fork_born(struct cay_birth *birth)
 static void forget_reserved(struct fork_op *self)
 {
     for (size_t i = 0; self->forks && i < self->count; i++) {
-        if (self->forks[i])
-            cay_session_free(self->forks[i]);
+        if (!self->forks[i])
+            continue;
+        cay_session_forget(self->forks[i]);
+        self->forks[i]->op_count--;
+        cay_session_release(self->forks[i]);
     }
 }
 
@@ -218,8 +222,10 @@ static void fork_end(struct cay_op *op)
         .snapshot_store_id = self->is_from_snapshot ? self->snapshot_store_id : NULL};
     bool is_lazy = self->is_lazy;
     cay_op_leave(op);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        forks[i]->op_count--; /* its birth holds it from here on */
         cay_birth_start(forks[i], call, &from, is_lazy, fork_born);
+    }
 }
 
 static const struct cay_op_steps fork_steps = {

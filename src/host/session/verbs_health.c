@@ -1,31 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cay_v1.h"
-#include "api/limits.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
 
 void cay_host_health_check(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
-    int64_t uptime_ns = cay_clock_ns() - host->started_ns;
-    struct google_protobuf_duration uptime = {
-        .seconds = uptime_ns / CAY_NS_PER_SEC,
-        .nanos = (int32_t)(uptime_ns % CAY_NS_PER_SEC),
-    };
+    int64_t active_tools = 0;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        active_tools += session->tools_in_flight;
     struct cay_v1_health_check_response response = {
         .status = CAY_V1_HEALTH_STATUS_HEALTHY,
-        .uptime = &uptime,
+        .session_count = (int64_t)cay_map_count(&host->sessions.by_id),
+        .active_tools = active_tools,
+        .uptime = cay_noun_duration(&call->arena, cay_clock_ns() - host->started_ns),
         .checked_at = cay_noun_time(&call->arena, cay_clock_wall_ns()),
     };
     cay_call_done(call, &response);
 }
 
-void cay_host_get_capabilities(struct cay_service *, struct cay_call *call)
+void cay_host_get_capabilities(struct cay_service *service, struct cay_call *call)
 {
+    struct cay_host *host = cay_host_of(service);
+    unsigned store_caps = cay_store_caps(host->store);
+    unsigned runtime_caps = cay_runtime_caps(host->runtime);
+    bool has_snapshots = store_caps & CAY_STORE_SNAPSHOTS;
+    enum cay_v1_enforcement by_cgroup =
+        runtime_caps & CAY_RUNTIME_LIMITS ? CAY_V1_ENFORCEMENT_KERNEL : CAY_V1_ENFORCEMENT_NONE;
+    struct cay_v1_runtime_info runtime = {
+        .name = cay_str(cay_runtime_name(host->runtime)),
+        .available = true,
+        .is_default = true,
+        .isolated = runtime_caps & CAY_RUNTIME_ISOLATES,
+    };
+    struct cay_v1_store_info store = {
+        .name = cay_str(cay_store_kind(host->store)),
+        .available = true,
+        .active = true,
+        .snapshots = has_snapshots,
+    };
+    struct cay_v1_limit_info limits[] = {
+        {CAY_STR("cpus"), by_cgroup, CAY_STR("control groups")},
+        {CAY_STR("memory"), by_cgroup, CAY_STR("control groups")},
+        {CAY_STR("pids"), by_cgroup, CAY_STR("control groups")},
+        {CAY_STR("disk"), CAY_V1_ENFORCEMENT_NONE, CAY_STR("")},
+    };
+    struct cay_str network_modes[] = {CAY_STR("none")};
     struct cay_v1_capabilities capabilities = {
         .version = CAY_STR(CAY_VERSION),
         .api_version = CAY_STR("v1"),
+        .snapshots = has_snapshots,
+        .rollback = has_snapshots,
+        .fork = has_snapshots,
+        .diff = has_snapshots,
+        .tier_routing = true,
+        .streaming = true,
+        .survives_restart = runtime_caps & CAY_RUNTIME_PERSISTS,
+        .runtimes = {&runtime, 1},
+        .stores = {&store, 1},
+        .limits = {limits, CAY_COUNT(limits)},
+        .network_modes = {network_modes, CAY_COUNT(network_modes)},
+        .default_limits = &host->default_limits,
+        .max_sessions = (int64_t)host->max_sessions,
         .max_message_bytes = CAY_LIMIT_MESSAGE_BYTES,
+        .max_output_ring_bytes = CAY_LIMIT_OUTPUT_RING_MAX,
     };
     struct cay_v1_get_capabilities_response response = {.capabilities = &capabilities};
     cay_call_done(call, &response);

@@ -211,6 +211,8 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)
 {
     const struct cay_v1_list_sessions_request *request = call->request;
+    if (session->is_gone)
+        return false;
     if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)
         return false;
     if ((request->owner.len && !cay_str_is(request->owner, session->owner)) ||

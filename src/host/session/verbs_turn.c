@@ -60,7 +60,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     record->created_ns = cay_clock_wall_ns();
     cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     spec->kind = self->kind;
-    spec->parent = cay_str(session->head);
+    spec->parent = cay_arena_str(&op->call->arena, cay_str(session->head));
     spec->created_at = cay_noun_time(&op->call->arena, record->created_ns);
     spec->actor =
         cay_str(op->call->caller.key_id[0] ? op->call->caller.key_id : op->call->caller.owner);
