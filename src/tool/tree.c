@@ -60,11 +60,12 @@ int cay_tree_open_file(const struct cay_tool_tree *tree, const char *path, int f
 
 int cay_tree_make_dir(int parent_fd, const char *name, uint32_t mode)
 {
-    if (mkdirat(parent_fd, name, mode & 0777) < 0)
+    /* Readable at first, so that it can be opened to get its real mode. */
+    if (mkdirat(parent_fd, name, (mode & 0777) | 0700) < 0)
         return -errno;
     cay_autoclose int fd = cay_tree_below(parent_fd, name, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
-        return mode == 0755 ? 0 : fd;
+        return fd;
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;

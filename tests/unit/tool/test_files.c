@@ -200,6 +200,10 @@ static void make_dir_makes_parents_when_asked(void **state)
     request.exist_ok = true;
     assert_true(cay_files_make_dir(&world->tree, &request, &world->arena, &response, &world->err));
     assert_false(response.created);
+    request.path = CAY_STR("write_only");
+    request.mode = 01300;
+    assert_true(cay_files_make_dir(&world->tree, &request, &world->arena, &response, &world->err));
+    assert_int_equal(world_stat(world, "/workspace/write_only").st_mode & 07777, 01300);
     request.path = CAY_STR("/");
     assert_true(cay_files_make_dir(&world->tree, &request, &world->arena, &response, &world->err));
     world_put(world, "/workspace/f", "");

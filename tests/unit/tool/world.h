@@ -133,7 +133,7 @@ static inline struct world *world_new(void)
     world_mkdir(world, "/workspace");
     world_mkdir(world, "/etc");
     world_put(world, "/etc/passwd",
-              "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000:A User:/home/user:/bin/sh\n");
+              "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000:A User:/homes/user:/bin/sh\n");
     world_put(world, "/etc/group", "root:x:0:\nusers:x:1000:\n");
     return world;
 }
