@@ -388,6 +388,16 @@ static void signals_come_to_the_loop(void **state)
     cay_loop_finish_jobs(self->loop);
 }
 
+static void a_stop_that_comes_when_nothing_runs_does_no_harm(void **state)
+{
+    struct fixture *self = *state;
+    struct ticker ticker = {.loop = self->loop};
+    cay_loop_stop(self->loop);
+    cay_timer_open(&ticker.timer, self->loop, stop_loop);
+    cay_timer_start(&ticker.timer, 0, 0);
+    cay_timer_close(&ticker.timer);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -404,6 +414,7 @@ int main(void)
         CASE(a_callback_may_free_its_owner_and_others),
         CASE(a_file_cannot_be_watched),
         CASE(signals_come_to_the_loop),
+        CASE(a_stop_that_comes_when_nothing_runs_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
