@@ -46,6 +46,7 @@ enum {
     /* sandboxes */
     CAY_LIMIT_MEMORY_BYTES_MIN    = 16 * 1024 * 1024,
     CAY_LIMIT_PIDS_MIN            = 8,
+    CAY_LIMIT_DISK_BYTES_MIN      = 1024 * 1024,
     CAY_LIMIT_OUTPUT_RING_BYTES   = 1024 * 1024,      /* kept of a command's output, by default */
     CAY_LIMIT_OUTPUT_RING_MAX     = 8 * 1024 * 1024,
     CAY_LIMIT_RESULT_BYTES        = 256 * 1024,       /* text of a tool's result, by default */

@@ -208,6 +208,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .default_cpus = (double)conf->default_cpus / 1000,
         .default_memory_bytes = conf->default_memory,
         .default_pids = (uint64_t)conf->default_pids,
+        .default_disk_bytes = conf->default_disk,
         .destroys_on_exit = conf->destroy_on_exit,
     };
     if (!make_run_dir(conf->run, err) ||

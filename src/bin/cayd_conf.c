@@ -72,6 +72,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, default_pids), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 4194304,
      .fallback = "1024",
      .help = "Processes of a session that asks for none; 0 for no limit."},
+    {CAY_CONF_FIELD(struct cayd_conf, default_disk), .type = CAY_CONF_SIZE, .metavar = "SIZE", .fallback = "0",
+     .help = "Disk space of a session that asks for none, its history included; 0 for no limit."},
     {CAY_CONF_FIELD(struct cayd_conf, destroy_on_exit), .type = CAY_CONF_BOOL, .fallback = "false",
      .help = "Destroy all sessions when the daemon ends. Otherwise they live on and the next daemon takes them over."},
     {CAY_CONF_FIELD(struct cayd_conf, print_config), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,

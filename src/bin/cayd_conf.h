@@ -32,6 +32,7 @@ struct cayd_conf {
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;
     int64_t default_pids;
+    uint64_t default_disk;
     bool destroy_on_exit;
     bool print_config;
     bool print_config_man;

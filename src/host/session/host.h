@@ -20,6 +20,7 @@ struct cay_host {
     struct cay_db *db;
     struct cay_keys keys;
     struct cay_timer flush_keys; /* writes times of last use */
+    struct cay_timer quota;      /* measures sessions with a disk limit */
     struct cay_store *store;
     struct cay_runtime *runtime;
     struct cay_sessions sessions;

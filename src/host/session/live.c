@@ -336,3 +336,13 @@ void cay_exec_kill(struct cay_exec *exec)
     (void)cay_link_signal(exec->live->link, exec->call, SIGKILL, CAY_TARGET_TREE, &ignored);
     update_watch(exec->live);
 }
+
+void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause)
+{
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
+        if (exec->is_exited)
+            continue;
+        exec->kill_cause = cause;
+        cay_exec_kill(exec);
+    }
+}

@@ -33,7 +33,8 @@ struct cay_exec {
     uint64_t call;
     struct cay_frame_exit exit; /* kept while the leftovers are listed */
     bool is_exited;
-    char label[64]; /* for lists: the beginning of the command */
+    enum cay_v1_end_cause kill_cause; /* why we killed it; unspecified: we did not */
+    char label[64];                   /* for lists: the beginning of the command */
 };
 
 /* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. In an
@@ -69,3 +70,6 @@ void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns);
 void cay_exec_ack(struct cay_exec *exec, uint64_t offset);
 void cay_exec_stdin(struct cay_exec *exec, struct cay_str data, bool is_last);
 void cay_exec_kill(struct cay_exec *exec);
+
+/* Everything in it; the commands' results say `cause`. */
+void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause);

@@ -84,8 +84,11 @@ bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
         out_limits->pids = wanted->pids;
     }
     if (wanted->has_disk_bytes) {
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "limits.disk_bytes: this store cannot keep such a limit");
+        if (wanted->disk_bytes < CAY_LIMIT_DISK_BYTES_MIN)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.disk_bytes: %d at least",
+                            CAY_LIMIT_DISK_BYTES_MIN);
+        out_limits->has_disk_bytes = true;
+        out_limits->disk_bytes = wanted->disk_bytes;
     }
     return true;
 }

@@ -68,6 +68,8 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
         run->dropped_bytes += end->exit->end_offset - run->seen_offset;
     cay_command_result(end->exit, end->exit->leftovers ? &end->leftovers : NULL, run->started_ns,
                        (int64_t)run->dropped_bytes, &run->call->arena, result);
+    if (run->exec.kill_cause)
+        result->cause = run->exec.kill_cause;
     finish(run, result, NULL);
 }
 

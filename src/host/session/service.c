@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/quota.h"
 #include "host/session/record.h"
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
@@ -134,6 +135,8 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
         .memory_bytes = (int64_t)options->default_memory_bytes,
         .has_pids = options->default_pids > 0,
         .pids = (int64_t)options->default_pids,
+        .has_disk_bytes = options->default_disk_bytes > 0,
+        .disk_bytes = (int64_t)options->default_disk_bytes,
     };
 }
 
@@ -161,6 +164,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                 CAY_S("advice", cay_runtime_warning(host->runtime)));
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
+    cay_quota_start(host);
     return cay_host_recover(host, err);
 }
 
@@ -208,6 +212,7 @@ void cay_host_destroy(struct cay_host *host)
 {
     if (!host)
         return;
+    cay_quota_stop(host);
     leave_sessions(host);
     cay_sessions_finish(&host->sessions);
     if (host->flush_keys.handle)

@@ -24,6 +24,7 @@ struct cay_host_options {
     double default_cpus; /* 0: no limit; so with the others */
     uint64_t default_memory_bytes;
     uint64_t default_pids;
+    uint64_t default_disk_bytes;
     bool destroys_on_exit; /* for tests: sessions do not outlive the daemon */
 };
 

@@ -185,6 +185,11 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->snapshot_count = (int64_t)session->snapshot_count;
     message->head = cay_arena_str(arena, cay_str(session->head));
     message->sandbox_running = session->live != NULL;
+    if (session->disk_bytes) {
+        message->usage = cay_arena_new(arena, struct cay_v1_session_usage);
+        if (message->usage)
+            message->usage->disk_bytes = session->disk_bytes;
+    }
     message->tools_in_flight = (int32_t)session->tools_in_flight;
     return message;
 }

@@ -63,7 +63,10 @@ struct cay_session {
     int root_fd;           /* the tree, for file tools; -1 when it is not mounted */
     uint64_t generation;   /* of the mounted root */
     struct cay_live *live; /* its running sandbox; NULL when none runs */
-    bool is_gone;          /* its record is deleted: freed with the last operation */
+    int64_t disk_bytes;    /* as last measured; sessions with a limit only */
+    bool is_over_quota;
+    bool is_measured; /* just now */
+    bool is_gone;     /* its record is deleted: freed with the last operation */
 };
 
 struct cay_sessions {

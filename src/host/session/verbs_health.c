@@ -43,7 +43,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         {CAY_STR("cpus"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("memory"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("pids"), by_cgroup, CAY_STR("control groups")},
-        {CAY_STR("disk"), CAY_V1_ENFORCEMENT_NONE, CAY_STR("")},
+        {CAY_STR("disk"), CAY_V1_ENFORCEMENT_ACCOUNTING, CAY_STR("measured every two seconds")},
     };
     struct cay_str network_modes[] = {CAY_STR("none")};
     struct cay_v1_capabilities capabilities = {

@@ -5,6 +5,7 @@
 
 #include "host/session/birth.h"
 #include "host/session/host.h"
+#include "host/session/quota.h"
 #include "host/session/tree.h"
 #include "tool/files.h"
 
@@ -266,6 +267,8 @@ static bool write_begin(struct cay_op *op, struct cay_error *err)
 {
     struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
     struct cay_str user = self->tree.tree.cwd; /* where start_write left it */
+    if (!cay_quota_check(op->session, err))
+        return false;
     return cay_session_tree_open(&self->tree, op->session, user, CAY_STR(""), err);
 }
 

@@ -6,6 +6,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
+#include "host/session/quota.h"
 #include "host/session/run.h"
 #include "host/session/tree.h"
 #include "tool/run.h"
@@ -69,6 +70,8 @@ static bool file_tool_begin(struct cay_op *op, struct cay_error *err)
 {
     struct file_tool_op *self = CAY_CONTAINER_OF(op, struct file_tool_op, op);
     op->session->tools_in_flight++;
+    if (!self->tool.tool->read_only && !cay_quota_check(op->session, err))
+        return false;
     return cay_session_tree_open(&self->tree, op->session, self->tool.request->user,
                                  self->tool.request->cwd, err);
 }
@@ -164,6 +167,8 @@ static void write_end_note(const struct cay_v1_exec_result *result, struct cay_b
         cay_buf_printf(text, "[no output for too long; killed after %.1f s]\n", seconds);
     else if (result->cause == CAY_V1_END_CAUSE_OOM)
         cay_buf_append_text(text, "[killed: the sandbox's memory limit was reached]\n");
+    else if (result->cause == CAY_V1_END_CAUSE_QUOTA)
+        cay_buf_append_text(text, "[killed: the session's disk limit was reached]\n");
     else if (result->signal)
         cay_buf_printf(text, "[killed by signal %d]\n", result->signal);
     if (result->message.len)

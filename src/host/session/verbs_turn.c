@@ -9,6 +9,7 @@
 #include "host/session/live.h"
 #include "host/session/noun.h"
 #include "host/session/point.h"
+#include "host/session/quota.h"
 #include "host/session/request.h"
 
 /* One snapshot on its way: a turn, or a named one. */
@@ -43,6 +44,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     struct cay_session *session = op->session;
     struct cay_v1_snapshot *spec = self->spec;
     struct cay_snapshot_record *record = &self->snapshot;
+    if (!cay_quota_check(session, err))
+        return false;
     if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
         spec->turn_number = session->turn_count + 1;
         snprintf(record->name, sizeof(record->name), "%s-%04lld", op->host->snapshot_prefix,
