@@ -18,12 +18,15 @@ ECHOD, ECHO_SET, CAYD, CONTRACT_SET = sys.argv[1:5]
 
 
 @contextlib.contextmanager
-def cayd(*flags):
-    """A cayd of our own, with an administrator's key as `.key` and its Unix socket as `.socket_path`."""
+def cayd(*flags, home=None):
+    """A cayd of our own, with an administrator's key as `.key` and its Unix socket as
+    `.socket_path`. Its directories are below `home`, or gone afterwards."""
     if not Path(CAYD).exists():
         raise Skip("cayd is not built")
-    with folder() as path, Daemon(CAYD, "--data", f"{path}/data", "--run", f"{path}/run", *flags,
-                                  name="cayd") as daemon:
+    with contextlib.ExitStack() as stack:
+        path = home or stack.enter_context(folder())
+        daemon = stack.enter_context(Daemon(CAYD, "--data", f"{path}/data", "--run", f"{path}/run",
+                                            *flags, name="cayd"))
         daemon.socket_path = f"{path}/run/cayd.sock"
         made = subprocess.run(
             ["curl", "-sS", "--fail-with-body", "--unix-socket", daemon.socket_path,

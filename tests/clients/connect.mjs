@@ -165,7 +165,8 @@ for (const kind of chosen) {
       equal(ConnectError.from(error).code, Code.Unauthenticated, error.message));
     await throws(collect(client(kind).bidi(messages({ failReason: "no_space" }, ...list))), (error) =>
       equal(ConnectError.from(error).code, Code.ResourceExhausted, error.message));
-    if (kind.includes("h1")) // Node's HTTP/2 client runs out of its own memory limit
+    // Node's HTTP/2 client runs into its own limit of memory, its JSON encoder takes seconds.
+    if (kind.includes("h1") && !kind.includes("JSON"))
       await throws(client(kind).clientStream(messages({ payload: new Uint8Array(17 * MIB) })), (error) =>
         equal(ConnectError.from(error).code, Code.ResourceExhausted, error.message));
   });
@@ -220,11 +221,12 @@ for (const kind of chosen) {
   });
 
   test(`${kind}: messages of many megabytes`, async () => {
-    const isJson = kind.includes("JSON"); // in which bytes are a third larger, and slow
-    const payload = bytes(isJson ? 2 * MIB : 8 * MIB);
+    const isJson = kind.includes("JSON"); // slow to encode in this client
+    const payload = bytes(isJson ? MIB : 8 * MIB);
     const answer = await client(kind, { writeMaxBytes: 64 * MIB }).unary({ payload });
     assert(Buffer.from(answer.payload).equals(Buffer.from(payload)), "the payload");
-    await throws(client(kind).unary({ payload: new Uint8Array((isJson ? 13 : 17) * MIB) }), (error) =>
+    const tooLarge = isJson ? { text: "x".repeat(17 * MIB) } : { payload: new Uint8Array(17 * MIB) };
+    await throws(client(kind).unary(tooLarge), (error) =>
       equal(ConnectError.from(error).code, Code.ResourceExhausted, error.message));
     equal((await client(kind).unary({ text: "still here" })).text, "still here");
   });

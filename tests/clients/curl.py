@@ -136,7 +136,7 @@ def h2load(daemon, *flags):
 @case
 def load(daemon):
     """h2load has all its requests answered, by both versions"""
-    before = daemon.stats()
+    before = daemon.settled()
     assert h2load(daemon, "-n", "20000", "-c", "10", "-m", "20") == (20000, 0, 20000)
     assert h2load(daemon, "--h1", "-n", "20000", "-c", "10", "-m", "5") == (20000, 0, 20000)
     eventually(lambda: daemon.stats()["fds"] == before["fds"], "all connections end")

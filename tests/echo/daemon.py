@@ -71,6 +71,20 @@ def eventually(condition, what, patience_s=PATIENCE_S):
         time.sleep(0.01)
 
 
+def steady(read):
+    """Wait until a number stops moving; return it."""
+    last, count = read(), 0
+
+    def is_steady():
+        nonlocal last, count
+        now = read()
+        last, count = now, count + 1 if now == last else 0
+        return count == 10
+
+    eventually(is_steady, "it stops moving")
+    return last
+
+
 def is_sanitized(binary):
     return b"__asan_init" in Path(binary).read_bytes()
 
@@ -95,7 +109,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"{binary} said {line!r}")
-        self.address = line.split()[-1].removeprefix("http://")
+        self.address = line.split()[-1].rpartition("//")[2]
         self.is_unix = self.address.startswith("unix:")
         self.host, _, port = self.address.rpartition(":")
         self.port = None if self.is_unix else int(port)
@@ -156,6 +170,14 @@ class Daemon:
             "rssBytes": stats["rssBytes"],
         }
 
+    def settled(self):
+        """The same, once the connections of earlier questions are gone."""
+        def when_settled():
+            stats = self.stats()
+            return stats if not stats["openConnections"] and not stats["liveCalls"] else None
+
+        return eventually(when_settled, "earlier connections and calls are gone")
+
     def rss_room(self, megabytes):
         """How far resident memory may grow: sanitizers need several times as much."""
         return megabytes * MIB * (5 if self.is_sanitized else 1)
@@ -166,7 +188,7 @@ class Watch:
 
     def __init__(self, daemon, rss_growth_mib=12):
         self.daemon = daemon
-        self.start = daemon.stats()
+        self.start = daemon.settled()
         self.rss_growth_mib = rss_growth_mib
 
     def check(self):

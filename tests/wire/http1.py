@@ -262,7 +262,7 @@ def idle_connections(daemon):
 @case
 def cycles(daemon):
     """a thousand connections leave nothing behind, however they end"""
-    before = daemon.stats()
+    before = daemon.settled()
     for n in range(1000):
         sock = daemon.socket()
         if n % 4 == 1:

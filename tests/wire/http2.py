@@ -292,7 +292,7 @@ def floods(daemon):
 @case
 def rapid_reset(daemon):
     """streams that are opened and reset at once leave nothing behind"""
-    before = daemon.stats()
+    before = daemon.settled()
     with h2(daemon) as conn:
         first_block = conn.encoder.encode(conn.head("Slow"))
         block = conn.encoder.encode(conn.head("Slow"))
@@ -442,7 +442,7 @@ def split_frames(daemon):
 @case
 def cycles(daemon):
     """hundreds of connections leave nothing behind, however they end"""
-    before = daemon.stats()
+    before = daemon.settled()
     for number in range(300):
         conn = h2(daemon)
         if number % 3:

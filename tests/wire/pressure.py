@@ -9,26 +9,12 @@ import struct
 import threading
 import time
 
-from wire import MIB, case, envelope, eventually, post, run_with_echod
+from wire import MIB, case, envelope, eventually, post, run_with_echod, steady
 
 SEND_MS = 1500
 SWEEP_MS = 1000  # how often the server looks
 CONNECT_JSON = "application/connect+json"
 ENDLESS = post("ServerStream", envelope('{"count":4000000000,"sizeBytes":65536}'), CONNECT_JSON)
-
-
-def steady(read):
-    """Wait until a number stops moving; return it."""
-    last, count = read(), 0
-
-    def is_steady():
-        nonlocal last, count
-        now = read()
-        last, count = now, count + 1 if now == last else 0
-        return count == 10
-
-    eventually(is_steady, "it stops moving")
-    return last
 
 
 def small_window(daemon):
