@@ -85,6 +85,11 @@ void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms)
     client->timeout_ms = timeout_ms;
 }
 
+void cay_client_set_stop(struct cay_client *client, const volatile sig_atomic_t *stop)
+{
+    client->stop = stop;
+}
+
 bool cay_client_encode(const struct cay_pb_message *desc, const void *message, struct cay_buf *out,
                        struct cay_error *err)
 {

@@ -10,8 +10,10 @@
  * went wrong on the way (nobody listens, the connection broke) has the reason `unavailable` and
  * says what to do.
  *
- * Order: open -> (set_timeout | call | call_stream | call_upload)* -> close.
+ * Order: open -> (set_timeout | set_stop | call | call_stream | call_upload)* -> close.
  */
+
+#include <signal.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -38,6 +40,10 @@ const char *cay_client_url(const struct cay_client *client);
 
 /* Of the calls that follow; 0: none. */
 void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
+
+/* Once *stop is not 0, the call under way and those that follow end with CANCELED: for handlers of
+ * signals. NULL: never. */
+void cay_client_set_stop(struct cay_client *client, const volatile sig_atomic_t *stop);
 
 /* A unary method. Fills the struct of method->output; what it points to lives in the arena. */
 [[nodiscard]] bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,

@@ -99,6 +99,13 @@ static size_t on_read(char *data, size_t, size_t len, void *state)
     return len;
 }
 
+/* Called after every wait. */
+static int on_progress(void *state, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
+{
+    const struct cay_client *client = state;
+    return *client->stop != 0;
+}
+
 static struct curl_slist *make_headers(const struct cay_transfer *transfer)
 {
     const struct cay_client *client = transfer->client;
@@ -162,6 +169,11 @@ static void set_options(struct cay_transfer *transfer, struct curl_slist *header
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_write);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    if (client->stop) {
+        curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+        curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+        curl_easy_setopt(curl, CURLOPT_XFERINFODATA, client);
+    }
     if (client->timeout_ms)
         curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(client->timeout_ms + TIMEOUT_GRACE_MS));
 }
@@ -213,6 +225,7 @@ static bool explain(const struct cay_client *client, CURLcode code, const char *
     case CURLE_COULDNT_RESOLVE_HOST:
         return cannot_reach(client, "there is no such host", "check CAY_URL", err);
     case CURLE_OPERATION_TIMEDOUT: return timed_out(client, err);
+    case CURLE_ABORTED_BY_CALLBACK: return cay_fail(err, CAY_R_CANCELED, "interrupted");
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
     case CURLE_SEND_ERROR:

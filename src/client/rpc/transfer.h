@@ -17,6 +17,7 @@ struct cay_client {
     struct cay_secret key;
     char *ca_file;
     int64_t timeout_ms;
+    const volatile sig_atomic_t *stop;
 };
 
 struct cay_transfer {

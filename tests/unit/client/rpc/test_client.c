@@ -5,8 +5,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "api/cay_v1.h"
@@ -271,6 +273,29 @@ static void a_silent_server_is_a_timeout(void **state)
     server->stays_silent = true;
     cay_client_set_timeout(server->client, 20);
     assert_refused(server, CAY_R_DEADLINE_EXCEEDED, "within 20ms");
+}
+
+static volatile sig_atomic_t stop;
+
+static void on_alarm(int)
+{
+    stop = 1;
+}
+
+static void a_signal_can_end_a_call(void **state)
+{
+    struct server *server = *state;
+    /* The server's thread may get it as well and must not mind. */
+    const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    server->stays_silent = true;
+    stop = 0;
+    cay_client_set_stop(server->client, &stop);
+    assert_return_code(sigaction(SIGALRM, &action, &before), errno);
+    const struct itimerval soon = {.it_value = {.tv_usec = 50'000}};
+    assert_return_code(setitimer(ITIMER_REAL, &soon, NULL), errno);
+    assert_refused(server, CAY_R_CANCELED, "interrupted");
+    assert_return_code(sigaction(SIGALRM, &before, NULL), errno);
 }
 
 static void a_daemon_that_is_not_there_is_told_with_advice(void **)
@@ -541,6 +566,7 @@ int main(void)
         SERVED(what_is_no_cayd_is_told_so),
         SERVED(a_broken_answer_is_unavailable),
         SERVED(a_silent_server_is_a_timeout),
+        SERVED(a_signal_can_end_a_call),
         cmocka_unit_test(a_daemon_that_is_not_there_is_told_with_advice),
         cmocka_unit_test(a_key_cannot_add_header_lines),
         SERVED(a_stream_gives_each_message_and_ends),
