@@ -19,6 +19,7 @@ enum {
     CAY_EXIT_UNHEALTHY = 1, /* `cay status` of a host that is not well */
     CAY_EXIT_TIMEOUT = 124,
     CAY_EXIT_ERROR = 125, /* cay's own error, not that of a command in a sandbox */
+    CAY_EXIT_KILLED = 137,
 };
 
 /* In the order help shows them. */

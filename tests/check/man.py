@@ -124,6 +124,8 @@ def unhelpful(program):
         if fact[0] == "flag" and fact[1]:
             text = output(program, "help", *fact[1].split())
         shown = " ".join(part for part in fact[1 + (fact[0] == "flag"):] if part)
+        if fact[0] == "flag" and not fact[2].startswith("--"):
+            shown = f"{fact[2]}, --"  # the value stands behind the long form
         if shown not in text:
             wrong.append(f"help does not show: {show(fact)}")
     return wrong

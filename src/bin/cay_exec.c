@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bin/cay_exec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "api/limits.h"
+#include "base/quantity.h"
+#include "bin/cay_session.h"
+#include "bin/cay_values.h"
+#include "client/rpc/client.h"
+
+enum { STDIN_BYTES_MAX = 64 * 1024 }; /* what the daemon takes with a command */
+
+static volatile sig_atomic_t caught_signal;
+
+static void on_signal(int number)
+{
+    caught_signal = number;
+}
+
+void cay_exec_catch(void)
+{
+    /* Without SA_RESTART: a wait for the daemon ends. */
+    const struct sigaction action = {.sa_handler = on_signal};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < CAY_COUNT(signals); i++) {
+        struct sigaction before;
+        /* What a parent has us ignore (nohup) stays ignored. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            (void)sigaction(signals[i], &action, NULL);
+    }
+}
+
+int cay_exec_caught(void)
+{
+    return caught_signal;
+}
+
+struct follower {
+    struct cay_cli *cli;
+    int64_t dropped_bytes;
+    bool has_ended;
+    bool is_reader_gone;
+};
+
+/* All of it, at once: somebody may be watching. */
+static int write_all(int fd, struct cay_str data)
+{
+    while (data.len) {
+        ssize_t len = write(fd, data.ptr, data.len);
+        if (len < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            (void)poll(&wait, 1, -1);
+            continue;
+        }
+        if (len < 0 && errno != EINTR)
+            return -errno;
+        if (len > 0) {
+            data.ptr += len;
+            data.len -= (size_t)len;
+        } else if (caught_signal) {
+            return -EINTR;
+        }
+    }
+    return 0;
+}
+
+static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chunk,
+                    struct cay_error *err)
+{
+    int fd = chunk->stream == CAY_V1_OUTPUT_STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
+    self->dropped_bytes = chunk->dropped_bytes;
+    int status = write_all(fd, chunk->data);
+    if (status == 0)
+        return true;
+    if (status == -EINTR)
+        return cay_fail(err, CAY_R_CANCELED, "interrupted");
+    self->is_reader_gone = status == -EPIPE;
+    return cay_fail_errno(err, CAY_R_CANCELED, status, "pass the command's output on");
+}
+
+CAY_PRINTF(2, 3) static void note(const struct cay_cli *cli, const char *fmt, ...)
+{
+    if (cli->out.is_json)
+        return; /* it is in the frames */
+    va_list args;
+    va_start(args, fmt);
+    fputs("cay: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+static void note_message(const struct cay_cli *cli, struct cay_str message)
+{
+    cay_auto(cay_buf_finish) struct cay_buf clean;
+    cay_buf_init(&clean, CAY_LIMIT_MESSAGE_BYTES);
+    cay_output_clean(&clean, message);
+    if (clean.len)
+        note(cli, "%.*s", (int)clean.len, clean.data);
+}
+
+static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_result *result)
+{
+    int count = result->leftover_count;
+    bool are_killed = result->leftovers.count && result->leftovers.items[0].killed;
+    if (count && are_killed)
+        note(cli, "%d process%s it left behind %s killed", count, count == 1 ? "" : "es",
+             count == 1 ? "was" : "were");
+    else if (count)
+        note(cli, "%d process%s it started still run%s; --kill-leftovers ends such", count,
+             count == 1 ? "" : "es", count == 1 ? "s" : "");
+}
+
+static void take_result(struct follower *self, const struct cay_v1_exec_result *result)
+{
+    struct cay_cli *cli = self->cli;
+    char took[CAY_DURATION_BYTES] = "some time";
+    if (result->duration)
+        cay_duration_format(result->duration->seconds * 1000 + result->duration->nanos / 1'000'000,
+                            took);
+    int status = CAY_EXIT_ERROR;
+    switch (result->cause) {
+    case CAY_V1_END_CAUSE_EXITED: status = result->exit_code; break;
+    case CAY_V1_END_CAUSE_SIGNALED:
+        status = 128 + result->signal;
+        note(cli, "it died of signal %d (%s)", result->signal,
+             sigabbrev_np(result->signal) ? sigabbrev_np(result->signal) : "unknown");
+        break;
+    case CAY_V1_END_CAUSE_TIMEOUT_WALL:
+        status = CAY_EXIT_TIMEOUT;
+        note(cli, "it timed out after %s and was killed with all it started", took);
+        break;
+    case CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT:
+        status = CAY_EXIT_TIMEOUT;
+        note(cli, "it was silent for too long and was killed after %s", took);
+        break;
+    case CAY_V1_END_CAUSE_OOM:
+        status = CAY_EXIT_KILLED;
+        note(cli, "it was killed: the session's memory limit was reached");
+        break;
+    case CAY_V1_END_CAUSE_KILLED:
+    case CAY_V1_END_CAUSE_QUOTA:
+    case CAY_V1_END_CAUSE_POLICY:
+        status = CAY_EXIT_KILLED;
+        note(cli, "it was killed");
+        break;
+    case CAY_V1_END_CAUSE_LOST:
+    case CAY_V1_END_CAUSE_UNSPECIFIED: note(cli, "how it ended is not known"); break;
+    }
+    note_message(cli, result->message);
+    note_leftovers(cli, result);
+    if (result->dropped_bytes)
+        note(cli, "%" PRId64 " bytes of its output were dropped", result->dropped_bytes);
+    cli->exit_status = status;
+    self->has_ended = true;
+}
+
+static bool on_frame(void *state, const void *message, struct cay_error *err)
+{
+    struct follower *self = state;
+    const struct cay_v1_attach_process_response *response = message;
+    struct cay_output *out = &self->cli->out;
+    if (out->is_json &&
+        !cay_output_message(out, &cay_v1_attach_process_response_desc, message, err))
+        return false;
+    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT && !out->is_json)
+        return pass_on(self, response->frame.output, err);
+    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED) {
+        const struct cay_v1_process *process = response->frame.exited;
+        if (!process->result)
+            return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say how the command ended");
+        take_result(self, process->result);
+    }
+    return true;
+}
+
+static bool read_input(struct cay_cli *cli, struct cay_str *out_data, struct cay_error *err)
+{
+    char *data = cay_arena_alloc(&cli->arena, STDIN_BYTES_MAX + 1);
+    size_t len = 0;
+    if (!data)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    while (len <= STDIN_BYTES_MAX) {
+        ssize_t got = read(STDIN_FILENO, data + len, STDIN_BYTES_MAX + 1 - len);
+        if (got < 0 && errno == EINTR && !caught_signal)
+            continue;
+        if (got < 0)
+            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read standard input");
+        if (got == 0)
+            break;
+        len += (size_t)got;
+    }
+    if (len > STDIN_BYTES_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "standard input has more than 64 KiB; copy it into the session first "
+                        "('cay cp - SESSION:FILE') and let the command read that");
+    *out_data = (struct cay_str){data, len};
+    return true;
+}
+
+static bool make_spec(struct cay_cli *cli, const char *const *argv, size_t argc,
+                      struct cay_v1_process_spec *spec, struct cay_v1_exec_policy *policy,
+                      struct cay_error *err)
+{
+    *policy = (struct cay_v1_exec_policy){.kill_on_disconnect = true};
+    *spec = (struct cay_v1_process_spec){
+        .cwd = cay_values_text(cli, "cwd"),
+        .user = cay_values_text(cli, "user"),
+        .policy = policy,
+    };
+    if (cay_args_has(&cli->args, "kill-leftovers"))
+        policy->leftovers = CAY_V1_LEFTOVER_POLICY_KILL;
+    return cay_values_duration(cli, "timeout", &policy->timeout, err) &&
+           cay_values_duration(cli, "quiet-timeout", &policy->no_output_timeout, err) &&
+           cay_values_pairs(cli, "env", &spec->env, err) &&
+           cay_values_words(cli, argv, argc, &spec->argv, err) &&
+           (!cay_args_has(&cli->args, "interactive") || read_input(cli, &spec->stdin_data, err));
+}
+
+bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char *const *argv,
+                     size_t argc, struct cay_error *err)
+{
+    struct follower self = {.cli = cli};
+    struct cay_client *client = NULL;
+    struct cay_v1_process_spec spec;
+    struct cay_v1_exec_policy policy;
+    cli->has_timeout = false; /* it is the command's, not the call's */
+    if (!make_spec(cli, argv, argc, &spec, &policy, err) ||
+        !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
+        return false;
+    struct cay_v1_attach_process_request request = {
+        .session_id = session_id,
+        .which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH,
+        .target.launch = &spec,
+    };
+    cay_client_set_stop(client, &caught_signal);
+    bool done =
+        cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
+                               &request, on_frame, &self, err);
+    cay_client_set_stop(client, NULL);
+    if (self.has_ended)
+        return true;
+    if (done)
+        return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say how the command ended");
+    if (self.is_reader_gone || caught_signal) {
+        /* As a program that died of it would look. */
+        cli->exit_status = 128 + (caught_signal ? caught_signal : SIGPIPE);
+        return true;
+    }
+    return false;
+}
+
+static bool run_exec(struct cay_cli *cli, struct cay_error *err)
+{
+    const struct cay_args *args = &cli->args;
+    if (args->dash_at != 1 && args->dash_at != args->word_count)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "before '--' stands one SESSION, after it the command; usage: cay exec "
+                        "SESSION -- COMMAND...");
+    cay_exec_catch();
+    return cay_exec_follow(cli, cay_str(args->words[0]), args->words + 1, args->word_count - 1,
+                           err);
+}
+
+static const struct cay_flag exec_flags[] = {CAY_FLAGS_EXEC, {}};
+
+const struct cay_command cay_command_exec = {
+    .name = "exec",
+    .arguments = "SESSION -- COMMAND...",
+    .summary = "Run a command in a session, with live output and its exit status",
+    .details =
+        "No shell is involved; use 'sh -c' for pipes and globs. Output passes unaltered. The\n"
+        "command ends when its own process ends; what it leaves running is told. Ctrl-C kills\n"
+        "it with all it started. Exit status: the command's own; 128+N when it died of signal\n"
+        "N; 124 after a timeout; 137 when it was killed; 125 when cay itself failed.",
+    .examples = "  cay exec demo -- python3 -c 'print(6*7)'\n"
+                "  cay exec demo --timeout 30s --user root -- sh -c 'rm -rf /usr; ls /'\n"
+                "  echo hello | cay exec -i demo -- wc -c",
+    .flags = exec_flags,
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 2,
+    .words_max = UINT32_MAX,
+    .run = run_exec,
+    .complete = cay_session_offer,
+};

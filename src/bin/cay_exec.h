@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A command in a session, followed live: its standard output to ours, its standard error to ours,
+ * its exit status ours (DESIGN: 124 after a timeout, 128+n after a signal). Used by exec and run,
+ * which share the flags below. The command dies with us.
+ */
+
+#include "bin/cay_command.h"
+
+/* clang-format off */
+#define CAY_FLAGS_EXEC                                                                            \
+    {.name = "timeout", .value = "DURATION", .help = "kill it after this time, e.g. 30s, 5m"},    \
+    {.name = "quiet-timeout", .value = "DURATION", .help = "kill it after this time without output"}, \
+    {.name = "user", .letter = 'u', .value = "USER", .help = "run it as user or root; the session's default otherwise"}, \
+    {.name = "cwd", .value = "DIR", .help = "start it in this directory"},                        \
+    {.name = "env", .letter = 'e', .value = "NAME=VALUE", .help = "set a variable; may be given again"}, \
+    {.name = "kill-leftovers", .help = "kill what it leaves running when it ends"},               \
+    {.name = "interactive", .letter = 'i', .help = "give it our standard input, 64 KiB at most"}
+/* clang-format on */
+
+/* Sets cli->exit_status. False when there was no command to have a status: it could not be asked
+ * for, or the connection broke. */
+[[nodiscard]] bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id,
+                                   const char *const *argv, size_t argc, struct cay_error *err);
+
+/* Was it interrupted (SIGINT, SIGTERM, SIGHUP)? The signal, or 0. Before, cay_exec_catch. */
+void cay_exec_catch(void);
+[[nodiscard]] int cay_exec_caught(void);

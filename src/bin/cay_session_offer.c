@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cay_v1.h"
+#include "api/limits.h"
+#include "bin/cay_completion.h"
+#include "bin/cay_session.h"
+
+/* Completion asks the daemon: at a key press, so at once or not at all. */
+enum { OFFER_TIMEOUT_MS = 400 };
+
+static bool ask(struct cay_completion *completion, unsigned method, const void *request,
+                void *response)
+{
+    struct cay_cli *cli = completion->cli;
+    struct cay_error ignored = {};
+    cli->has_timeout = true;
+    cli->timeout_ms = OFFER_TIMEOUT_MS;
+    return cay_cli_call(cli, method, request, response, &ignored);
+}
+
+static void offer_sessions(struct cay_completion *completion, const char *suffix)
+{
+    struct cay_v1_list_sessions_request request = {.page_size = CAY_LIMIT_PAGE_SIZE};
+    struct cay_v1_list_sessions_response response = {};
+    struct cay_arena *arena = &completion->cli->arena;
+    if (!ask(completion, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS, &request, &response))
+        return;
+    for (size_t i = 0; i < response.sessions.count; i++) {
+        const struct cay_v1_session *session = &response.sessions.items[i];
+        const char *name = cay_arena_printf(arena, "%.*s%s", (int)session->id.len,
+                                            session->id.len ? session->id.ptr : "", suffix);
+        if (name)
+            cay_completion_offer(completion, name, cay_session_state_name((int)session->state));
+    }
+}
+
+void cay_session_offer(struct cay_completion *completion)
+{
+    if (!completion->word_count)
+        offer_sessions(completion, "");
+}
+
+void cay_session_offer_many(struct cay_completion *completion)
+{
+    offer_sessions(completion, "");
+}
+
+void cay_session_offer_places(struct cay_completion *completion)
+{
+    if (!strpbrk(completion->prefix, ":/."))
+        offer_sessions(completion, ":");
+}
+
+void cay_session_offer_snapshots(struct cay_completion *completion)
+{
+    struct cay_v1_list_snapshots_request request = {.page_size = CAY_LIMIT_PAGE_SIZE};
+    struct cay_v1_list_snapshots_response response = {};
+    cay_session_offer(completion);
+    if (!completion->word_count)
+        return;
+    request.session_id = cay_str(completion->words[0]);
+    if (!ask(completion, CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS, &request, &response))
+        return;
+    for (size_t i = 0; i < response.snapshots.count; i++) {
+        const char *name =
+            cay_arena_copy(&completion->cli->arena, response.snapshots.items[i].name);
+        if (name)
+            cay_completion_offer(completion, name, "");
+    }
+}

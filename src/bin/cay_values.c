@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bin/cay_values.h"
+
+#include "base/json.h"
+#include "base/quantity.h"
+
+static bool out_of_memory(struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the command line is too long");
+}
+
+struct cay_str cay_values_text(const struct cay_cli *cli, const char *flag)
+{
+    return cay_str(cay_args_text(&cli->args, flag));
+}
+
+bool cay_values_pairs(struct cay_cli *cli, const char *flag, struct cay_pb_pairs *out_pairs,
+                      struct cay_error *err)
+{
+    size_t count = 0;
+    size_t cursor = 0;
+    while (cay_args_each(&cli->args, flag, &cursor))
+        count++;
+    struct cay_pb_pair *items = cay_arena_array(&cli->arena, count, sizeof(*items));
+    if (!items)
+        return out_of_memory(err);
+    cursor = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *text = cay_args_each(&cli->args, flag, &cursor);
+        const char *equals = strchr(text, '=');
+        if (!equals || equals == text)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "--%s '%.60s' is not NAME=VALUE; write --%s NAME=VALUE", flag, text,
+                            flag);
+        items[i].key = (struct cay_str){text, (size_t)(equals - text)};
+        items[i].value = cay_str(equals + 1);
+    }
+    *out_pairs = (struct cay_pb_pairs){items, count};
+    return true;
+}
+
+bool cay_values_duration(struct cay_cli *cli, const char *flag,
+                         struct google_protobuf_duration **out_duration, struct cay_error *err)
+{
+    const char *text = cay_args_text(&cli->args, flag);
+    int64_t ms = 0;
+    *out_duration = NULL;
+    if (!text)
+        return true;
+    if (cay_duration_parse(cay_str(text), &ms) < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--%s '%.40s' is not a duration; write 500ms, 30s or 5m", flag, text);
+    struct google_protobuf_duration *duration =
+        cay_arena_new(&cli->arena, struct google_protobuf_duration);
+    if (!duration)
+        return out_of_memory(err);
+    duration->seconds = ms / 1000;
+    duration->nanos = (int32_t)(ms % 1000) * 1'000'000;
+    *out_duration = ms ? duration : NULL; /* 0: none */
+    return true;
+}
+
+static bool read_cpus(struct cay_str text, struct cay_v1_resource_limits *limits,
+                      struct cay_error *err)
+{
+    limits->has_cpus = true;
+    if (cay_json_to_double(text, &limits->cpus) == 0 && limits->cpus > 0)
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "--cpus '%.40s' is not a number of processors; write 0.5 or 2", text.ptr);
+}
+
+static bool read_memory(struct cay_str text, struct cay_v1_resource_limits *limits,
+                        struct cay_error *err)
+{
+    uint64_t bytes = 0;
+    int status = cay_size_parse(text, &bytes);
+    limits->has_memory_bytes = true;
+    limits->memory_bytes = (int64_t)bytes;
+    if (status == 0 && bytes && bytes <= INT64_MAX)
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--memory '%.40s' is not a size; write 512M or 2G",
+                    text.ptr);
+}
+
+static bool read_pids(struct cay_str text, struct cay_v1_resource_limits *limits,
+                      struct cay_error *err)
+{
+    uint64_t pids = 0;
+    int status = cay_str_to_u64(text, INT32_MAX, &pids);
+    limits->has_pids = true;
+    limits->pids = (int64_t)pids;
+    if (status == 0 && pids)
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "--pids '%.40s' is not a number of processes; write 256", text.ptr);
+}
+
+bool cay_values_limits(struct cay_cli *cli, struct cay_v1_resource_limits **out_limits,
+                       struct cay_error *err)
+{
+    struct cay_str cpus = cay_values_text(cli, "cpus");
+    struct cay_str memory = cay_values_text(cli, "memory");
+    struct cay_str pids = cay_values_text(cli, "pids");
+    *out_limits = NULL;
+    if (!cpus.ptr && !memory.ptr && !pids.ptr)
+        return true;
+    struct cay_v1_resource_limits *limits =
+        cay_arena_new(&cli->arena, struct cay_v1_resource_limits);
+    if (!limits)
+        return out_of_memory(err);
+    if ((cpus.ptr && !read_cpus(cpus, limits, err)) ||
+        (memory.ptr && !read_memory(memory, limits, err)) ||
+        (pids.ptr && !read_pids(pids, limits, err)))
+        return false;
+    *out_limits = limits;
+    return true;
+}
+
+bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
+                      struct cay_pb_strs *out_strs, struct cay_error *err)
+{
+    struct cay_str *items = cay_arena_array(&cli->arena, count, sizeof(*items));
+    if (!items)
+        return out_of_memory(err);
+    for (size_t i = 0; i < count; i++)
+        items[i] = cay_str(words[i]);
+    *out_strs = (struct cay_pb_strs){items, count};
+    return true;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What flags say, as the API takes it. All live in the run's arena; what is wrong is said with an
+ * example of how to write it.
+ */
+
+#include "api/cay_v1.h"
+#include "bin/cay_command.h"
+
+/* The text of a flag; empty when it was not given. */
+[[nodiscard]] struct cay_str cay_values_text(const struct cay_cli *cli, const char *flag);
+
+/* --env A=b --env C=d. */
+[[nodiscard]] bool cay_values_pairs(struct cay_cli *cli, const char *flag,
+                                    struct cay_pb_pairs *out_pairs, struct cay_error *err);
+
+/* NULL when the flag was not given. */
+[[nodiscard]] bool cay_values_duration(struct cay_cli *cli, const char *flag,
+                                       struct google_protobuf_duration **out_duration,
+                                       struct cay_error *err);
+
+/* --cpus, --memory and --pids; NULL when none was given. */
+[[nodiscard]] bool cay_values_limits(struct cay_cli *cli,
+                                     struct cay_v1_resource_limits **out_limits,
+                                     struct cay_error *err);
+
+/* For the tables of the commands that take limits. */
+/* clang-format off */
+#define CAY_FLAGS_LIMITS                                                                          \
+    {.name = "cpus", .value = "N", .help = "processors it may use, e.g. 0.5 or 2"},                \
+    {.name = "memory", .value = "SIZE", .help = "memory it may use, e.g. 512M or 2G"},             \
+    {.name = "pids", .value = "N", .help = "processes and threads it may have at once"}
+/* clang-format on */
+
+/* Words as a list of strings. */
+[[nodiscard]] bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
+                                    struct cay_pb_strs *out_strs, struct cay_error *err);
