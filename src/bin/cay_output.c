@@ -124,6 +124,27 @@ void cay_output_text(struct cay_output *out, enum cay_style style, struct cay_st
     end_style(out, style);
 }
 
+void cay_output_lines(struct cay_output *out, enum cay_style style, struct cay_str text)
+{
+    if (!out->is_terminal) {
+        fwrite(text.ptr ? text.ptr : "", 1, text.len, out->file);
+        return;
+    }
+    while (text.len) {
+        const char *stop = memchr(text.ptr, '\n', text.len);
+        const char *tab = memchr(text.ptr, '\t', text.len);
+        if (tab && (!stop || tab < stop))
+            stop = tab;
+        size_t len = stop ? (size_t)(stop - text.ptr) : text.len;
+        if (len)
+            cay_output_text(out, style, (struct cay_str){text.ptr, len});
+        if (stop)
+            fputc(*stop, out->file);
+        len += stop != NULL;
+        text = (struct cay_str){text.ptr + len, text.len - len};
+    }
+}
+
 void cay_output_printf(struct cay_output *out, const char *fmt, ...)
 {
     va_list args;

@@ -48,6 +48,10 @@ void cay_output_clean(struct cay_buf *buf, struct cay_str text);
 /* Prints text from outside, cleaned. */
 void cay_output_text(struct cay_output *out, enum cay_style style, struct cay_str text);
 
+/* The same for a text of several lines: line ends and tabs stay. What does not go to a terminal is
+ * not altered at all. */
+void cay_output_lines(struct cay_output *out, enum cay_style style, struct cay_str text);
+
 /* Our own words. */
 CAY_PRINTF(2, 3) void cay_output_printf(struct cay_output *out, const char *fmt, ...);
 
