@@ -65,6 +65,8 @@ class Daemon {
       env: { UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env },
     });
     this.ended = once(this.process, "exit");
+    // Whatever ends the test must not leave its daemon behind.
+    process.once("exit", () => this.process.kill("SIGKILL"));
   }
 
   async ready() {
