@@ -94,7 +94,10 @@ void llhttp_oracle_check(struct cay_str bytes, ssize_t head_len, const struct ca
     FUZZ_CHECK(seen.parser.http_minor == (head->is_version_1_0 ? 0 : 1));
     FUZZ_CHECK(seen.content_length == head->content_length);
     FUZZ_CHECK(seen.is_chunked == head->is_chunked);
-    FUZZ_CHECK(!head->keep_alive || seen.keep_alive);
+    /* A tab is optional white space in a list (RFC 9110 5.6.3); llhttp takes it for part of the
+     * word. */
+    if (!memchr(bytes.ptr, '\t', (size_t)head_len))
+        FUZZ_CHECK(!head->keep_alive || seen.keep_alive);
     FUZZ_CHECK(seen.is_complete == !head->has_body);
     check_target(cay_buf_str(&seen.target), head);
     /* A body that we took to its end must end there for it, too. */
