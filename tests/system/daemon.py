@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cayd of our own: started, called, killed and started again on the same directories.
+
+The binary comes from the command line. Calls are Connect in JSON over the Unix socket (as the
+administrator) or, with a key, over TCP. What a daemon holds of the machine is counted from outside.
+"""
+
+import base64
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+_ECHO = Path(__file__).resolve().parent.parent / "echo" / "daemon.py"
+_spec = importlib.util.spec_from_file_location("echo_daemon", _ECHO)
+_echo = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_echo)
+
+MIB = _echo.MIB
+Closed = _echo.Closed
+Raw = _echo.Raw
+Skip = _echo.Skip
+case = _echo.case
+eventually = _echo.eventually
+is_sanitized = _echo.is_sanitized
+run = _echo.run
+
+CAYD = sys.argv[1]
+PATIENCE_S = 60  # for any answer: a machine under load is slow, not wrong
+IS_FULL = bool(os.environ.get("CAY_TEST_FULL"))
+CGROUPS = Path("/sys/fs/cgroup")
+SANDBOX = "cay.v1.SandboxService/"
+PROCESS = "cay.v1.ProcessService/"
+FILE = "cay.v1.FileService/"
+BASE = "cay.v1.BaseService/"
+KEY = "cay.v1.KeyService/"
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def unb64(text):
+    return base64.b64decode(text or "")
+
+
+class RpcError(Exception):
+    """An error as the API tells it: code, reason and a sentence, all three there."""
+
+    def __init__(self, error):
+        self.code = error["code"]
+        self.message = error["message"]
+        self.reason = None
+        self.metadata = {}
+        for detail in error.get("details", []):
+            if detail["type"] == "cay.v1.ErrorInfo":
+                self.reason, self.metadata = _error_info(detail)
+        super().__init__(f"{self.code} ({self.reason}): {self.message}")
+
+
+def _error_info(detail):
+    if "debug" in detail:
+        return detail["debug"].get("reason"), detail["debug"].get("metadata", {})
+    data = unb64(detail["value"] + "=" * (-len(detail["value"]) % 4))
+    # Field 1, a string shorter than 128 bytes, comes first.
+    return (data[2:2 + data[1]].decode() if data[:1] == b"\x0a" else None), {}
+
+
+def fails(code, function, *arguments, reason=None, **more):
+    """The call fails with this code (and reason); returns the error."""
+    try:
+        answer = function(*arguments, **more)
+    except RpcError as error:
+        assert error.code == code, f"wanted {code}, got {error}"
+        assert reason is None or error.reason == reason, f"wanted {reason}, got {error}"
+        assert error.message, error
+        return error
+    raise AssertionError(f"wanted {code}, got {str(answer)[:300]}")
+
+
+def _chunk(data):
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+class Stream:
+    """A call with a stream in either direction, read as it comes."""
+
+    def __init__(self, client, method, timeout_s=PATIENCE_S):
+        self.raw = Raw(client.socket(timeout_s))
+        self.buffer = bytearray()
+        self.has_head = False
+        self.is_over = False
+        head = (f"POST /{method} HTTP/1.1\r\nhost: test\r\ncontent-type: application/connect+json\r\n"
+                f"connect-protocol-version: 1\r\ntransfer-encoding: chunked\r\n{client.auth}\r\n")
+        self.raw.send(head.encode())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.raw.sock.close()
+
+    def send(self, message):
+        data = json.dumps(message).encode()
+        self.raw.send(_chunk(b"\0" + len(data).to_bytes(4, "big") + data))
+
+    def end(self):
+        self.raw.send(b"0\r\n\r\n")
+
+    def _head(self):
+        self.has_head = True
+        lines = self.raw.until(b"\r\n\r\n").decode("latin-1").split("\r\n")
+        status = int(lines[0].split(" ")[1])
+        fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+        if status != 200:
+            raise RpcError(json.loads(self.raw.exactly(int(fields["content-length"]))))
+        assert fields.get("transfer-encoding") == "chunked", fields
+
+    def _more(self):
+        size = int(self.raw.until(b"\r\n"), 16)
+        self.buffer += self.raw.exactly(size)
+        assert self.raw.exactly(2) == b"\r\n"
+        if size == 0:
+            raise Closed("the stream ended without its last envelope")
+
+    def _take(self, count):
+        while len(self.buffer) < count:
+            self._more()
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count]
+        return data
+
+    def next(self):
+        """The next message; None at the good end; an error at the bad one."""
+        if self.is_over:
+            return None
+        if not self.has_head:
+            self._head()
+        head = self._take(5)
+        message = json.loads(self._take(int.from_bytes(head[1:], "big")))
+        if not head[0] & 2:
+            return message
+        self.is_over = True
+        if "error" in message:
+            raise RpcError(message["error"])
+        return None
+
+    def __iter__(self):
+        while (message := self.next()) is not None:
+            yield message
+
+
+class Client:
+    """Makes calls; every call has a connection of its own, so threads may share a client."""
+
+    def __init__(self, daemon, key=None):
+        self.daemon = daemon
+        self.key = key
+        self.auth = f"authorization: Bearer {key}\r\n" if key else ""
+
+    def socket(self, timeout_s):
+        if self.key:
+            sock = socket.create_connection((self.daemon.host, self.daemon.port))
+        else:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(str(self.daemon.socket_path))
+        sock.settimeout(timeout_s)
+        return sock
+
+    def call(self, method, message=None, timeout_s=PATIENCE_S):
+        body = json.dumps(message or {}).encode()
+        head = (f"POST /{method} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n"
+                f"content-type: application/json\r\ncontent-length: {len(body)}\r\n{self.auth}\r\n")
+        with Raw(self.socket(timeout_s)) as raw:
+            raw.send(head.encode() + body)
+            answer = raw.answer()
+        if answer.status != 200:
+            raise RpcError(answer.json())
+        return answer.json()
+
+    def open(self, method, message, timeout_s=PATIENCE_S):
+        """A server stream, to be read by the caller."""
+        stream = Stream(self, method, timeout_s)
+        stream.send(message)
+        stream.end()
+        return stream
+
+    def stream(self, method, message, timeout_s=PATIENCE_S):
+        """All messages of a server stream."""
+        with self.open(method, message, timeout_s) as stream:
+            return list(stream)
+
+    def send_all(self, method, messages, timeout_s=PATIENCE_S):
+        """A client stream: its one answer."""
+        with Stream(self, method, timeout_s) as stream:
+            for message in messages:
+                stream.send(message)
+            stream.end()
+            answers = list(stream)
+        assert len(answers) == 1, answers
+        return answers[0]
+
+    # The verbs that every test needs.
+
+    def create(self, session_id=None, **fields):
+        if session_id:
+            fields["sessionId"] = session_id
+        fields.setdefault("base", "small")
+        return self.call(SANDBOX + "CreateSession", fields)["session"]
+
+    def get(self, session_id):
+        return self.call(SANDBOX + "GetSession", {"sessionId": session_id})["session"]
+
+    def ids(self):
+        found = self.call(SANDBOX + "ListSessions", {"pageSize": 1000}).get("sessions", [])
+        return sorted(session["id"] for session in found)
+
+    def destroy(self, session_id, **fields):
+        return self.call(SANDBOX + "DestroySession", {"sessionId": session_id} | fields)
+
+    def turn(self, session_id, **fields):
+        return self.call(SANDBOX + "TurnComplete", {"sessionId": session_id} | fields)["snapshot"]
+
+    def snapshot(self, session_id, name, **fields):
+        request = {"sessionId": session_id, "name": name} | fields
+        return self.call(SANDBOX + "CreateSnapshot", request)["snapshot"]
+
+    def log(self, session_id):
+        request = {"sessionId": session_id, "pageSize": 1000}
+        return self.call(SANDBOX + "ListSnapshots", request).get("snapshots", [])
+
+    def rollback(self, session_id, snapshot, **fields):
+        request = {"sessionId": session_id, "snapshot": snapshot} | fields
+        return self.call(SANDBOX + "RollbackSession", request)
+
+    def fork(self, session_id, **fields):
+        answer = self.call(SANDBOX + "ForkSession", {"sessionId": session_id} | fields)
+        return [fork["session"] for fork in answer["forks"]]
+
+    def diff(self, session_id, **fields):
+        """The entries by path, and the statistics."""
+        frames = self.stream(SANDBOX + "DiffSnapshots", {"sessionId": session_id} | fields)
+        assert "stats" in frames[-1] and all("entry" in frame for frame in frames[:-1]), frames[:3]
+        entries = [frame["entry"] for frame in frames[:-1]]
+        paths = [entry["path"] for entry in entries]
+        assert len(set(paths)) == len(paths), paths
+        return {entry["path"]: entry for entry in entries}, frames[-1]["stats"]
+
+    def tool(self, session_id, tool_name, call=None, **params):
+        request = {"sessionId": session_id,
+                   "call": {"toolName": tool_name, "params": params} | (call or {})}
+        return self.call(SANDBOX + "ExecuteTool", request)["result"]
+
+    def bash(self, session_id, cmd, call=None):
+        return self.tool(session_id, "bash", call, cmd=cmd)
+
+    def launch(self, session_id, *argv, wait="60s", **spec):
+        """Run to the end; (result, stdout, stderr)."""
+        extra = {name: spec.pop(name) for name in ("maxOutputBytes",) if name in spec}
+        request = {"sessionId": session_id, "wait": wait, "spec": {"argv": list(argv)} | spec}
+        answer = self.call(PROCESS + "LaunchProcess", request | extra, timeout_s=2 * PATIENCE_S)
+        output = {"OUTPUT_STREAM_STDOUT": b"", "OUTPUT_STREAM_STDERR": b""}
+        for chunk in answer.get("output", []):
+            output[chunk["stream"]] += unb64(chunk["data"])
+        return answer["process"]["result"], *output.values()
+
+    def sh(self, session_id, script, user="user", **spec):
+        """Run a script that must succeed; its standard output as text."""
+        result, out, err = self.launch(session_id, "/bin/sh", "-c", script, user=user, **spec)
+        assert result.get("exitCode") == 0, (script, result, out[-500:], err[-500:])
+        return out.decode()
+
+    def attach(self, session_id, *argv, **spec):
+        """A command with live output, as a stream."""
+        request = {"sessionId": session_id, "launch": {"argv": list(argv)} | spec}
+        return self.open(PROCESS + "AttachProcess", request)
+
+    def background(self, session_id, script, user="user"):
+        """Start a script that outlives this call: its client leaves when it has said `ready`."""
+        with self.attach(session_id, "/bin/sh", "-c", script, user=user) as stream:
+            said = b""
+            while b"ready" not in said:
+                said += unb64(stream.next().get("output", {}).get("data"))
+
+    def read(self, session_id, path, **fields):
+        request = {"sessionId": session_id, "path": path} | fields
+        frames = self.stream(FILE + "ReadFile", request)
+        return b"".join(unb64(frame.get("data")) for frame in frames[1:])
+
+    def write(self, session_id, path, data, piece_bytes=MIB, **fields):
+        def messages():
+            yield {"open": {"sessionId": session_id, "path": path} | fields}
+            for at in range(0, len(data), piece_bytes):
+                yield {"data": b64(data[at:at + piece_bytes])}
+        return self.send_all(FILE + "WriteFile", messages())
+
+    def file(self, verb, session_id, **fields):
+        return self.call(FILE + verb, {"sessionId": session_id} | fields)
+
+
+class Cayd(Client):
+    """The daemon, with directories and a control group of its own."""
+
+    def __init__(self, *flags, binary=CAYD):
+        super().__init__(self)
+        if os.geteuid() != 0:
+            print("1..0 # SKIP needs root")
+            sys.exit(0)
+        self.folder = Path(tempfile.mkdtemp(prefix="caysys-"))
+        self.data = self.folder / "data"
+        self.run_dir = self.folder / "run"
+        self.socket_path = self.run_dir / "cayd.sock"
+        self.cgroup = f"{os.environ.get('CAY_TEST_RUN', 'caytest')}-{uuid.uuid4().hex[:8]}"
+        self.command = [binary, "--data", str(self.data), "--run", str(self.run_dir),
+                        "--listen", "127.0.0.1:0", "--cgroup-parent", self.cgroup,
+                        "--no-access-log", *flags]
+        self.is_sanitized = is_sanitized(binary)
+        self.log_path = self.folder / "log"
+        self.process = None
+        self.host = self.port = None
+        self.start()
+
+    def start(self):
+        environment = dict(os.environ)
+        options = environment.get("ASAN_OPTIONS", "")
+        environment["ASAN_OPTIONS"] = f"{options}:quarantine_size_mb=4".lstrip(":")
+        environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=environment)
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("cayd ready on "):
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"cayd said {line!r}; its log ends with {self.log_tail()}")
+        self.host, _, port = line.split()[-1].removeprefix("http://").rpartition(":")
+        self.port = int(port)
+
+    def log_tail(self, size=3000):
+        return self.log_path.read_bytes()[-size:].decode(errors="replace")
+
+    def kill(self):
+        """As the kernel does it: no goodbye."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def restart(self):
+        self.kill()
+        self.start()
+
+    def stop(self):
+        status = self.process.poll()
+        if status is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                status = self.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                status = self.process.wait()
+        self.process.stdout.close()
+        return status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            with contextlib.suppress(Exception):
+                for session_id in self.ids():
+                    self.destroy(session_id)
+        status = self.stop()
+        left = self.leftovers()
+        self.sweep()
+        if kind is None:
+            assert status == 0, f"the daemon ended with {status}: {self.log_tail()}"
+            assert not left, left
+
+    # What it holds of the machine.
+
+    def cgroups(self):
+        """Control groups below ours, in all hierarchies."""
+        roots = [root for root in (CGROUPS, *CGROUPS.glob("*")) if (root / self.cgroup).is_dir()]
+        return [path for root in roots for path in (root / self.cgroup).rglob("*/")
+                if path != root / self.cgroup]
+
+    def processes(self):
+        """Processes in our control groups, zombies too."""
+        name = f"/{self.cgroup}/".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if name in (entry / "cgroup").read_bytes():
+                        found.append(int(entry.name))
+        return found
+
+    def children(self):
+        """Of the daemon itself."""
+        found = []
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += path.read_text().split()
+        return found
+
+    def namespaces(self):
+        """Namespaces other than ours that one of our processes is in."""
+        own = {os.readlink(f"/proc/self/ns/{kind}") for kind in os.listdir("/proc/self/ns")}
+        found = set()
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                for kind in os.listdir(f"/proc/{pid}/ns"):
+                    found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+        return found - own
+
+    def mounts(self):
+        """Mounts of ours in the namespace of the daemon and of the machine."""
+        found = []
+        for pid in ("self", self.process.pid):
+            with contextlib.suppress(OSError):
+                lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+                found += [line for line in lines if str(self.folder) in line]
+        return found
+
+    def fds(self):
+        return sorted(os.readlink(path) for path in Path(f"/proc/{self.process.pid}/fd").iterdir()
+                      if path.is_symlink())
+
+    def fd_count(self):
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def rss_bytes(self):
+        text = Path(f"/proc/{self.process.pid}/statm").read_text()
+        return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def rss_room(self, mebibytes):
+        return mebibytes * MIB * (5 if self.is_sanitized else 1)
+
+    def sockets(self):
+        return sorted(path.name for path in (self.run_dir / "sandboxes").iterdir())
+
+    def store(self):
+        """What the store has on disk, by kind: sessions, snapshots, layers, rubbish. Blank layers
+        made in advance are not counted."""
+        found = {}
+        for kind in "slpt":
+            path = self.data / "store" / kind
+            found[kind] = sorted(os.listdir(path)) if path.is_dir() else []
+        return found
+
+    def leftovers(self):
+        """What of the sandboxes is still there; empty when all is gone. Waits for what goes."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            found = {"processes": self.processes(), "cgroups": [str(p) for p in self.cgroups()],
+                     "mounts": self.mounts(), "sockets": self.sockets()}
+            found = {name: items for name, items in found.items() if items}
+            if not found or time.monotonic() > until:
+                return found
+            time.sleep(0.05)
+
+    def sweep(self):
+        """Away with everything, however the test ended."""
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 10
+        while self.processes() and time.monotonic() < until:
+            time.sleep(0.02)
+        for root in (CGROUPS, *CGROUPS.glob("*")):
+            for path in sorted((root / self.cgroup).rglob("*/"), reverse=True):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+            with contextlib.suppress(OSError):
+                (root / self.cgroup).rmdir()
+        # Not by shutil: a host base has hundreds of thousands of names.
+        subprocess.run(["rm", "-rf", str(self.folder)], check=False)
+
+
+def together(*functions):
+    """Run functions at the same time; the list of what each returned or raised."""
+    outcomes = [None] * len(functions)
+    gate = threading.Barrier(len(functions))
+
+    def work(index, function):
+        gate.wait()
+        try:
+            outcomes[index] = function()
+        except Exception as error:  # pylint: disable=broad-except
+            outcomes[index] = error
+    threads = [threading.Thread(target=work, args=item) for item in enumerate(functions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def good(outcomes):
+    """None of the outcomes is an error."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    return outcomes
+
+
+@contextlib.contextmanager
+def at_the_same_time(function):
+    """Run a function again and again in the background while the block runs."""
+    is_over = threading.Event()
+    failed = []
+
+    def work():
+        while not is_over.is_set():
+            try:
+                function()
+            except Exception as error:  # pylint: disable=broad-except
+                failed.append(error)
+                return
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    if failed:
+        raise failed[0]
