@@ -259,9 +259,18 @@ struct death_op {
     struct cay_op op;
     struct cay_session_record record;
     struct cay_sandbox *sandbox;
+    char (*snapshot_ids)[CAY_STORE_ID_SIZE];
+    size_t snapshot_count;
     int root_fd;
     bool was_gone;
 };
+
+static void list_snapshots(struct death_op *self, const struct cay_session *session)
+{
+    self->snapshot_ids = cay_realloc_array(NULL, session->snapshot_count + 1, CAY_STORE_ID_SIZE);
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
+        memcpy(self->snapshot_ids[self->snapshot_count++], snapshot->store_id, CAY_STORE_ID_SIZE);
+}
 
 static bool death_begin(struct cay_op *op, struct cay_error *err)
 {
@@ -276,6 +285,17 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
         self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING);
     self->root_fd = cay_take_fd(session->root_fd);
     cay_session_record_take(&self->record, session);
+    list_snapshots(self, session);
+    return true;
+}
+
+/* Its past goes with it; what forks share of it, the store keeps for them. */
+static bool delete_snapshots(const struct death_op *self, struct cay_error *err)
+{
+    for (size_t i = 0; i < self->snapshot_count; i++) {
+        if (!cay_store_delete_snapshot(self->op.host->store, self->snapshot_ids[i], err))
+            return false;
+    }
     return true;
 }
 
@@ -295,7 +315,7 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
         (void)cay_sandbox_destroy(cay_take_ptr(self->sandbox), &ignored);
     else if (!cay_runtime_remove(host->runtime, store_id, err))
         return false;
-    return cay_store_destroy(host->store, store_id, err) &&
+    return cay_store_destroy(host->store, store_id, err) && delete_snapshots(self, err) &&
            cay_session_record_delete(host->db, self->record.id, err);
 }
 
@@ -317,6 +337,7 @@ static void death_end(struct cay_op *op)
     if (self->root_fd >= 0)
         close(self->root_fd);
     cay_session_record_finish(&self->record);
+    free(self->snapshot_ids);
     cay_op_leave(op);
     free(self);
     if (!call)
