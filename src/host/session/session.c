@@ -35,6 +35,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     session->state = CAY_SESSION_CREATING;
     session->root_fd = -1;
     session->uid_slot = CAY_UID_SLOT_COUNT;
+    session->generation = CAY_STORE_GENERATION_FIRST;
     session->created_ns = cay_clock_wall_ns();
     session->last_active_ns = session->created_ns;
     snprintf(session->id, sizeof(session->id), "%s", id);

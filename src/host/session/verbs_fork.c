@@ -26,6 +26,9 @@ struct fork_op {
     size_t failed;
     bool is_from_snapshot;
     bool is_lazy;
+    bool is_pointed; /* the source may have a new root */
+    uint64_t first_generation;
+    struct cay_session_record source; /* as it will be */
     char snapshot_store_id[CAY_STORE_ID_SIZE];
     bool is_switch_broken;
     struct cay_error switch_err;
@@ -101,6 +104,9 @@ static bool fork_begin(struct cay_op *op, struct cay_error *err)
         self->is_from_snapshot = true;
     }
     cay_pointing_init(&self->pointing, source);
+    cay_session_record_take(&self->source, source);
+    if (source->live)
+        cay_sandbox_describe(cay_live_sandbox(source->live), &self->source.sandbox);
     return reserve(self, source, err);
 }
 
@@ -119,16 +125,23 @@ static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_er
     cay_pointing_thaw(pointing);
     if (!is_forked)
         return false;
+    self->is_pointed = true;
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    /* A daemon that dies from here on must know the source's root again, or it would take the
+     * sandbox for one that was left behind. */
+    self->source.generation = pointing->point.generation;
+    if (!cay_session_record_put(host->db, &self->source, err))
+        return false;
     for (size_t i = 1; i < self->count; i++) {
         const struct cay_store_fork_request next = {
             .session_id = self->store_ids[0],
             .new_session_id = self->store_ids[i],
             .activity = CAY_STORE_QUIET,
         };
-        struct cay_store_point ignored = {.root_fd = -1};
-        if (!cay_store_fork(host->store, &next, &ignored, err))
+        struct cay_store_point point = {.root_fd = -1};
+        if (!cay_store_fork(host->store, &next, &point, err))
             return false;
+        self->first_generation = point.generation;
     }
     return true;
 }
@@ -144,13 +157,22 @@ static bool fork_work(struct cay_op *op, struct cay_error *err)
     return cay_wrap(err, "fork");
 }
 
+/* Until the answer each fork is held: a client may destroy one while the others are born. */
+static void let_go(struct cay_session *fork)
+{
+    fork->op_count--;
+    cay_session_release(fork);
+}
+
 static void answer(struct fork_op *self)
 {
     struct cay_call *call = self->op.call;
     if (self->failed) {
         for (size_t i = 0; i < self->count; i++) {
-            if (self->forks[i])
-                cay_death_resume(self->forks[i]);
+            if (!self->forks[i])
+                continue;
+            cay_death_resume(self->forks[i]);
+            let_go(self->forks[i]);
         }
         cay_call_fail(call, &self->birth_err);
         return;
@@ -161,6 +183,8 @@ static void answer(struct fork_op *self)
     for (size_t i = 0; response.forks.items && i < self->count; i++)
         response.forks.items[response.forks.count++].session =
             cay_session_message(self->forks[i], &call->arena);
+    for (size_t i = 0; i < self->count; i++)
+        let_go(self->forks[i]);
     cay_call_done(call, &response);
 }
 
@@ -172,8 +196,10 @@ static void fork_born(struct cay_birth *birth)
         self->failed++;
         self->birth_err = birth->err;
         for (size_t i = 0; i < self->count; i++) {
-            if (self->forks[i] == birth->op.session)
+            if (self->forks[i] == birth->op.session) {
+                self->forks[i]->op_count--; /* its birth still holds it */
                 self->forks[i] = NULL;
+            }
         }
     }
     if (--self->waiting == 0) {
@@ -193,10 +219,25 @@ static void forget_reserved(struct fork_op *self)
     }
 }
 
+static void install_point(struct fork_op *self, struct cay_session *source)
+{
+    if (!self->is_pointed)
+        return;
+    cay_pointing_install(&self->pointing, source);
+    if (source->live && self->pointing.frozen_ns)
+        cay_live_skip_clock(source->live, self->pointing.frozen_ns);
+    if (self->is_switch_broken)
+        cay_live_lost(source, &self->switch_err);
+    if (self->first_generation)
+        self->forks[0]->generation = self->first_generation;
+}
+
 static void fork_end(struct cay_op *op)
 {
     struct fork_op *self = fork_of(op);
-    struct cay_session *source = op->session;
+    if (op->session)
+        install_point(self, op->session);
+    cay_session_record_finish(&self->source);
     if (!op->is_done) {
         struct cay_call *call = op->call;
         struct cay_error err = op->err;
@@ -205,13 +246,6 @@ static void fork_end(struct cay_op *op)
         free(self);
         cay_call_fail(call, &err);
         return;
-    }
-    if (!self->is_from_snapshot) {
-        cay_pointing_install(&self->pointing, source);
-        if (source->live && self->pointing.frozen_ns)
-            cay_live_skip_clock(source->live, self->pointing.frozen_ns);
-        if (self->is_switch_broken)
-            cay_live_lost(source, &self->switch_err);
     }
     struct cay_call *call = op->call;
     call->state = self;
@@ -222,10 +256,8 @@ static void fork_end(struct cay_op *op)
         .snapshot_store_id = self->is_from_snapshot ? self->snapshot_store_id : NULL};
     bool is_lazy = self->is_lazy;
     cay_op_leave(op);
-    for (size_t i = 0; i < count; i++) {
-        forks[i]->op_count--; /* its birth holds it from here on */
+    for (size_t i = 0; i < count; i++)
         cay_birth_start(forks[i], call, &from, is_lazy, fork_born);
-    }
 }
 
 static const struct cay_op_steps fork_steps = {

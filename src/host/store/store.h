@@ -24,6 +24,7 @@ enum {
     CAY_STORE_DEPTH_MAX = 4096,         /* directories below each other in a copied tree */
     CAY_STORE_LAYERS_MAX = 400,         /* below one session */
     CAY_STORE_DIR_BYTES_MAX = 64 << 20, /* the names of one directory, sorted */
+    CAY_STORE_GENERATION_FIRST = 1,     /* of a new session's root */
 };
 
 enum cay_store_caps {

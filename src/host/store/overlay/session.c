@@ -36,7 +36,7 @@ static bool add_session(struct ov_store *ov, const char *id, struct ov_layer *up
     *session = (struct ov_session){
         .node = {.id = strtoull(id, NULL, 16)},
         .upper = upper,
-        .generation = 1,
+        .generation = CAY_STORE_GENERATION_FIRST,
         .created_ms = ov_now_ms(),
     };
     char name[OV_RECORD_SIZE];
