@@ -30,7 +30,7 @@ struct diff_op {
     char to_id[CAY_STORE_ID_SIZE];
     bool from_is_base;
     bool to_is_live;
-    int64_t patch_bytes_left;
+    size_t patch_bytes_max; /* of one file */
     int64_t entries_left;
     struct found *first;
     struct found *last;
@@ -56,15 +56,22 @@ static bool find_point(const struct cay_session *session, struct cay_str name,
     return true;
 }
 
-/* From: a snapshot, "base", or (empty) what the tree stands on. To: a snapshot or (empty) the live
- * tree. */
+/* What a diff begins at when the caller does not say: the parent of a snapshot, or what the live
+ * tree stands on. */
+static struct cay_str default_from(const struct cay_session *session, struct cay_str to)
+{
+    const struct cay_snapshot *snapshot = cay_session_snapshot(session, to);
+    return snapshot ? snapshot->spec->parent : cay_str(session->head);
+}
+
+/* From: a snapshot, "base", or (empty) the default. To: a snapshot or (empty) the live tree. */
 static bool diff_begin(struct cay_op *op, struct cay_error *err)
 {
     struct diff_op *self = diff_of(op);
     const struct cay_v1_diff_snapshots_request *request = op->call->request;
     const struct cay_session *session = op->session;
-    struct cay_str from =
-        request->from_snapshot.len ? request->from_snapshot : cay_str(session->head);
+    struct cay_str from = request->from_snapshot.len ? request->from_snapshot
+                                                     : default_from(session, request->to_snapshot);
     if (!from.len || cay_str_is(from, "base")) {
         self->from_is_base = true;
         snprintf(self->from_base, sizeof(self->from_base), "%.*s", (int)session->spec->base.len,
@@ -81,8 +88,8 @@ static bool diff_begin(struct cay_op *op, struct cay_error *err)
     self->entries_left = request->max_entries > 0 && request->max_entries < ENTRIES_MAX
                              ? request->max_entries
                              : ENTRIES_MAX;
-    self->patch_bytes_left =
-        request->max_patch_bytes > 0 ? request->max_patch_bytes : PATCH_BYTES_DEFAULT;
+    self->patch_bytes_max =
+        request->max_patch_bytes > 0 ? (size_t)request->max_patch_bytes : PATCH_BYTES_DEFAULT;
     return true;
 }
 
@@ -102,13 +109,14 @@ static bool is_wanted(const struct cay_v1_diff_snapshots_request *request, struc
     return fits;
 }
 
-static void count_lines(struct cay_v1_diff_entry *entry)
+static void read_patch(struct cay_v1_diff_entry *entry)
 {
     struct cay_str rest = entry->patch;
     struct cay_str line;
     bool in_hunk = false;
     while (cay_str_split(&rest, '\n', &line)) {
         in_hunk = in_hunk || cay_str_starts(line, "@@");
+        entry->binary = entry->binary || (!in_hunk && cay_str_starts(line, "Binary files "));
         if (in_hunk && cay_str_starts(line, "+"))
             entry->lines_added++;
         else if (in_hunk && cay_str_starts(line, "-"))
@@ -121,20 +129,17 @@ static void add_patch(struct diff_op *self, const struct cay_diff_entry *change,
 {
     cay_auto(cay_buf_finish) struct cay_buf patch;
     struct cay_error ignored = {};
-    cay_buf_init(&patch, (size_t)CAY_MIN(self->patch_bytes_left, (int64_t)(8 << 20)) + 1);
+    cay_buf_init(&patch, self->patch_bytes_max);
     if (!cay_diff_patch(change, &patch, &ignored) || patch.failed) {
         entry->patch_truncated = true;
         return;
     }
-    entry->binary = memmem(patch.data, patch.len, "Binary files", 12) != NULL;
-    self->patch_bytes_left -= (int64_t)patch.len;
-    if (self->patch_bytes_left < 0) {
-        self->patch_bytes_left = 0;
-        entry->patch_truncated = true;
-        return;
+    entry->patch = cay_path_text(&self->op.call->arena, cay_buf_str(&patch));
+    if (!entry->patch.ptr) {
+        self->is_full = true;
+        entry->patch = CAY_STR("");
     }
-    entry->patch = cay_arena_str(&self->op.call->arena, cay_buf_str(&patch));
-    count_lines(entry);
+    read_patch(entry);
 }
 
 static void count_entry(struct diff_op *self, const struct cay_v1_diff_entry *entry)
@@ -165,6 +170,13 @@ static enum cay_v1_diff_kind to_kind(enum cay_diff_kind kind)
     return CAY_V1_DIFF_KIND_UNSPECIFIED;
 }
 
+/* As clients name it; ptr is NULL when the arena is full. */
+static struct cay_str absolute(struct cay_arena *arena, const char *path)
+{
+    const char *text = cay_arena_printf(arena, "/%s", path);
+    return text ? cay_path_text(arena, cay_str(text)) : (struct cay_str){};
+}
+
 static bool on_change(void *context, const struct cay_diff_entry *change)
 {
     struct diff_op *self = context;
@@ -177,7 +189,7 @@ static bool on_change(void *context, const struct cay_diff_entry *change)
         return false;
     }
     struct found *found = cay_arena_new(arena, struct found);
-    struct cay_str path = found ? cay_path_text(arena, cay_str(change->path)) : CAY_STR("");
+    struct cay_str path = absolute(arena, change->path);
     if (!path.ptr || !found) {
         self->is_full = true;
         return false;
@@ -186,7 +198,7 @@ static bool on_change(void *context, const struct cay_diff_entry *change)
     entry->kind = to_kind(change->kind);
     entry->path = path;
     if (change->renamed_from)
-        entry->old_path = cay_path_text(arena, cay_str(change->renamed_from));
+        entry->old_path = absolute(arena, change->renamed_from);
     bool has_before = change->before.dir_fd >= 0;
     bool has_after = change->after.dir_fd >= 0;
     if (has_before) {
@@ -300,9 +312,30 @@ static const struct cay_op_steps diff_steps = {
     .end = diff_end,
 };
 
+static bool check_request(const struct cay_v1_diff_snapshots_request *request,
+                          struct cay_error *err)
+{
+    if (request->has_context_lines && request->context_lines != CAY_PATCH_CONTEXT)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "context_lines: this version always shows %d",
+                        CAY_PATCH_CONTEXT);
+    if (request->max_patch_bytes < 0 || request->max_patch_bytes > CAY_LIMIT_PATCH_BYTES)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_patch_bytes: %d at most",
+                        CAY_LIMIT_PATCH_BYTES);
+    if (request->paths.count > CAY_LIMIT_DIFF_PATHS)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "paths: %d at most", CAY_LIMIT_DIFF_PATHS);
+    if (request->max_entries < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_entries: not negative");
+    return true;
+}
+
 void cay_host_diff_snapshots(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_diff_snapshots_request *request = call->request;
+    struct cay_error err = {};
+    if (!check_request(request, &err)) {
+        cay_call_fail(call, &err);
+        return;
+    }
     struct diff_op *self = cay_new(struct diff_op);
     call->state = self;
     call->on_cancel = on_cancel;
