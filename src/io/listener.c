@@ -18,7 +18,29 @@ enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* a flood of connections must not starve the ones we have */
     RETRY_MS = 100,
+
+    /* A peer whose machine or network is gone says nothing: after two minutes it is known. */
+    KEEPALIVE_IDLE_S = 60,
+    KEEPALIVE_INTERVAL_S = 15,
+    KEEPALIVE_PROBES = 4,
 };
+
+static void set_tcp_options(int fd)
+{
+    static const struct {
+        int level;
+        int name;
+        int value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
+    };
+    for (size_t i = 0; i < CAY_COUNT(options); i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
 
 static void describe_tcp(const struct sockaddr_storage *address, char *out, size_t len)
 {
@@ -44,8 +66,7 @@ static bool describe_peer(const struct cay_listener *listener, int fd,
 {
     *out_peer = (struct cay_peer){.is_unix = listener->is_unix};
     if (!listener->is_unix) {
-        int on = 1;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        set_tcp_options(fd);
         describe_tcp(address, out_peer->text, sizeof(out_peer->text));
         return true;
     }

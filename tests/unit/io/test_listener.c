@@ -123,6 +123,11 @@ static void a_tcp_port_is_chosen_and_told(void **state)
     assert_int_equal(self->count, 1);
     assert_false(self->peer.is_unix);
     assert_memory_equal(self->peer.text, "127.0.0.1:", 10);
+    /* A peer that vanishes is noticed. */
+    int on = 0;
+    socklen_t len = sizeof(on);
+    assert_int_equal(getsockopt(self->fds[0], SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+    assert_int_equal(on, 1);
     /* Nobody else gets the port. */
     struct cay_listener second;
     assert_false(cay_listener_open(&second, self->loop, self->listener.address, on_accepted, &err));
