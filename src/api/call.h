@@ -64,7 +64,8 @@ void cay_call_done(struct cay_call *call, const void *response);
 void cay_call_fail(struct cay_call *call, const struct cay_error *err);
 
 /* One message of a streamed answer, encoded before it returns. False when the peer has enough for
- * now: stop until on_room. */
+ * now: stop until on_room. A message that cannot be sent ends the call for the caller, and
+ * on_cancel runs inside: a verb that answers there must not touch the call after a false. */
 [[nodiscard]] bool cay_call_send(struct cay_call *call, const void *message);
 
 /* The verb is through with the current message (or has just set on_message) and wants the next. */
