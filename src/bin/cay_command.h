@@ -17,6 +17,7 @@ struct cay_completion;
 
 enum {
     CAY_EXIT_UNHEALTHY = 1,  /* `cay status` of a host that is not well */
+    CAY_EXIT_INCOMPLETE = 1, /* `cay cp` that had to leave something out */
     CAY_EXIT_TOOL_ERROR = 1, /* `cay tool` whose tool failed at its task */
     CAY_EXIT_TIMEOUT = 124,
     CAY_EXIT_ERROR = 125, /* cay's own error, not that of a command in a sandbox */
