@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/quantity.h"
+#include "bin/cay_doctor.h"
+#include "sys/cgroup.h"
+#include "sys/layer_mount.h"
+#include "sys/remove.h"
+#include "sys/userns.h"
+
+enum {
+    TRY_UID = 0x40000000, /* a range that nobody has: nothing is written with it */
+    REMOVE_MS = 2000,
+    DESCRIPTORS_MIN = 4096,
+    PATH_BYTES = 4096,
+};
+
+#define FREE_BYTES_LOW (UINT64_C(2) << 30)
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#ifndef ZFS_SUPER_MAGIC
+#define ZFS_SUPER_MAGIC 0x2fc12fc1
+#endif
+
+/* The data directory, or what it will be made in. */
+static void nearest_dir(const char *path, char out[PATH_BYTES])
+{
+    struct stat info;
+    snprintf(out, PATH_BYTES, "%s", path);
+    while (stat(out, &info) < 0 || !S_ISDIR(info.st_mode)) {
+        char *slash = strrchr(out, '/');
+        if (!slash) {
+            snprintf(out, PATH_BYTES, ".");
+            return;
+        }
+        if (slash == out) {
+            out[1] = '\0';
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+/* 0 or -errno of an overlay of id-mapped layers below `dir`. */
+static int try_overlay(const char *dir)
+{
+    static const char *const parts[] = {"lower", "upper", "work"};
+    static const char *const lower[] = {"lower"};
+    cay_autofree char *path = cay_asprintf("%s/.cay-doctor-XXXXXX", dir);
+    if (!mkdtemp(path))
+        return -errno;
+    int status = 0;
+    cay_autoclose int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; !status && i < CAY_COUNT(parts); i++)
+        status = dir_fd < 0 || mkdirat(dir_fd, parts[i], 0755) < 0 ? -errno : 0;
+    cay_autoclose int userns_fd = status ? status : cay_userns_open(TRY_UID, CAY_USERNS_COUNT);
+    if (!status && userns_fd < 0)
+        status = userns_fd;
+    if (!status) {
+        const struct cay_layer_stack stack = {
+            .layers_fd = dir_fd,
+            .lower = lower,
+            .lower_count = 1,
+            .upper = "upper",
+            .work = "work",
+            .userns_fd = userns_fd,
+            .root_uid = TRY_UID,
+        };
+        cay_autoclose int mount_fd = cay_layer_mount(&stack, CAY_LAYER_AUTO);
+        status = mount_fd < 0 ? mount_fd : 0;
+    }
+    cay_autoclose int parent_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int removed = cay_remove_tree(parent_fd, strrchr(path, '/') + 1, NULL);
+    return status ? status : removed;
+}
+
+void cay_doctor_check_overlay(struct cay_doctor *doctor)
+{
+    char dir[PATH_BYTES];
+    if (!doctor->is_root)
+        return;
+    nearest_dir(doctor->data_dir, dir);
+    int status = try_overlay(dir);
+    if (status == 0)
+        cay_doctor_say(doctor, "overlay", CAY_VERDICT_OK, NULL,
+                       "id-mapped layers can be mounted in %s", dir);
+    else
+        cay_doctor_say(doctor, "overlay", CAY_VERDICT_FAIL,
+                       "load the module (modprobe overlay), and put the data directory on ext4, "
+                       "xfs or btrfs (cayd --data DIR)",
+                       "id-mapped layers cannot be mounted in %.60s: %s", dir,
+                       strerrordesc_np(-status));
+}
+
+static const char *layout_of(const struct cay_cgroup_host *host)
+{
+    bool has_v1 = false;
+    for (int i = 0; i < CAY_CGROUP_CONTROLLERS; i++)
+        has_v1 = has_v1 || host->v1[i][0];
+    if (!host->unified[0])
+        return "version 1";
+    return has_v1 ? "hybrid (version 1 and 2)" : "version 2";
+}
+
+static bool has_controller(const struct cay_cgroup_host *host, enum cay_cgroup_controller which)
+{
+    return host->v1[which][0] || (host->unified[0] && host->unified_has[which]);
+}
+
+/* Makes a group with limits and removes it. 0 or -errno; which limits hold in *out_applied. */
+static int try_group(const struct cay_cgroup_host *host, unsigned *out_applied)
+{
+    const struct cay_cgroup_limits limits = {
+        .memory_bytes = 64 << 20, .pids = 64, .cpu_millis = 500};
+    char parent[64];
+    char name[80];
+    struct cay_cgroup group;
+    snprintf(parent, sizeof(parent), "cay-doctor-%d", (int)getpid());
+    snprintf(name, sizeof(name), "%s/try", parent);
+    int status = cay_cgroup_create(host, name, &limits, 0, &group);
+    if (status == 0) {
+        *out_applied = group.applied;
+        cay_cgroup_close(&group);
+    }
+    (void)cay_cgroup_remove(host, name, REMOVE_MS);
+    (void)cay_cgroup_remove(host, parent, REMOVE_MS);
+    return status;
+}
+
+void cay_doctor_check_cgroups(struct cay_doctor *doctor)
+{
+    static const char *const names[CAY_CGROUP_CONTROLLERS] = {
+        [CAY_CGROUP_MEMORY] = "memory", [CAY_CGROUP_PIDS] = "pids", [CAY_CGROUP_CPU] = "cpu"};
+    static struct cay_cgroup_host host;
+    unsigned applied = 0;
+    if (cay_cgroup_detect(&host) < 0) {
+        cay_doctor_say(doctor, "cgroups", CAY_VERDICT_FAIL,
+                       "mount them: mount -t cgroup2 none /sys/fs/cgroup",
+                       "no control groups are mounted");
+        return;
+    }
+    int status = doctor->is_root ? try_group(&host, &applied) : 0;
+    if (status < 0) {
+        cay_doctor_say(doctor, "cgroups", CAY_VERDICT_FAIL,
+                       "make /sys/fs/cgroup writable (in a container: its own cgroup namespace, "
+                       "mounted read-write; in a unit: Delegate=yes)",
+                       "%s, but no group can be made: %s", layout_of(&host),
+                       strerrordesc_np(-status));
+        return;
+    }
+    cay_doctor_say(doctor, "cgroups", CAY_VERDICT_OK, NULL, "%s", layout_of(&host));
+    for (int i = 0; i < CAY_CGROUP_CONTROLLERS; i++) {
+        bool holds = doctor->is_root ? applied & 1u << i
+                                     : has_controller(&host, (enum cay_cgroup_controller)i);
+        if (names[i] && !holds)
+            cay_doctor_say(doctor, "cgroups", CAY_VERDICT_WARN,
+                           "enable the controller: in cgroup.subtree_control of the root group, "
+                           "or on the kernel's command line (cgroup_enable=memory)",
+                           "limits of %s cannot be set", names[i]);
+    }
+    if (!host.unified[0] && !host.v1[CAY_CGROUP_FREEZER][0])
+        cay_doctor_say(doctor, "cgroups", CAY_VERDICT_WARN,
+                       "mount them: mount -t cgroup2 none /sys/fs/cgroup/unified",
+                       "processes cannot be frozen for a snapshot");
+}
+
+/* What a data directory on that file system means. */
+static const char *describe_fs(long type, enum cay_verdict *out_verdict, const char **out_fix)
+{
+    static const struct {
+        long type;
+        const char *name;
+        enum cay_verdict verdict;
+        const char *fix;
+    } known[] = {
+        {EXT4_SUPER_MAGIC, "ext4", CAY_VERDICT_OK, NULL},
+        {XFS_SUPER_MAGIC, "xfs", CAY_VERDICT_OK, NULL},
+        {BTRFS_SUPER_MAGIC, "btrfs", CAY_VERDICT_OK, NULL},
+        {ZFS_SUPER_MAGIC, "zfs", CAY_VERDICT_OK, NULL},
+        {TMPFS_MAGIC, "tmpfs", CAY_VERDICT_WARN,
+         "all is lost at a reboot; use a disk (--data DIR)"},
+        {OVERLAYFS_SUPER_MAGIC, "overlay", CAY_VERDICT_FAIL,
+         "layers cannot be kept on an overlay; use a volume of the host (--data DIR)"},
+        {NFS_SUPER_MAGIC, "nfs", CAY_VERDICT_FAIL,
+         "layers cannot be kept on a network file system; use a local disk (--data DIR)"},
+    };
+    for (size_t i = 0; i < CAY_COUNT(known); i++) {
+        if (known[i].type == type) {
+            *out_verdict = known[i].verdict;
+            *out_fix = known[i].fix;
+            return known[i].name;
+        }
+    }
+    *out_verdict = CAY_VERDICT_WARN;
+    *out_fix = "ext4, xfs and btrfs are known to work (--data DIR)";
+    return "an unknown file system";
+}
+
+void cay_doctor_check_disk(struct cay_doctor *doctor)
+{
+    char dir[PATH_BYTES];
+    char free_text[CAY_SIZE_BYTES];
+    struct statfs info;
+    enum cay_verdict verdict = CAY_VERDICT_OK;
+    const char *fix = NULL;
+    nearest_dir(doctor->data_dir, dir);
+    if (statfs(dir, &info) < 0) {
+        cay_doctor_say(doctor, "disk", CAY_VERDICT_FAIL, "name another directory with --data",
+                       "%.100s: %s", dir, strerrordesc_np(errno));
+        return;
+    }
+    const char *name = describe_fs((long)info.f_type, &verdict, &fix);
+    uint64_t free_bytes = (uint64_t)info.f_bavail * (uint64_t)info.f_frsize;
+    cay_size_format(free_bytes, free_text);
+    if (verdict == CAY_VERDICT_OK && free_bytes < FREE_BYTES_LOW) {
+        verdict = CAY_VERDICT_WARN;
+        fix = "sandboxes will soon fill it; free some or use another disk (--data DIR)";
+    }
+    cay_doctor_say(doctor, "disk", verdict, fix, "%.100s on %s, %s free", doctor->data_dir, name,
+                   free_text);
+}
+
+/* Where cayd looks: beside the programs in a build tree, else where it was installed. */
+void cay_doctor_check_init(struct cay_doctor *doctor)
+{
+    static const char installed[] = CAY_LIBEXECDIR "/cay/cay-init";
+    const char *named = getenv("CAY_INIT_PATH");
+    char self[PATH_BYTES];
+    cay_autofree char *beside = NULL;
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (len > 0) {
+        self[len] = '\0';
+        char *slash = strrchr(self, '/');
+        if (slash)
+            beside = cay_asprintf("%.*s/../init/cay-init", (int)(slash - self), self);
+    }
+    const char *found = installed;
+    if (named && *named)
+        found = named;
+    else if (beside && access(beside, X_OK) == 0)
+        found = beside;
+    char *real = realpath(found, NULL);
+    if (access(found, X_OK) == 0)
+        cay_doctor_say(doctor, "cay-init", CAY_VERDICT_OK, NULL, "%.180s", real ? real : found);
+    else
+        cay_doctor_say(doctor, "cay-init", CAY_VERDICT_FAIL,
+                       "install it ('./dev install'), or name it with cayd --init-path FILE",
+                       "%.100s: %s", found, strerrordesc_np(errno));
+    free(real);
+}
+
+/* cayd raises its own limit as far as it may. */
+void cay_doctor_check_descriptors(struct cay_doctor *doctor)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    bool is_enough = limit.rlim_max >= DESCRIPTORS_MIN;
+    cay_doctor_say(doctor, "descriptors", is_enough ? CAY_VERDICT_OK : CAY_VERDICT_WARN,
+                   is_enough ? NULL : "raise it: LimitNOFILE=524288 in the unit, or 'ulimit -Hn'",
+                   "up to %llu open files per process", (unsigned long long)limit.rlim_max);
+}
