@@ -8,6 +8,7 @@ PLAN = re.compile(r"^1\.\.(\d+)\s*(?:#\s*skip\w*\s*(.*))?$", re.IGNORECASE)
 CASE = re.compile(r"^(not )?ok\b\s*(\d*)\s*(?:-\s*)?(.*)$")
 SKIP = re.compile(r"^(.*?)\s*#\s*skip\w*:?\s*(.*)$", re.IGNORECASE)
 NO_REASON = "no reason given"
+SKIPPED_STATUS = 77  # as in Automake: the program cannot run here
 
 
 class Result:
@@ -39,7 +40,10 @@ def read(text, status):
             notes = []
         elif line.strip() and not line.startswith("#"):
             notes.append(line.strip())
-    result.died = why_dead(result, status, planned, seen, group_failed)
+    if planned is None and status == SKIPPED_STATUS:
+        result.skips.append(("all of it", " ".join(notes) or NO_REASON))
+    else:
+        result.died = why_dead(result, status, planned, seen, group_failed)
     return result
 
 

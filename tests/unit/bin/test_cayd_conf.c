@@ -13,12 +13,26 @@ struct fixture {
     char path[64];
 };
 
-static char *nothing[] = {NULL};
+/* Only our own variables go: cmocka reads its output format from the environment, too. */
+static void clear_cay_variables(void)
+{
+    for (char **at = environ; *at;) {
+        char name[64];
+        const char *end = strchr(*at, '=');
+        snprintf(name, sizeof(name), "%.*s", end ? (int)(end - *at) : 0, *at);
+        if (strncmp(name, "CAY_", 4) == 0) {
+            unsetenv(name);
+            at = environ;
+        } else {
+            at++;
+        }
+    }
+}
 
 static int setup(void **state)
 {
     struct fixture *self = cay_new(struct fixture);
-    environ = nothing;
+    clear_cay_variables();
     cay_conf_init(&self->conf, cayd_conf_entries, cayd_conf_entry_count, &self->values,
                   sizeof(self->values));
     snprintf(self->path, sizeof(self->path), "/tmp/cay-test-XXXXXX");
