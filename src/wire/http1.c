@@ -101,8 +101,15 @@ struct framing {
     unsigned encoding_count;
 };
 
-static ssize_t note_field(const struct cay_http_header *field, struct cay_http1_head *head,
-                          struct framing *framing, struct cay_http1_fault *fault)
+/* Allowed around any value, but not every parser sees "chunked" before a tab. */
+static bool has_tab(struct cay_str line)
+{
+    return memchr(line.ptr, '\t', line.len);
+}
+
+static ssize_t note_field(const struct cay_http_header *field, struct cay_str line,
+                          struct cay_http1_head *head, struct framing *framing,
+                          struct cay_http1_fault *fault)
 {
     switch (field->name.len) {
     case 4:
@@ -129,14 +136,14 @@ static ssize_t note_field(const struct cay_http_header *field, struct cay_http1_
     case 14:
         if (cay_str_equal_nocase(field->name, CAY_STR("content-length"))) {
             framing->length_count++;
-            if (cay_str_to_u64(field->value, INT64_MAX, &head->content_length) < 0)
+            if (has_tab(line) || cay_str_to_u64(field->value, INT64_MAX, &head->content_length) < 0)
                 return refuse(fault, 400, "Content-Length is not a number");
         }
         break;
     case 17:
         if (cay_str_equal_nocase(field->name, CAY_STR("transfer-encoding"))) {
             framing->encoding_count++;
-            if (!cay_str_equal_nocase(field->value, CAY_STR("chunked")))
+            if (has_tab(line) || !cay_str_equal_nocase(field->value, CAY_STR("chunked")))
                 return refuse(fault, 501, "the only transfer encoding taken here is chunked");
             head->is_chunked = true;
         }
@@ -220,7 +227,7 @@ ssize_t cay_http1_parse_head(struct cay_str bytes, struct cay_http_header *heade
         if (!next_line(&rest, &line))
             return refuse(out_fault, 400, "lines end in CRLF");
         if (parse_field(line, field, out_fault) < 0 ||
-            note_field(field, &head, &framing, out_fault) < 0)
+            note_field(field, line, &head, &framing, out_fault) < 0)
             return -1;
     }
     if (check_framing(&framing, &head, out_fault) < 0)

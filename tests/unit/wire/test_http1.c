@@ -70,7 +70,7 @@ static const struct {
      .content_length = UINT64_C(9223372036854775807)},
     {"content-LENGTH:3\r\n", .keep_alive = true, .content_length = 3},
     {"Transfer-Encoding: chunked\r\n", .keep_alive = true, .is_chunked = true},
-    {"transfer-encoding:\tCHUNKED \r\n", .keep_alive = true, .is_chunked = true},
+    {"transfer-encoding:CHUNKED  \r\n", .keep_alive = true, .is_chunked = true},
     {"Connection: close\r\n", .keep_alive = false},
     {"Connection: keep-alive, Close\r\n", .keep_alive = false},
     {"Connection: close\r\nConnection: keep-alive\r\n", .keep_alive = false},
@@ -174,6 +174,9 @@ static const struct {
                "chunked\r\n\r\n"),
     BAD(501, H "Transfer-Encoding: xchunked\r\n\r\n"),
     BAD(501, H "Transfer-Encoding:\r\n\r\n"),
+    BAD(501, H "Transfer-Encoding: chunked\t\r\n\r\n"),
+    BAD(501, H "Transfer-Encoding:\tchunked\r\n\r\n"),
+    BAD(400, H "Content-Length: 5 \t\r\n\r\n"),
     BAD(400, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
     /* the host */
     BAD(400, "GET / HTTP/1.1\r\n\r\n"),
