@@ -55,17 +55,38 @@ static void end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
     exec->ended(exec, end);
 }
 
+/* Ended, and all it wrote until then was told: what is left of it comes next. */
+static void go_on(struct cay_live *live, struct cay_exec *exec)
+{
+    struct cay_error ignored = {};
+    exec->is_told = true;
+    if (exec->exit.leftovers && cay_link_list_procs(live->link, exec->call, &ignored))
+        return; /* on_procs goes on */
+    const struct cay_exec_end end = {.exit = &exec->exit};
+    end_exec(exec, &end);
+}
+
 static void on_output(void *owner, uint64_t call, const struct cay_frame_output *output)
 {
     struct cay_live *live = owner;
     struct cay_exec *exec = find_exec(live, call);
     struct cay_error ignored = {};
-    if (exec)
-        exec->output(exec, output);
-    else
+    struct cay_frame_output piece = *output;
+    if (!exec || exec->is_told) {
         (void)cay_link_ack(live->link, call, output->offset + output->data.len, &ignored);
+        return;
+    }
+    /* What others went on to write after its end is not its output. */
+    if (exec->is_exited && piece.offset + piece.data.len > exec->exit.end_offset)
+        piece.data.len = exec->exit.end_offset - CAY_MIN(piece.offset, exec->exit.end_offset);
+    exec->seen_offset = output->offset + output->data.len;
+    if (piece.data.len)
+        exec->output(exec, &piece);
+    if (exec->is_exited && exec->seen_offset >= exec->exit.end_offset)
+        go_on(live, exec);
 }
 
+/* The end may overtake output that waits for room; it is told after it. */
 static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
 {
     struct cay_live *live = owner;
@@ -81,10 +102,8 @@ static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *e
     }
     exec->exit = *exit;
     exec->is_exited = true;
-    if (exit->leftovers && cay_link_list_procs(live->link, call, &err))
-        return; /* on_procs goes on */
-    const struct cay_exec_end end = {.exit = &exec->exit};
-    end_exec(exec, &end);
+    if (exec->seen_offset >= exit->end_offset)
+        go_on(live, exec);
 }
 
 static void on_procs(void *owner, uint64_t call, const struct cay_frame_procs *procs)
@@ -298,6 +317,8 @@ bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct ca
     live->next_call = CAY_MAX(live->next_call, used) + 1;
     exec->call = live->next_call;
     exec->is_exited = false;
+    exec->is_told = false;
+    exec->seen_offset = 0;
     snprintf(exec->label, sizeof(exec->label), "%s", frame->args[frame->arg_count > 2 ? 2 : 0]);
     if (!cay_link_exec(live->link, exec->call, frame, err))
         return false;

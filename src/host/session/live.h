@@ -32,7 +32,9 @@ struct cay_exec {
     struct cay_live *live;
     uint64_t call;
     struct cay_frame_exit exit; /* kept while the leftovers are listed */
+    uint64_t seen_offset;       /* output that came */
     bool is_exited;
+    bool is_told;                     /* all output until its end was passed on */
     enum cay_v1_end_cause kill_cause; /* why we killed it; unspecified: we did not */
     char label[64];                   /* for lists: the beginning of the command */
 };
