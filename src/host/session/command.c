@@ -125,10 +125,11 @@ bool cay_command_build(const struct cay_command *command, const struct cay_sessi
     struct cay_str user = command->user.len ? command->user : session->spec->default_user;
     struct cay_str cwd = command->cwd.len ? command->cwd : session->spec->default_cwd;
     bool is_root = cay_str_is(user, "root");
-    int64_t wall_ms =
-        policy && policy->timeout ? cay_noun_duration_ms(policy->timeout) : command->timeout_ms;
+    int64_t policy_ms = policy ? cay_noun_duration_ms(policy->timeout) : 0;
     int64_t quiet_ms = policy ? cay_noun_duration_ms(policy->no_output_timeout) : 0;
-    if (wall_ms < 0 || quiet_ms < 0)
+    int64_t wall_ms = policy_ms && command->timeout_ms ? CAY_MIN(policy_ms, command->timeout_ms)
+                                                       : CAY_MAX(policy_ms, command->timeout_ms);
+    if (policy_ms < 0 || quiet_ms < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: a timeout is not negative");
     uint32_t id = is_root ? 0 : CAY_SANDBOX_USER_UID;
     *out_frame = (struct cay_frame_exec){
@@ -186,6 +187,14 @@ static void describe_failure(const struct cay_frame_exit *exit, struct cay_arena
     result->exit_code = exit->stage == CAY_STAGE_EXEC && exit->code == 2 ? 127 : 126;
     if (text)
         result->message = cay_str(text);
+}
+
+bool cay_command_began(const struct cay_frame_exit *exit, struct cay_error *err)
+{
+    if (exit->cause != CAY_CAUSE_FAILED || exit->stage != CAY_STAGE_CWD)
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s",
+                    strerrordesc_np((int)exit->code) ?: "unknown error");
 }
 
 void cay_command_result(const struct cay_frame_exit *exit, const struct cay_frame_procs *leftovers,

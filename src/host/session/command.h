@@ -17,12 +17,15 @@ struct cay_command {
     struct cay_str stdin_data;
     bool has_stdin;
     const struct cay_v1_exec_policy *policy; /* may be NULL */
-    int64_t timeout_ms;                      /* when the policy has none; 0: none */
+    int64_t timeout_ms;                      /* counts if the policy's is not shorter; 0: none */
 };
 
 [[nodiscard]] bool cay_command_build(const struct cay_command *command,
                                      const struct cay_session *session, struct cay_arena *arena,
                                      struct cay_frame_exec *out_frame, struct cay_error *err);
+
+/* False when it never ran because the call asked for what cannot be. */
+[[nodiscard]] bool cay_command_began(const struct cay_frame_exit *exit, struct cay_error *err);
 
 /* The end of a command as clients see it. */
 void cay_command_result(const struct cay_frame_exit *exit, const struct cay_frame_procs *leftovers,

@@ -34,8 +34,8 @@ static void ack(struct cay_run *run)
 static void on_output(struct cay_exec *exec, const struct cay_frame_output *output)
 {
     struct cay_run *run = CAY_CONTAINER_OF(exec, struct cay_run, exec);
-    if (output->offset > run->seen_offset)
-        run->dropped_bytes += output->offset - run->seen_offset;
+    run->gap_bytes = output->offset > run->seen_offset ? output->offset - run->seen_offset : 0;
+    run->dropped_bytes += run->gap_bytes;
     run->seen_offset = output->offset + output->data.len;
     if (run->call->is_cancelled)
         run->is_stalled = false; /* nobody listens: let it flow */
@@ -57,6 +57,10 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
     }
     struct cay_v1_exec_result *result = cay_arena_new(&run->call->arena, struct cay_v1_exec_result);
     struct cay_error err = {};
+    if (!cay_command_began(end->exit, &err)) {
+        finish(run, NULL, &err);
+        return;
+    }
     if (!result) {
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "the answer takes more memory than a call may use");
@@ -100,6 +104,8 @@ static bool run_begin(struct cay_op *op, struct cay_error *err)
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
+    if (run->call->is_cancelled && run->kills_on_disconnect)
+        return cay_fail(err, CAY_R_CANCELED, NULL);
     run->exec.output = on_output;
     run->exec.ended = on_ended;
     if (!cay_live_exec(session->live, &run->exec, &run->frame, err))

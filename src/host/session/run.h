@@ -43,6 +43,7 @@ struct cay_run {
     uint64_t seen_offset; /* output told so far */
     uint64_t acked_offset;
     uint64_t dropped_bytes; /* lost in the ring */
+    uint64_t gap_bytes;     /* the part of it directly before the piece at hand */
     bool is_stalled;        /* the reader has enough */
     bool has_begun;
 };

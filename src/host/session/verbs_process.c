@@ -94,7 +94,7 @@ static bool attach_output(struct cay_run *run, const struct cay_frame_output *ou
         .stream = to_stream(output->stream),
         .offset = (int64_t)output->offset,
         .data = output->data,
-        .dropped_bytes = (int64_t)run->dropped_bytes,
+        .dropped_bytes = (int64_t)run->gap_bytes,
     };
     struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};

@@ -148,7 +148,7 @@ static bool bash_output(struct cay_run *run, const struct cay_frame_output *outp
                                                       : CAY_V1_OUTPUT_STREAM_STDOUT,
         .offset = (int64_t)output->offset,
         .data = output->data,
-        .dropped_bytes = (int64_t)run->dropped_bytes,
+        .dropped_bytes = (int64_t)run->gap_bytes,
     };
     struct cay_v1_execute_tool_stream_response response = {
         .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
