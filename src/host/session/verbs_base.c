@@ -64,6 +64,14 @@ static bool add_alias(void *context, const struct cay_store_item *item)
     return true;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    struct cay_str left = ((const struct cay_v1_base *)a)->name;
+    struct cay_str right = ((const struct cay_v1_base *)b)->name;
+    int order = memcmp(left.ptr, right.ptr, CAY_MIN(left.len, right.len));
+    return order ? order : (left.len > right.len) - (left.len < right.len);
+}
+
 void cay_host_list_bases(struct cay_service *service, struct cay_call *call)
 {
     struct list_context list = {.call = call, .host = cay_host_of(service)};
@@ -80,8 +88,12 @@ void cay_host_list_bases(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
+    if (list.response.bases.count)
+        qsort(list.response.bases.items, list.response.bases.count, sizeof(struct cay_v1_base),
+              compare_names);
     for (size_t i = 0; i < list.response.bases.count; i++) {
         struct cay_v1_base *base = &list.response.bases.items[i];
+        base->is_default = cay_str_is(base->name, list.host->default_base);
         for (size_t j = 0; j < base->aliases.count; j++)
             base->is_default =
                 base->is_default || cay_str_is(base->aliases.items[j], list.host->default_base);
