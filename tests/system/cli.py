@@ -1,0 +1,521 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line against a real daemon with real sandboxes: cli.py CAYD CAY."""
+
+import base64
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from cli_daemon import CAY, PATIENCE_S, Cli
+from daemon import case, eventually, run
+from small_base import import_small
+
+
+def status_of(process):
+    process.wait(PATIENCE_S)
+    process.stdout.close()
+    process.stderr.close()
+    return process.returncode
+
+
+def is_running(cayd, session, words):
+    """Does the sandbox have a process with these words in its command line?"""
+    script = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null"
+    listing = cayd.ok("exec", session, "--", "sh", "-c", script)
+    return any(line.strip() == words for line in listing.splitlines())
+
+
+@case
+def run_once(cayd):
+    """run prints what the command prints, ends with its status and leaves no session"""
+    assert cayd.ok("run", "--", "sh", "-c", "echo $((6*7))") == "42\n"
+    result = cayd.cay("run", "--env", "A=b", "--user", "root", "--cwd", "/tmp", "--", "sh", "-c",
+                      "echo $A; id -u; pwd; echo no >&2; exit 7")
+    assert (result.status, result.text) == (7, "b\n0\n/tmp\n"), result
+    assert result.note == "no\n", result
+    assert cayd.sessions() == []
+    kept = cayd.cay("run", "--keep", "--", "true")
+    assert kept.status == 0 and re.fullmatch(r"cay: kept as session run-\w{16}\n", kept.note), kept
+    assert cayd.sessions() == [kept.note.split()[-1]]
+    cayd.ok("rm", kept.note.split()[-1])
+    cayd.fails(125, "no base", "run", "--base", "nosuch", "--", "true")
+    cayd.fails(125, "before '--'", "run", "demo", "--", "true")
+    assert cayd.sessions() == []
+
+
+@case
+def run_interrupted(cayd):
+    """run destroys its session when it is interrupted, and when nobody reads any more"""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process = cayd.begin("run", "--", "sh", "-c", "echo on; sleep 1000")
+        assert process.stdout.readline() == b"on\n"
+        assert len(cayd.sessions()) == 1
+        started = time.monotonic()
+        process.send_signal(number)
+        assert status_of(process) == 128 + number
+        assert time.monotonic() - started < 10
+        assert cayd.sessions() == []
+    process = cayd.begin("run", "--", "yes")
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert cayd.sessions() == []
+
+
+@case
+def sessions(cayd):
+    """create, ls, show and rm agree with each other"""
+    assert cayd.ok("create", "--name", "one", "--label", "job=1", "--label", "kind=a", "--env",
+                   "WHO=me", "--memory", "64M", "--pids", "50", "--cpus", "0.5") == "one\n"
+    generated = cayd.ok("create", "--lazy", "-l", "job=2").strip()
+    assert cayd.sessions() == [generated, "one"]
+    assert cayd.ok("ls", "-q", "--label", "job=1").split() == ["one"]
+    assert cayd.ok("ls", "-q", "-l", "job=1", "-l", "kind=b").split() == []
+    assert cayd.ok("ls", "-q", "--state", "active", "--state", "failed").split() == [generated, "one"]
+    assert cayd.ok("ls", "-q", "--state", "paused").split() == []
+    cayd.fails(125, "did you mean 'active'", "ls", "--state", "activ")
+    table = cayd.ok("ls").splitlines()
+    assert table[0].split()[:3] == ["ID", "STATE", "BASE"] and "job=1 kind=a" in table[2], table
+    shown = cayd.cay("show", "one", "--json").json()["session"]
+    assert shown["limits"] == {"cpus": 0.5, "memoryBytes": str(64 << 20), "pids": "50"}, shown
+    assert "0.5 cpus, 64MiB memory, 50 processes" in cayd.ok("show", "one")
+    assert cayd.ok("exec", "one", "--", "sh", "-c", "echo $WHO") == "me\n"
+    # The same again finds it; another one of that name is refused.
+    cayd.fails(125, "taken", "create", "--name", "one")
+    cayd.fails(125, "NAME=VALUE", "create", "--label", "x")
+    cayd.fails(125, "512M", "create", "--memory", "lots")
+    cayd.fails(125, "session_id", "create", "--name", "a/b")
+    # One that is not there does not keep the others.
+    cayd.fails(125, "no session 'nosuch'", "rm", "nosuch", generated, "one")
+    assert cayd.sessions() == []
+    cayd.ok("rm", "--missing-ok", "nosuch")
+    assert cayd.cay("rm", "--missing-ok", "nosuch", "--json").json() == {"removed": []}
+    error = cayd.cay("show", "one", "--json")
+    assert error.status == 125 and error.json()["error"]["reason"] == "session_not_found", error
+
+
+@case
+def exec_status(cayd):
+    """exec ends as the command does, and says on standard error what is not its own doing"""
+    cayd.ok("create", "--name", "demo", "--memory", "64M")
+
+    def ends(status, note, *arguments, out=""):
+        result = cayd.cay("exec", "demo", *arguments)
+        assert (result.status, result.text) == (status, out), result
+        assert note in result.note and bool(note) == bool(result.note), result
+
+    ends(0, "", "--", "true")
+    ends(3, "", "--", "sh", "-c", "exit 3")
+    ends(124, "timed out", "--timeout", "300ms", "--", "sh", "-c", "echo a; sleep 1000", out="a\n")
+    ends(124, "silent", "--quiet-timeout", "300ms", "--", "sh", "-c", "echo a; sleep 1000", out="a\n")
+    ends(139, "signal 11 (SEGV)", "--", "sh", "-c", "kill -SEGV $$")
+    ends(137, "signal 9 (KILL)", "--", "sh", "-c", "kill -KILL $$")
+    ends(137, "memory limit", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=500M", "count=1")
+    ends(127, "cannot be run: No such file", "--", "nosuch")
+    ends(125, "cannot be entered", "--cwd", "/nosuch", "--", "true")
+    cayd.fails(125, "no session 'nosuch'", "exec", "nosuch", "--", "true")
+    cayd.fails(125, "user or root", "exec", "demo", "--user", "nobody", "--", "true")
+    cayd.fails(125, "not a duration", "exec", "demo", "--timeout", "soon", "--", "true")
+    cayd.fails(125, "one SESSION", "exec", "demo", "sh", "--", "true")
+    assert cayd.ok("exec", "demo", "echo", "words") == "words\n"
+
+
+@case
+def exec_streams(cayd):
+    """standard output and standard error stay apart, byte for byte, and come as they are made"""
+    noise = bytes(range(256)) * 2000
+    cayd.ok("cp", "-", "demo:noise", stdin=noise)
+    cayd.ok("cp", "-", "demo:esion", stdin=noise[::-1])
+    result = cayd.cay("exec", "demo", "--", "sh", "-c", "cat noise; cat esion >&2; rm noise esion")
+    assert result.status == 0 and result.out == noise and result.err == noise[::-1]
+    process = cayd.begin("exec", "demo", "--", "sh", "-c",
+                         "echo first; until [ -e go ]; do sleep 0.05; done; echo second >&2")
+    assert process.stdout.readline() == b"first\n"
+    cayd.ok("cp", "-", "demo:go", stdin=b"x")
+    assert process.stderr.readline() == b"second\n"
+    assert status_of(process) == 0
+    cayd.ok("exec", "demo", "--", "rm", "go")
+
+
+@case
+def exec_input(cayd):
+    """-i gives the command our standard input, up to 64 KiB"""
+    assert cayd.ok("exec", "-i", "demo", "--", "cat", stdin=b"hello") == "hello"
+    assert cayd.ok("exec", "demo", "--", "cat", stdin=b"not for it") == ""
+    assert cayd.ok("exec", "-i", "demo", "--", "wc", "-c", stdin=b"x" * 65536).strip() == "65536"
+    cayd.fails(125, "64 KiB", "exec", "-i", "demo", "--", "cat", stdin=b"x" * 65537)
+
+
+@case
+def exec_interrupted(cayd):
+    """the command dies with cay, with all it started"""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = cayd.begin("exec", "demo", "--", "sh", "-c", "sleep 98765 & echo on; wait")
+        assert process.stdout.readline() == b"on\n"
+        assert is_running(cayd, "demo", "sleep 98765")
+        process.send_signal(number)
+        assert status_of(process) == (128 + number if number == signal.SIGINT else -number)
+        eventually(lambda: not is_running(cayd, "demo", "sleep 98765"), "the command is dead")
+
+
+@case
+def exec_leftovers(cayd):
+    """what a command leaves behind is told, or killed"""
+    result = cayd.cay("exec", "demo", "--", "sh", "-c", "sleep 43210 & echo done")
+    assert (result.status, result.text) == (0, "done\n"), result
+    assert "1 process it started still runs" in result.note, result
+    assert is_running(cayd, "demo", "sleep 43210")
+    cayd.ok("exec", "demo", "--kill-leftovers", "--", "sh", "-c", "sleep 54321 & echo done")
+    eventually(lambda: not is_running(cayd, "demo", "sleep 54321"), "what was left is dead")
+
+
+@case
+def exec_json(cayd):
+    """with --json exec prints a line per piece, and still ends as the command does"""
+    result = cayd.cay("exec", "--json", "demo", "--", "sh", "-c", "echo out; exit 5")
+    frames = [json.loads(line) for line in result.text.splitlines()]
+    assert result.status == 5 and result.err == b"", result
+    assert [next(iter(frame)) for frame in frames] == ["attached", "output", "exited"], frames
+    assert base64.b64decode(frames[1]["output"]["data"]) == b"out\n"
+    assert frames[2]["exited"]["result"]["exitCode"] == 5, frames
+    late = cayd.cay("exec", "--json", "demo", "--timeout", "200ms", "--", "sleep", "1000")
+    assert late.status == 124 and late.err == b"", late
+
+
+@case
+def tools(cayd):
+    """tool reads values as the tool's schema says, and ends with 1 when the tool failed"""
+    listing = cayd.ok("tools")
+    assert "edit_file (edit) path= old_string= new_string= [replace_all=]" in listing, listing
+    assert cayd.ok("tool", "demo", "--list") == listing
+    names = [tool["name"] for tool in cayd.cay("tools", "--json").json()["tools"]]
+    assert "bash" in names and "grep" in names, names
+    cayd.ok("tool", "demo", "write_file", "path=t/a.txt", "content=one=1\ntwo\n")
+    assert "one=1" in cayd.ok("tool", "demo", "read", "path=t/a.txt", "limit=1")
+    assert "two" not in cayd.ok("tool", "demo", "read", "path=t/a.txt", "limit=1")
+    cayd.ok("tool", "demo", "edit", "path=t/a.txt", "old_string=o", "new_string=0",
+            "replace_all=true")
+    assert cayd.ok("exec", "demo", "--", "cat", "t/a.txt") == "0ne=1\ntw0\n"
+    result = cayd.cay("tool", "demo", "read_file", "path=nosuch")
+    assert result.status == 1 and "no such file" in result.text, result
+    assert cayd.cay("tool", "demo", "bash", "--params", "-", "--json",
+                    stdin=b'{"cmd":"exit 4"}').json()["result"]["exec"]["exitCode"] == 4
+    assert cayd.ok("tool", "demo", "bash", "cmd=id -u", "--user", "root") == "0\n"
+    cayd.fails(125, "did you mean 'pattern'", "tool", "demo", "grep", "patern=x")
+    cayd.fails(125, "not a number", "tool", "demo", "grep", "pattern=x", "max_results=many")
+    cayd.fails(125, "true nor false", "tool", "demo", "grep", "pattern=x", "literal=perhaps")
+    cayd.fails(125, "did you mean", "tool", "demo", "reed", "path=x")
+    cayd.fails(125, "NAME=VALUE", "tool", "demo", "read", "x")
+    cayd.fails(125, "JSON object", "tool", "demo", "read", "--params", "[]")
+    cayd.fails(125, "TOOL is missing", "tool", "demo")
+
+
+def tree_of(folder):
+    """Path, kind, mode and content of everything below a folder."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        info = path.lstat()
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("dir", stat.S_IMODE(info.st_mode))
+        else:
+            found[name] = ("file", stat.S_IMODE(info.st_mode), path.read_bytes())
+    return found
+
+
+@case
+def copies(cayd):
+    """cp takes a tree there and back: names, modes, content"""
+    with tempfile.TemporaryDirectory() as name:
+        here = Path(name)
+        source = here / "tree"
+        (source / "sub" / "deep").mkdir(parents=True)
+        (source / "empty").mkdir(mode=0o750)
+        (source / "a.txt").write_bytes(b"hello\n")
+        (source / "run.sh").write_bytes(b"#!/bin/sh\necho it runs\n")
+        (source / "run.sh").chmod(0o755)
+        (source / "secret").write_bytes(b"")
+        (source / "secret").chmod(0o600)
+        (source / "späce \u2603\n").write_bytes(b"odd name")
+        Path(os.fsdecode(os.fsencode(source) + b"/not\xff utf8")).write_bytes(b"x")
+        (source / "sub" / "deep" / "big").write_bytes(os.urandom(3 << 20))
+        summary = cayd.cay("cp", source, "demo:/workspace/new", "--json")
+        assert summary.status == 0 and summary.json()["files"] == 6, summary
+        assert cayd.ok("exec", "demo", "--", "new/run.sh") == "it runs\n"
+        assert cayd.ok("exec", "demo", "--", "stat", "-c", "%U %a", "new/secret") == "user 600\n"
+        cayd.ok("cp", "demo:new", here / "back")
+        assert tree_of(here / "back") == tree_of(source)
+        # Into a directory that exists, under its own name; with /. its content.
+        cayd.ok("cp", source, "demo:new")
+        assert cayd.ok("exec", "demo", "--", "cat", "new/tree/a.txt") == "hello\n"
+        cayd.ok("cp", f"{source}/.", "demo:/workspace/content")
+        assert cayd.ok("exec", "demo", "--", "cat", "content/a.txt") == "hello\n"
+        # More than a page of a listing.
+        cayd.ok("exec", "demo", "--", "sh", "-c", "mkdir many; cd many; seq 1003 | xargs touch")
+        cayd.ok("cp", "demo:many", here)
+        assert len(list((here / "many").iterdir())) == 1003
+        cayd.ok("cp", "demo:new/a.txt", here)
+        assert (here / "a.txt").read_bytes() == b"hello\n"
+        cayd.ok("exec", "demo", "--", "rm", "-rf", "new", "content", "many")
+
+
+@case
+def copies_streams(cayd):
+    """cp knows '-' on either side, and replaces what is there"""
+    data = os.urandom(5 << 20)
+    cayd.ok("cp", "-", "demo:made/on/the/way", stdin=data)
+    assert cayd.cay("cp", "demo:made/on/the/way", "-").out == data
+    cayd.ok("cp", "-", "demo:made/on/the/way", stdin=b"short")
+    assert cayd.cay("cp", "demo:made/on/the/way", "-").out == b"short"
+    cayd.fails(125, "is a directory", "cp", "demo:made", "-")
+    cayd.fails(125, "no 'nosuch'", "cp", "demo:nosuch", "-")
+    cayd.fails(125, "write one as SESSION:PATH", "cp", "a", "b")
+    cayd.fails(125, "write one as SESSION:PATH", "cp", "demo:a", "demo:b")
+    cayd.fails(125, "open 'nosuch'", "cp", "nosuch", "demo:")
+    cayd.fails(125, "may not", "cp", "/etc/hostname", "demo:/usr/hostname")
+    cayd.ok("cp", "--user", "root", "/etc/hostname", "demo:/usr/hostname")
+
+
+@case
+def copies_hostile(cayd):
+    """nothing that is copied out of a sandbox leads anywhere else here"""
+    with tempfile.TemporaryDirectory() as name:
+        here = Path(name)
+        outside = here / "outside"
+        outside.mkdir()
+        cayd.ok("exec", "demo", "--", "sh", "-c",
+                "mkdir -p h/dir; echo bad > h/dir/file; echo bad > h/file; mkfifo h/fifo; "
+                f"ln -s {outside} h/link; ln -s nowhere h/dangling")
+        result = cayd.cay("cp", "demo:h", here / "out")
+        assert result.status == 0 and "skipped h/fifo" in result.note, result
+        assert tree_of(here / "out")["link"] == ("link", str(outside))
+        assert tree_of(here / "out")["dangling"] == ("link", "nowhere")
+        # Links that stand where files and directories are to go are not followed.
+        trap = here / "trap"
+        trap.mkdir()
+        (trap / "dir").symlink_to(outside)
+        (trap / "file").symlink_to(outside / "file")
+        result = cayd.cay("cp", "demo:h/.", trap)
+        assert result.status == 1 and result.note.count("skipped") == 3, result
+        assert not any(outside.iterdir()), list(outside.iterdir())
+        # What the user may not read is told and counted.
+        cayd.ok("exec", "demo", "--", "sh", "-c", "chmod 0 h/file")
+        result = cayd.cay("cp", "demo:h", here / "again")
+        assert result.status == 1 and "skipped h/file" in result.note, result
+        # Links are not copied in.
+        (here / "in").mkdir()
+        (here / "in" / "link").symlink_to("/etc/passwd")
+        result = cayd.cay("cp", here / "in", "demo:in")
+        assert result.status == 0 and "links cannot be copied" in result.note, result
+        assert cayd.ok("exec", "demo", "--", "ls", "in") == ""
+    cayd.ok("exec", "demo", "--", "sh", "-c", "chmod 600 h/file; rm -rf h in made t")
+
+
+@case
+def history(cayd):
+    """turn, diff, rollback, log and fork tell one story"""
+    shell = lambda script, *flags: cayd.ok("exec", "past", *flags, "--", "sh", "-c", script)  # noqa: E731
+    cayd.ok("create", "--name", "past")
+    assert cayd.ok("log", "past") == ""
+    shell("printf 'one\\ntwo\\n' > a.txt; mkdir d; echo x > d/x; ln -s a.txt l; printf '\\0' > bin")
+    assert cayd.ok("diff", "past", "base").splitlines() == [
+        "A\t/workspace/a.txt", "A\t/workspace/bin", "A\t/workspace/d/", "A\t/workspace/d/x",
+        "A\t/workspace/l"]
+    assert cayd.ok("turn", "past", "-m", "first files") == "turn-0001\n"
+    assert cayd.ok("diff", "past") == ""
+    shell("printf 'one\\n2\\n' > a.txt; chmod 600 d/x; rm l; mkdir l; printf '\\1' > bin; echo n > new")
+    names = "M\t/workspace/a.txt\nM\t/workspace/bin\nm\t/workspace/d/x (0600, was 0644)\n" \
+            "T\t/workspace/l/\nA\t/workspace/new\n"
+    assert cayd.ok("diff", "past") == names
+    assert cayd.ok("diff", "past", "turn-0001") == names
+    assert cayd.ok("diff", "past", "--", "a.txt", "/nosuch") == "M\t/workspace/a.txt\n"
+    assert "/workspace/new" not in cayd.ok("diff", "past", "--", "./d")
+    patch = cayd.ok("diff", "past", "-p", "--", "a.txt")
+    assert "\n-two\n+2\n" in patch and patch.startswith("diff --git a/workspace/a.txt "), patch
+    stat_lines = cayd.ok("diff", "past", "--stat").splitlines()
+    assert stat_lines[0] == "M\t/workspace/a.txt | 2 +-", stat_lines
+    assert stat_lines[-1].startswith("1 added, 2 modified, 1 of another type"), stat_lines
+    assert cayd.ok("turn", "past", "--durable") == "turn-0002\n"
+    assert cayd.ok("snapshot", "past", "mine", "-m", "a name") == "mine\n"
+    cayd.fails(125, "has a snapshot 'mine'", "snapshot", "past", "mine")
+    cayd.fails(125, "Cay's own", "snapshot", "past", "turn-7")
+    assert cayd.ok("diff", "past", "turn-0001", "turn-0002") == names
+
+    shell("rm -rf /usr /workspace/*", "--user", "root")
+    assert cayd.cay("exec", "past", "--", "ls").status == 127
+    assert "D\t/usr/" in cayd.ok("diff", "past").splitlines()
+    assert cayd.ok("rollback", "past", "turn-0001") == \
+        "back at turn-0001\nwhat was not saved is kept as branch-0001\n"
+    assert shell("cat a.txt; ls") == "one\ntwo\na.txt\nbin\nd\nl\n"
+    cayd.fails(125, "no snapshot 'nosuch'", "rollback", "past", "nosuch")
+    cayd.fails(125, "--discard keeps nothing", "rollback", "past", "mine", "--discard", "--branch", "b")
+    shell("echo other > a.txt")
+    assert cayd.ok("turn", "past", "-m", "another way") == "turn-0003\n"
+    lines = [re.sub(r"  +", "  ", line) for line in cayd.ok("log", "past").splitlines()[1:]]
+    tree = [line.split("  ")[0] for line in lines]
+    assert tree == ["● turn-0001", "├─● turn-0002", "│ ● mine", "│ ● branch-0001", "● turn-0003"], tree
+    assert lines[4].endswith("another way  ← live") and "first files" in lines[0], lines
+
+    assert cayd.ok("fork", "past", "turn-0002", "--name", "f") == "f\n"
+    assert cayd.ok("exec", "f", "--", "cat", "new") == "n\n"
+    forks = cayd.ok("fork", "past", "--count", "3").split()
+    assert len(set(forks)) == 3, forks
+    for name in forks:
+        assert cayd.ok("exec", name, "--", "cat", "a.txt") == "other\n"
+    cayd.fails(125, "1 to 100", "fork", "past", "--count", "101")
+    cayd.ok("rm", "f", *forks)
+    shown = cayd.ok("rollback", "past", "turn-0001", "--discard")
+    assert shown == "back at turn-0001\ndiscarded turn-0002, mine, branch-0001, turn-0003\n", shown
+    assert [line.split()[1] for line in cayd.ok("log", "past").splitlines()[1:]] == ["turn-0001"]
+    cayd.ok("rm", "past")
+
+
+@case
+def rollback_and_processes(cayd):
+    """a rollback kills what runs, or refuses, as it is told"""
+    cayd.ok("create", "--name", "busy")
+    cayd.ok("turn", "busy")
+    process = cayd.begin("exec", "busy", "--", "sh", "-c", "echo on; sleep 1000")
+    assert process.stdout.readline() == b"on\n"
+    cayd.fails(125, "commands run", "rollback", "busy", "turn-0001", "--refuse-processes")
+    assert process.poll() is None
+    cayd.ok("rollback", "busy", "turn-0001")
+    assert status_of(process) != 0
+    cayd.ok("rm", "busy")
+
+
+@case
+def bases(cayd):
+    """a base comes from a directory, an archive or standard input, and goes again"""
+    with tempfile.TemporaryDirectory() as name:
+        here = Path(name)
+        (here / "root" / "etc").mkdir(parents=True)
+        (here / "root" / "etc" / "motd").write_text("hi\n")
+        archive = here / "root.tar.gz"
+        subprocess.run(["tar", "-C", here / "root", "-czf", archive, "."], check=True)
+        assert "files and directories" in cayd.ok("base", "import", "b1", here / "root")
+        cayd.ok("base", "import", "b2", archive)
+        made = cayd.cay("base", "import", "b3", "-", "--json", stdin=archive.read_bytes())
+        assert made.json()["base"]["name"] == "b3", made
+        cayd.ok("base", "import", "b4", "root", cwd=here)  # a relative path is ours
+        listing = cayd.ok("base", "ls")
+        assert all(f"b{number}" in listing for number in range(1, 5)), listing
+        assert re.search(r"^small .* yes$", listing, re.M), listing
+        names = [line.split()[0] for line in listing.splitlines()[1:]]
+        assert names == ["b1", "b2", "b3", "b4", "small"], names
+        cayd.fails(125, "exists", "base", "import", "b1", archive)
+        cayd.fails(125, "open", "base", "import", "b5", here / "nosuch")
+        key = cayd.ok("key", "create", "--admin").strip()
+        cayd.fails(125, "tar -C", "base", "import", "b5", here / "root",
+                   env={"CAY_URL": cayd.tcp, "CAY_API_KEY": key})
+    cayd.ok("create", "--name", "based", "--base", "b1", "--lazy")
+    assert cayd.cay("cp", "based:/etc/motd", "-").out == b"hi\n"
+    cayd.fails(125, "stands on it", "base", "rm", "b1")
+    cayd.ok("rm", "based")
+    for number in range(1, 5):
+        cayd.ok("base", "rm", f"b{number}")
+    cayd.fails(125, "no base 'b1'", "base", "rm", "b1")
+
+
+@case
+def over_tcp(cayd):
+    """over TCP with a key all is the same, and one owner does not see another's sessions"""
+    key = cayd.ok("key", "create", "--owner", "ann").strip()
+    ann = {"CAY_URL": cayd.tcp, "CAY_API_KEY": key}
+    assert cayd.ok("run", "--", "echo", "hi", env=ann) == "hi\n"
+    cayd.ok("create", "--name", "anns", env=ann)
+    assert cayd.ok("ls", "-q", env=ann).split() == ["anns"]
+    cayd.fails(125, "no session 'demo'", "exec", "demo", "--", "true", env=ann)
+    cayd.fails(125, "set CAY_API_KEY", "ls", env={"CAY_URL": cayd.tcp})
+    data = os.urandom(1 << 20)
+    cayd.ok("cp", "-", "anns:f", stdin=data, env=ann)
+    assert cayd.cay("cp", "anns:f", "-", env=ann).out == data
+    cayd.ok("rm", "anns", env=ann)
+
+
+@case
+def completion(cayd):
+    """sessions, snapshots and tools are completed; without a daemon nothing is said"""
+    offered = lambda *words, **more: [  # noqa: E731
+        line.split("\t")[0] for line in cayd.ok("complete", "--", *words, **more).splitlines()]
+    cayd.ok("turn", "demo")
+    assert offered("exec", "") == ["demo"]
+    assert offered("exec", "x") == []
+    assert offered("rollback", "demo", "turn") == ["turn-0001"]
+    assert offered("cp", "d") == ["demo:"]
+    assert offered("tool", "demo", "read") == ["read_file"]
+    assert offered("tool", "demo", "grep", "inc") == ["include="]
+    assert "rollback" in offered("ro") and "base" in offered("ba")
+    started = time.monotonic()
+    away = cayd.cay("complete", "--", "exec", "", env={"CAY_URL": "unix:/nonexistent/cayd.sock"})
+    assert (away.status, away.out, away.err) == (0, b"", b""), away
+    assert time.monotonic() - started < 2
+
+
+@case
+def on_a_terminal(cayd):
+    """a terminal gets colours, and nothing of a sandbox that it would obey"""
+    cayd.ok("tool", "demo", "write_file", "path=evil", "content=a\tb \x1b[31mred\x1b[0m\x07\n")
+    shown = cayd.on_terminal("tool", "demo", "read", "path=evil")
+    assert "a\tb \\x1b[31mred\\x1b[0m\\x07\n" in shown, shown
+    shown = cayd.on_terminal("diff", "demo", "-p")
+    assert "\x1b[32m+a\x1b[0m\t\x1b[32mb \\x1b[31mred" in shown, shown
+    assert "\x1b[32mA\x1b[0m\t/workspace/evil" in cayd.on_terminal("diff", "demo")
+    assert "\x1b[32m● turn-0001" in cayd.on_terminal("log", "demo")
+    assert "copied 1 file" in cayd.on_terminal("cp", "/etc/hostname", "demo:")
+
+
+@case
+def doctor(cayd):
+    """doctor finds this machine fit, as people and programs read it, and leaves nothing behind"""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        found = cayd.cay("doctor", "--json", "--data", name)
+        checks = {check["name"]: check for check in found.json()["checks"]}
+        assert found.status == 0 and found.json()["ok"], found
+        for part in ("kernel", "user ns", "overlay", "cgroups", "cay-init", "daemon"):
+            assert checks[part]["verdict"] == "ok", checks[part]
+        assert not any(Path(name).iterdir())
+        away = cayd.cay("doctor", "--data", f"{name}/not/there",
+                        env={"CAY_URL": "unix:/nonexistent/cayd.sock"})
+        assert away.status == 0 and "warn  daemon" in away.text, away
+        # In a chroot the kernel refuses user namespaces.
+        for part in ("usr", "lib", "lib64", "proc", "sys", "cay"):
+            (Path(name) / part).mkdir()
+        build = Path(CAY).resolve().parent
+        script = "for d in usr lib lib64 proc sys; do [ -e /$d ] && mount --rbind /$d $0/$d; done; " \
+                 "mount --bind $1 $0/cay; exec chroot $0 /cay/cay doctor"
+        jailed = subprocess.run(["unshare", "-m", "sh", "-c", script, name, build], check=False,
+                                capture_output=True, timeout=PATIENCE_S)
+        assert jailed.returncode == 1 and b"this is a chroot" in jailed.stdout, jailed
+
+
+@case
+def nobody_there(cayd):
+    """without a daemon every command says so and what to do"""
+    away = {"CAY_URL": "unix:/nonexistent/cayd.sock"}
+    for words in (["ls"], ["run", "--", "true"], ["exec", "demo", "--", "true"],
+                  ["cp", "-", "demo:x"], ["base", "ls"], ["turn", "demo"], ["diff", "demo"]):
+        cayd.fails(125, "start it with 'cayd'", *words, env=away)
+
+
+@case
+def nothing_left(cayd):
+    """in the end nothing is left of the sandboxes"""
+    cayd.ok("rm", *cayd.sessions())
+    assert cayd.sessions() == [] and not cayd.leftovers(), cayd.leftovers()
+
+
+with Cli("--default-base", "small", "--destroy-on-exit") as daemon:
+    import_small(daemon)
+    run(daemon)
