@@ -40,6 +40,27 @@ static struct fork_op *fork_of(struct cay_op *op)
     return CAY_CONTAINER_OF(op, struct fork_op, op);
 }
 
+/* Those of the original, with the caller's added or in their place. */
+static bool merge(struct cay_arena *arena, struct cay_pb_pairs own, struct cay_pb_pairs over,
+                  struct cay_pb_pairs *out_pairs)
+{
+    struct cay_pb_pairs merged = {
+        .items = cay_arena_array(arena, own.count + over.count, sizeof(*merged.items))};
+    if (!merged.items)
+        return false;
+    for (size_t i = 0; i < own.count; i++) {
+        bool is_replaced = false;
+        for (size_t j = 0; j < over.count; j++)
+            is_replaced = is_replaced || cay_str_equal(own.items[i].key, over.items[j].key);
+        if (!is_replaced)
+            merged.items[merged.count++] = own.items[i];
+    }
+    for (size_t j = 0; j < over.count; j++)
+        merged.items[merged.count++] = over.items[j];
+    *out_pairs = merged;
+    return true;
+}
+
 static bool fork_spec(struct fork_op *self, const struct cay_session *source,
                       struct cay_v1_session *out_spec, struct cay_error *err)
 {
@@ -53,13 +74,12 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     if (!cay_check_limits(request->limits, source->spec->limits, limits, err))
         return false;
     out_spec->limits = limits;
-    if (request->labels.count)
-        out_spec->labels = request->labels;
-    if (request->env.count)
-        out_spec->env = request->env;
+    if (!merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
+        !merge(&call->arena, source->spec->env, request->env, &out_spec->env))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     out_spec->parent_session_id = cay_str(source->id);
-    out_spec->parent_snapshot = request->snapshot.len ? request->snapshot : cay_str(source->head);
-    return true;
+    out_spec->parent_snapshot = request->snapshot;
+    return cay_check_labels(out_spec->labels, err) && cay_check_env(out_spec->env, err);
 }
 
 static bool reserve(struct fork_op *self, struct cay_session *source, struct cay_error *err)
@@ -76,7 +96,12 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
         return false;
     for (size_t i = 0; i < self->count; i++) {
         char id[CAY_LIMIT_ID_BYTES + 1];
-        if (!cay_session_choose_id(host, request->new_session_id, id, sizeof(id), err))
+        struct cay_str wanted = request->new_session_id;
+        if (wanted.len && self->count > 1)
+            wanted = cay_str(
+                cay_arena_printf(&call->arena, "%.*s-%zu", (int)wanted.len, wanted.ptr, i + 1)
+                    ?: "");
+        if (!cay_session_choose_id(host, wanted, id, sizeof(id), err))
             return false;
         if (cay_map_get(&host->sessions.by_id, cay_str(id)))
             return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
@@ -272,9 +297,6 @@ void cay_host_fork_session(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     if (request->count < 0 || request->count > CAY_LIMIT_FORKS)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "count: 1 to %d", CAY_LIMIT_FORKS);
-    else if (request->count > 1 && request->new_session_id.len)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT,
-                 "new_session_id: one name does not fit %d sessions; leave it out", request->count);
     else if (cay_check_labels(request->labels, &err) && cay_check_env(request->env, &err) &&
              cay_check_network(request->network, &err))
         (void)cay_check_lifecycle(request->lifecycle, &err);

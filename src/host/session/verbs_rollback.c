@@ -54,6 +54,18 @@ static bool descends(const struct cay_session *session, const struct cay_snapsho
     return false;
 }
 
+/* A session that was forked from it and still exists. */
+static const struct cay_session *fork_of(const struct cay_session *session,
+                                         const struct cay_snapshot *snapshot)
+{
+    cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
+        if (!other->is_gone && cay_str_is(other->spec->parent_session_id, session->id) &&
+            cay_str_is(other->spec->parent_snapshot, snapshot->name))
+            return other;
+    }
+    return NULL;
+}
+
 static bool list_discarded(struct rollback_op *self, const struct cay_session *session,
                            struct cay_error *err)
 {
@@ -66,6 +78,12 @@ static bool list_discarded(struct rollback_op *self, const struct cay_session *s
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
         if (!descends(session, snapshot, self->target))
             continue;
+        const struct cay_session *fork = fork_of(session, snapshot);
+        if (fork)
+            return cay_fail(err, CAY_R_SNAPSHOT_IN_USE,
+                            "session '%s' was forked from snapshot '%s'; remove it first, or keep "
+                            "what is abandoned",
+                            fork->id, snapshot->name);
         size_t at = self->discarded_count++;
         memcpy(self->discarded[at], snapshot->name, sizeof(snapshot->name));
         memcpy(self->discarded_ids[at], snapshot->store_id, sizeof(snapshot->store_id));

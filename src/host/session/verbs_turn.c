@@ -196,6 +196,12 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
 void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_turn_complete_request *request = call->request;
+    struct cay_error err = {};
+    if (request->request_id.len) {
+        cay_fail(&err, CAY_R_NOT_SUPPORTED, "request_id: not available in this version");
+        cay_call_fail(call, &err);
+        return;
+    }
     const struct cay_v1_snapshot spec = {
         .message = request->message,
         .metadata = request->metadata,
