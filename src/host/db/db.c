@@ -8,11 +8,20 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+enum { STATEMENTS_MAX = 32 };
+
+struct statement {
+    sqlite3_stmt *prepared; /* NULL: free */
+    bool is_in_use;
+};
 
 struct cay_db {
     sqlite3 *sqlite;
     pthread_mutex_t lock;
+    struct statement statements[STATEMENTS_MAX]; /* to prepare one costs more than to run it */
 };
 
 /* Applied in order, each once; PRAGMA user_version counts them. Never edit one that was released.
@@ -150,6 +159,10 @@ void cay_db_close(struct cay_db *db)
 {
     if (!db)
         return;
+    for (size_t i = 0; i < STATEMENTS_MAX; i++) {
+        if (!db->statements[i].is_in_use)
+            sqlite3_finalize(db->statements[i].prepared);
+    }
     int status = sqlite3_close(db->sqlite);
     assert(status == SQLITE_OK); /* a query was left open */
     (void)status;
@@ -175,11 +188,44 @@ bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *e
     return is_good;
 }
 
+/* A statement of that text that nobody uses, or a place for one, or NULL when there is neither. */
+static struct statement *find_statement(struct cay_db *db, const char *sql)
+{
+    for (size_t i = 0; i < STATEMENTS_MAX; i++) {
+        struct statement *statement = &db->statements[i];
+        if (!statement->prepared)
+            return statement; /* they fill up from the front */
+        if (!statement->is_in_use && strcmp(sqlite3_sql(statement->prepared), sql) == 0)
+            return statement;
+    }
+    return NULL;
+}
+
 void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql)
 {
     pthread_mutex_lock(&db->lock);
     *query = (struct cay_db_query){.db = db};
-    query->status = sqlite3_prepare_v2(db->sqlite, sql, -1, &query->statement, NULL);
+    struct statement *kept = find_statement(db, sql);
+    if (kept && kept->prepared)
+        query->statement = kept->prepared;
+    else
+        query->status = sqlite3_prepare_v3(
+            db->sqlite, sql, -1, kept ? SQLITE_PREPARE_PERSISTENT : 0, &query->statement, NULL);
+    if (kept && query->statement)
+        *kept = (struct statement){.prepared = query->statement, .is_in_use = true};
+}
+
+static void release(struct cay_db *db, sqlite3_stmt *prepared)
+{
+    for (size_t i = 0; i < STATEMENTS_MAX; i++) {
+        if (db->statements[i].prepared != prepared)
+            continue;
+        sqlite3_reset(prepared);
+        sqlite3_clear_bindings(prepared);
+        db->statements[i].is_in_use = false;
+        return;
+    }
+    sqlite3_finalize(prepared);
 }
 
 void cay_db_bind_int(struct cay_db_query *query, int64_t value)
@@ -237,7 +283,8 @@ bool cay_db_end(struct cay_db_query *query, struct cay_error *err)
     bool is_done = query->status == SQLITE_DONE;
     if (!is_done)
         fail(db, err, query->status, "database");
-    sqlite3_finalize(cay_take_ptr(query->statement));
+    if (query->statement)
+        release(db, cay_take_ptr(query->statement));
     pthread_mutex_unlock(&db->lock);
     return is_done;
 }
