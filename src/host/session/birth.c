@@ -10,6 +10,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/store/base.h"
+#include "sys/userns.h"
 
 void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
                      bool needs_sandbox)
@@ -33,10 +34,21 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
     }
 }
 
+/* Tree and sandbox have the same map of ids: one namespace for both. -1 when it is not for us to
+ * make it, or when it fails: who needs one then makes it and says what is wrong. */
+static int shared_userns(const struct cay_waking *waking, struct cay_host *host)
+{
+    bool is_shared = waking->needs_mount && waking->needs_sandbox &&
+                     cay_store_caps(host->store) & CAY_STORE_ID_MAPPED &&
+                     cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES;
+    return is_shared ? cay_userns_open(waking->uid_base, CAY_SESSION_ID_COUNT) : -1;
+}
+
 bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct cay_error *err)
 {
+    cay_autoclose int userns_fd = shared_userns(waking, host);
     const struct cay_store_owner owner = {
-        .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = -1};
+        .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = userns_fd};
     if (waking->needs_mount &&
         !cay_store_mount(host->store, waking->store_id, &owner, &waking->root_fd, err))
         return false;
@@ -46,7 +58,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .id = waking->store_id,
         .root_fd = waking->root_fd,
         .uid_base = waking->uid_base,
-        .userns_fd = -1,
+        .userns_fd = userns_fd,
         .limits = waking->limits,
         .hostname = waking->hostname,
     };

@@ -13,12 +13,28 @@
 
 enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
 
-/* A user namespace costs a process; the few ranges used lately are kept. The result is the
- * caller's own descriptor. */
-static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
+/* A user namespace costs a process; the few ranges used lately are kept, whoever made them. */
+static void remember_userns(struct ov_store *ov, const struct cay_store_owner *owner, int fd)
 {
-    if (owner->userns_fd >= 0)
-        return fcntl(owner->userns_fd, F_DUPFD_CLOEXEC, 3);
+    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (kept < 0)
+        return;
+    pthread_mutex_lock(&ov->lock);
+    struct ov_userns *slot = NULL;
+    for (size_t i = 0; !slot && i < OV_USERNS_CACHE; i++) {
+        if (ov->userns[i].fd > 0 && ov->userns[i].id_base == owner->id_base)
+            slot = &ov->userns[i];
+    }
+    if (!slot)
+        slot = &ov->userns[ov->userns_next++ % OV_USERNS_CACHE];
+    if (slot->fd > 0)
+        close(slot->fd);
+    *slot = (struct ov_userns){owner->id_base, owner->id_count, kept};
+    pthread_mutex_unlock(&ov->lock);
+}
+
+static int find_userns(struct ov_store *ov, const struct cay_store_owner *owner)
+{
     pthread_mutex_lock(&ov->lock);
     int fd = -1;
     for (size_t i = 0; fd < 0 && i < OV_USERNS_CACHE; i++) {
@@ -28,20 +44,20 @@ static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
             fd = fcntl(cached->fd, F_DUPFD_CLOEXEC, 3);
     }
     pthread_mutex_unlock(&ov->lock);
-    if (fd >= 0)
+    return fd;
+}
+
+/* The result is the caller's own descriptor. */
+static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
+{
+    int fd = owner->userns_fd >= 0 ? fcntl(owner->userns_fd, F_DUPFD_CLOEXEC, 3)
+                                   : find_userns(ov, owner);
+    if (fd >= 0 && owner->userns_fd < 0)
         return fd;
-    fd = cay_userns_open(owner->id_base, owner->id_count);
     if (fd < 0)
-        return fd;
-    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (kept < 0)
-        return fd;
-    pthread_mutex_lock(&ov->lock);
-    struct ov_userns *slot = &ov->userns[ov->userns_next++ % OV_USERNS_CACHE];
-    if (slot->fd > 0)
-        close(slot->fd);
-    *slot = (struct ov_userns){owner->id_base, owner->id_count, kept};
-    pthread_mutex_unlock(&ov->lock);
+        fd = cay_userns_open(owner->id_base, owner->id_count);
+    if (fd >= 0)
+        remember_userns(ov, owner, fd);
     return fd;
 }
 
