@@ -43,6 +43,9 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
 /* Frees the space of what was destroyed, in the background. */
 void cay_host_collect_soon(struct cay_host *host);
 
+/* Closes what is expensive to close in the background; -1 is nothing. */
+void cay_host_close_later(struct cay_host *host, int fd);
+
 /* Destroys a sandbox in the background. */
 void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox);
 

@@ -22,6 +22,7 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
         .is_mounted = session->root_fd >= 0,
         .sandbox = session->live ? cay_live_sandbox(session->live) : NULL,
         .point.root_fd = -1,
+        .old_fd = -1,
     };
     memcpy(pointing->store_id, session->store_id, sizeof(pointing->store_id));
 }
@@ -50,14 +51,10 @@ void cay_pointing_thaw(struct cay_pointing *pointing)
 
 bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err)
 {
-    int old_fd = -1;
     if (pointing->point.root_fd < 0 || !pointing->sandbox)
         return true;
-    bool is_done =
-        cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &old_fd, err);
-    if (old_fd >= 0)
-        close(old_fd); /* a volatile overlay: detaching it syncs nothing */
-    return is_done;
+    return cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &pointing->old_fd,
+                                   err);
 }
 
 void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session)
@@ -65,7 +62,15 @@ void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *ses
     session->generation = pointing->point.generation;
     if (pointing->point.root_fd < 0)
         return;
-    if (session->root_fd >= 0)
-        close(session->root_fd);
+    /* The last descriptor takes the old overlay apart, which takes longer than all that is left to
+     * do before the answer. */
+    cay_host_close_later(session->host, cay_take_fd(pointing->old_fd));
+    cay_host_close_later(session->host, cay_take_fd(session->root_fd));
     session->root_fd = cay_take_fd(pointing->point.root_fd);
+}
+
+void cay_pointing_settle(struct cay_pointing *pointing, struct cay_session *session)
+{
+    if (pointing->store_id[0] && pointing->point.root_fd >= 0)
+        cay_pointing_install(pointing, session);
 }

@@ -19,6 +19,7 @@ struct cay_pointing {
     bool is_mounted;
     struct cay_sandbox *sandbox; /* borrowed; NULL: none runs */
     struct cay_store_point point;
+    int old_fd;        /* of the root that the sandbox had before */
     int64_t frozen_ns; /* how long the commands stood still */
 };
 
@@ -34,3 +35,7 @@ void cay_pointing_thaw(struct cay_pointing *pointing);
 
 /* On the loop thread: the session goes on with the new root. */
 void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session);
+
+/* The same after a failure, which may have come when the store had moved on: the old root is then
+ * a layer that nobody may write to. Does nothing when it had not, or nothing was begun. */
+void cay_pointing_settle(struct cay_pointing *pointing, struct cay_session *session);

@@ -281,6 +281,35 @@ void cay_host_collect_soon(struct cay_host *host)
     }
 }
 
+struct close_job {
+    struct cay_job job;
+    int fd;
+};
+
+static void close_work(struct cay_job *job)
+{
+    close(CAY_CONTAINER_OF(job, struct close_job, job)->fd);
+}
+
+static void close_done(struct cay_job *job)
+{
+    free(CAY_CONTAINER_OF(job, struct close_job, job));
+}
+
+void cay_host_close_later(struct cay_host *host, int fd)
+{
+    if (fd < 0)
+        return;
+    struct close_job *self = cay_new(struct close_job);
+    self->fd = fd;
+    self->job.work = close_work;
+    self->job.done = close_done;
+    if (!cay_loop_try_submit(host->loop, &self->job)) {
+        close(fd);
+        free(self);
+    }
+}
+
 struct bury_job {
     struct cay_job job;
     struct cay_sandbox *sandbox;

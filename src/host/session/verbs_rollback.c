@@ -263,6 +263,7 @@ static void rollback_end(struct cay_op *op)
         cay_host_collect_soon(op->host);
         answer(self, session);
     } else {
+        cay_pointing_settle(&self->pointing, session);
         cay_call_fail(op->call, &op->err);
     }
     cay_snapshot_record_finish(&self->branch);

@@ -136,6 +136,7 @@ static void snapshot_end(struct cay_op *op)
     struct snapshot_op *self = snapshot_of(op);
     struct cay_session *session = op->session;
     if (!op->is_done) {
+        cay_pointing_settle(&self->pointing, session);
         cay_call_fail(op->call, &op->err);
     } else {
         struct cay_snapshot *snapshot =
