@@ -236,6 +236,7 @@ static void stop(struct daemon *daemon)
     cay_signal_close(&daemon->interrupt);
     cay_signal_close(&daemon->hangup);
     cay_server_destroy(daemon->server);
+    cay_host_stop(daemon->host);
     /* Jobs under way end first: what they were asked to write is written. */
     cay_loop_finish_jobs(daemon->loop);
     cay_router_finish(&daemon->router);

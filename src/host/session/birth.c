@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/store/base.h"
 #include "sys/userns.h"
 
 void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
@@ -106,7 +105,7 @@ static bool find_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE], str
 {
     char resolved[CAY_STORE_NAME_SIZE];
     if (strcmp(name, "host") == 0)
-        return cay_base_host(host->store, "/", NULL, name, err);
+        return cay_host_make_base(host, name, err);
     return cay_store_base_resolve(host->store, name, resolved, err);
 }
 

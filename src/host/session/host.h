@@ -3,6 +3,8 @@
 
 /* The host's own state, private to this room; one file per group of verbs. */
 
+#include <stdatomic.h>
+
 #include "api/limits.h"
 #include "base/clock.h"
 #include "host/db/db.h"
@@ -27,7 +29,9 @@ struct cay_host {
     struct cay_v1_resource_limits default_limits;
     char *default_base;
     char *snapshot_prefix;
-    size_t max_sessions; /* 0: as many as fit */
+    size_t max_sessions;      /* 0: as many as fit */
+    struct cay_timer prepare; /* makes the base "host" before somebody needs it */
+    atomic_bool is_stopping;
     bool is_collecting;
     bool is_collect_wanted;
     bool destroys_on_exit;
@@ -42,6 +46,11 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
 
 /* Frees the space of what was destroyed, in the background. */
 void cay_host_collect_soon(struct cay_host *host);
+
+/* On a worker: the built-in base, made if need be; its own name comes out. Given up when the daemon
+ * stops. */
+[[nodiscard]] bool cay_host_make_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE],
+                                      struct cay_error *err);
 
 /* Closes what is expensive to close in the background; -1 is nothing. */
 void cay_host_close_later(struct cay_host *host, int fd);

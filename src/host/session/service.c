@@ -14,8 +14,12 @@
 #include "host/session/live.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
+#include "host/store/base.h"
 
-enum { FLUSH_KEYS_MS = 60 * 1000 };
+enum {
+    FLUSH_KEYS_MS = 60 * 1000,
+    PREPARE_AFTER_MS = 1000, /* a daemon that lives for one call does not begin with it */
+};
 
 static bool authenticate(struct cay_service *service, struct cay_str secret,
                          struct cay_caller *out_caller, struct cay_error *err)
@@ -98,6 +102,48 @@ static bool take_lock(int fd)
     return false;
 }
 
+static bool goes_on(void *context, uint64_t, uint64_t)
+{
+    const struct cay_host *host = context;
+    return !atomic_load(&host->is_stopping);
+}
+
+bool cay_host_make_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE],
+                        struct cay_error *err)
+{
+    const struct cay_base_options options = {.progress = goes_on, .progress_ctx = host};
+    return cay_base_host(host->store, "/", &options, name, err);
+}
+
+struct prepare_job {
+    struct cay_job job;
+    struct cay_host *host;
+};
+
+static void prepare_work(struct cay_job *job)
+{
+    struct cay_host *host = CAY_CONTAINER_OF(job, struct prepare_job, job)->host;
+    char name[CAY_STORE_NAME_SIZE];
+    struct cay_error err = {};
+    if (!cay_host_make_base(host, name, &err) && !atomic_load(&host->is_stopping))
+        cay_log(CAY_WARN, "base.prepare_failed", CAY_S("base", "host"), CAY_ERR(&err));
+}
+
+static void prepare_done(struct cay_job *job)
+{
+    free(CAY_CONTAINER_OF(job, struct prepare_job, job));
+}
+
+static void on_prepare(struct cay_timer *timer)
+{
+    struct prepare_job *self = cay_new(struct prepare_job);
+    self->host = CAY_CONTAINER_OF(timer, struct cay_host, prepare);
+    self->job.work = prepare_work;
+    self->job.done = prepare_done;
+    if (!cay_loop_try_submit(self->host->loop, &self->job))
+        free(self);
+}
+
 /* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look
  * in. */
 static bool open_data_dir(struct cay_host *host, const char *path, struct cay_error *err)
@@ -165,7 +211,13 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
     cay_quota_start(host);
-    return cay_host_recover(host, err);
+    if (!cay_host_recover(host, err))
+        return false;
+    if (strcmp(host->default_base, "host") == 0) {
+        cay_timer_open(&host->prepare, host->loop, on_prepare);
+        cay_timer_start(&host->prepare, PREPARE_AFTER_MS, 0);
+    }
+    return true;
 }
 
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
@@ -208,10 +260,19 @@ static void leave_sessions(struct cay_host *host)
     }
 }
 
+void cay_host_stop(struct cay_host *host)
+{
+    if (!host)
+        return;
+    atomic_store(&host->is_stopping, true);
+    cay_timer_close(&host->prepare);
+}
+
 void cay_host_destroy(struct cay_host *host)
 {
     if (!host)
         return;
+    cay_host_stop(host);
     cay_quota_stop(host);
     leave_sessions(host);
     cay_sessions_finish(&host->sessions);

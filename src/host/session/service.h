@@ -5,7 +5,7 @@
  * The host on this machine: what stands behind the hallway in cayd. Owns the database and
  * everything that is recorded there.
  *
- * Order: create -> serve calls -> destroy (after the doors are drained).
+ * Order: create -> serve calls -> stop -> destroy (after the doors are drained).
  */
 
 #include "api/service.h"
@@ -32,6 +32,8 @@ struct cay_host;
 
 [[nodiscard]] bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
                                    struct cay_host **out_host, struct cay_error *err);
+/* Gives up what takes long and is for later: before jobs are waited for. Accepts NULL. */
+void cay_host_stop(struct cay_host *host);
 void cay_host_destroy(struct cay_host *host);
 
 struct cay_service *cay_host_service(struct cay_host *host);

@@ -38,7 +38,8 @@ struct cay_base_options {
 
 /* The built-in base "host": the machine's own /usr, hard-linked, with a small clean rest. Made once
  * per state of the machine's packages; `root` is "/" but in tests. The alias "host" then names it.
- * *out_name is the name of the base itself. */
+ * *out_name is the name of the base itself. Who asks while somebody else makes it waits for that.
+ */
 [[nodiscard]] bool cay_base_host(struct cay_store *store, const char *root,
                                  const struct cay_base_options *options,
                                  char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err);

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,12 +42,40 @@ static bool hash_file(int host_fd, const char *path, uint64_t *hash)
     return len == 0;
 }
 
+/* One farm is made at a time: who comes second finds it made. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+/* The list of packages has some megabytes and is asked for at every create: it is read again when
+ * the file was written or replaced. Under the lock. */
+static bool hash_packages(int host_fd, uint64_t *hash)
+{
+    static struct {
+        dev_t dev;
+        ino_t ino;
+        off_t size;
+        struct timespec changed;
+        uint64_t hash;
+    } last;
+    static const char path[] = "var/lib/dpkg/status";
+    struct stat st;
+    bool is_there = fstatat(host_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (is_there && last.ino == st.st_ino && last.dev == st.st_dev && last.size == st.st_size &&
+        last.changed.tv_sec == st.st_ctim.tv_sec && last.changed.tv_nsec == st.st_ctim.tv_nsec) {
+        *hash = last.hash;
+        return true;
+    }
+    if (!is_there || !hash_file(host_fd, path, hash))
+        return false;
+    last = (typeof(last)){st.st_dev, st.st_ino, st.st_size, st.st_ctim, *hash};
+    return true;
+}
+
 /* What the packages of the host are at present. Without dpkg, when its directories last changed. */
 static uint64_t host_state(int host_fd)
 {
     static const char *const dirs[] = {"usr", "usr/bin", "usr/lib", "usr/local/bin"};
     uint64_t hash = 1469598103934665603u + SKELETON_VERSION;
-    if (hash_file(host_fd, "var/lib/dpkg/status", &hash))
+    if (hash_packages(host_fd, &hash))
         return hash;
     (void)hash_file(host_fd, "usr/lib/os-release", &hash);
     for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
@@ -120,6 +150,21 @@ static bool fill(struct cay_store *store, int host_fd, const char *name,
     return false;
 }
 
+static bool find_or_make(struct cay_store *store, int host_fd,
+                         const struct cay_base_options *options,
+                         char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored;
+    snprintf(out_name, CAY_STORE_NAME_SIZE, "host-%016" PRIx64, host_state(host_fd));
+    if (!cay_store_base_resolve(store, out_name, found, &ignored) &&
+        !fill(store, host_fd, out_name, options, err) && err->reason != CAY_R_BASE_EXISTS)
+        return cay_wrap(err, "make base 'host'");
+    if (cay_store_base_resolve(store, "host", found, &ignored) && strcmp(found, out_name) == 0)
+        return true;
+    return cay_store_base_alias(store, "host", out_name, err);
+}
+
 bool cay_base_host(struct cay_store *store, const char *root,
                    const struct cay_base_options *options,
                    char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err)
@@ -128,16 +173,10 @@ bool cay_base_host(struct cay_store *store, const char *root,
     if (host_fd < 0)
         return cay_store_fail(err, -errno, "open '%s'", root);
     char name[CAY_STORE_NAME_SIZE];
-    char found[CAY_STORE_NAME_SIZE];
-    snprintf(name, sizeof(name), "host-%016" PRIx64, host_state(host_fd));
-    struct cay_error ignored;
-    /* Two daemons' threads may both find it missing; the second is told it exists, which is fine.
-     */
-    if (!cay_store_base_resolve(store, name, found, &ignored) &&
-        !fill(store, host_fd, name, options, err) && err->reason != CAY_R_BASE_EXISTS)
-        return cay_wrap(err, "make base 'host'");
-    if (!cay_store_base_alias(store, "host", name, err))
-        return false;
-    memcpy(out_name, name, sizeof(name));
-    return true;
+    pthread_mutex_lock(&making);
+    bool is_made = find_or_make(store, host_fd, options, name, err);
+    pthread_mutex_unlock(&making);
+    if (is_made)
+        memcpy(out_name, name, sizeof(name));
+    return is_made;
 }
