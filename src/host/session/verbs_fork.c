@@ -266,7 +266,6 @@ static void fork_end(struct cay_op *op)
     if (!op->is_done) {
         struct cay_call *call = op->call;
         struct cay_error err = op->err;
-        cay_pointing_settle(&self->pointing, source);
         forget_reserved(self);
         cay_op_leave(op);
         free(self);

@@ -227,6 +227,12 @@ void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
+    if (key->role == CAY_ROLE_ADMIN && call->caller.role != CAY_ROLE_ADMIN) {
+        struct cay_error err = {};
+        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may revoke an admin key");
+        cay_call_fail(call, &err);
+        return;
+    }
     /* In memory first: from here on it opens nothing, even if the disk is slow to hear of it. */
     if (!key->revoked_ns)
         key->revoked_ns = cay_clock_wall_ns();

@@ -179,6 +179,12 @@ static void a_user_sees_only_its_own(void **state)
     const struct cay_v1_create_key_request request = {.role = CAY_V1_KEY_ROLE_ADMIN};
     denied = ask(self, CAY_V1_KEY_SERVICE_CREATE_KEY, &request, CAY_ROLE_USER, "bob");
     assert_int_equal(denied.err.reason, CAY_R_PERMISSION_DENIED);
+    /* Nor does a user take an admin's key away, though it has the same owner. */
+    struct asked admin = ask(self, CAY_V1_KEY_SERVICE_CREATE_KEY, &request, CAY_ROLE_ADMIN, "bob");
+    const struct cay_v1_revoke_key_request revoke_admin = {.key_id = cay_str(admin.text)};
+    denied = ask(self, CAY_V1_KEY_SERVICE_REVOKE_KEY, &revoke_admin, CAY_ROLE_USER, "bob");
+    assert_int_equal(denied.err.reason, CAY_R_PERMISSION_DENIED);
+    assert_true(opens(self, admin.secret));
     assert_true(opens(self, bob.secret));
 }
 
