@@ -129,20 +129,6 @@ static void start_verb(struct cay_rpc *rpc)
     cay_service_call(rpc->door->service, &rpc->call);
 }
 
-/* The one envelope of a call that is not client-streaming: its size is known long before its end.
- */
-static bool announces_too_much(const struct cay_rpc *rpc)
-{
-    const struct cay_buf *body = &rpc->body;
-    if (rpc->call.method->client_streaming || rpc->kind.protocol == CAY_RPC_CONNECT_UNARY ||
-        body->len < CAY_ENVELOPE_HEAD_BYTES)
-        return false;
-    const unsigned char *head = (const unsigned char *)body->data;
-    uint32_t announced = (uint32_t)head[1] << 24 | (uint32_t)head[2] << 16 |
-                         (uint32_t)head[3] << 8 | (uint32_t)head[4];
-    return announced > CAY_LIMIT_MESSAGE_BYTES;
-}
-
 static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
 {
     struct cay_rpc *rpc = exchange->state;
@@ -154,7 +140,7 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         return;
     }
     cay_buf_append(&rpc->body, data, len);
-    if (rpc->body.failed || announces_too_much(rpc)) {
+    if (rpc->body.failed) {
         struct cay_error err = {};
         cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, "a message may have %d bytes at most",
                  CAY_LIMIT_MESSAGE_BYTES);
