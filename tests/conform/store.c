@@ -395,6 +395,43 @@ static void forks_do_not_see_each_other(void **state)
     }
 }
 
+static bool take_after(struct world *world, struct session *session, const char *previous_id,
+                       char out_id[static CAY_STORE_ID_SIZE])
+{
+    cay_store_new_id(out_id);
+    struct cay_store_snapshot_request request = {.session_id = session->id,
+                                                 .snapshot_id = out_id,
+                                                 .activity = CAY_STORE_QUIET,
+                                                 .owner = &tree_owner,
+                                                 .previous_id = previous_id};
+    struct cay_store_point point = {.root_fd = -1};
+    MUST(world, cay_store_snapshot(world->store, &request, &point, &world->err));
+    follow(session, &point);
+    return point.changed;
+}
+
+/* What was written before a fork is still no part of any snapshot. */
+static void a_fork_does_not_hide_a_change(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    struct session fork = {.root_fd = -1};
+    char ids[3][CAY_STORE_ID_SIZE];
+    assert_false(take_after(world, &session, "", ids[0]));
+    tree_enter(world->id_base);
+    tree_write(session.root_fd, "workspace/file", "1");
+    tree_leave();
+    cay_store_new_id(fork.id);
+    struct cay_store_fork_request request = {session.id, fork.id, CAY_STORE_QUIET, &tree_owner};
+    struct cay_store_point point = {.root_fd = -1};
+    MUST(world, cay_store_fork(world->store, &request, &point, &world->err));
+    follow(&session, &point);
+    assert_true(take_after(world, &session, ids[0], ids[1]));
+    assert_false(take_after(world, &session, ids[1], ids[2]));
+    MUST(world, cay_store_destroy(world->store, fork.id, &world->err));
+    end_session(world, &session);
+}
+
 static void verbs_can_be_repeated(void **state)
 {
     struct world *world = *state;
@@ -536,6 +573,7 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(stores_through_a_mapping_are_never_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(forks_do_not_see_each_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_fork_does_not_hide_a_change, setup, teardown),
         cmocka_unit_test_setup_teardown(verbs_can_be_repeated, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_can_be_made_durable, setup, teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, setup, teardown),

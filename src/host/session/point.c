@@ -25,6 +25,9 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
         .old_fd = -1,
     };
     memcpy(pointing->store_id, session->store_id, sizeof(pointing->store_id));
+    const struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
+    if (head)
+        memcpy(pointing->head_store_id, head->store_id, sizeof(pointing->head_store_id));
 }
 
 bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)

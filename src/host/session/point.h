@@ -14,6 +14,7 @@ struct cay_sandbox;
 
 struct cay_pointing {
     char store_id[CAY_STORE_ID_SIZE];
+    char head_store_id[CAY_STORE_ID_SIZE]; /* of the snapshot it descends from; empty: its base */
     struct cay_store_owner owner;
     enum cay_store_activity activity;
     bool is_mounted;

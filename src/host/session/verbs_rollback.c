@@ -171,6 +171,7 @@ static bool keep_branch(struct rollback_op *self, struct cay_host *host, struct 
         .session_id = pointing->store_id,
         .snapshot_id = self->branch.store_id,
         .activity = CAY_STORE_QUIET,
+        .previous_id = pointing->head_store_id,
     };
     struct cay_store_point point = {.root_fd = -1};
     if (!cay_snapshot_record_put(host->db, &self->branch, err) ||

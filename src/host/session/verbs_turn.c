@@ -88,6 +88,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         .activity = pointing->activity,
         .owner = pointing->is_mounted ? &pointing->owner : NULL,
         .durable = self->is_durable,
+        .previous_id = pointing->head_store_id,
     };
     if (!cay_snapshot_record_put(host->db, &self->snapshot, err))
         return false;

@@ -87,6 +87,9 @@ struct cay_store_snapshot_request {
     enum cay_store_activity activity;
     const struct cay_store_owner *owner; /* NULL: no root wanted (the session is not mounted) */
     bool durable;                        /* synced before it is acknowledged */
+    /* The snapshot that the tree descends from, "" for its base: what `changed` is against. NULL:
+     * the last point taken, which may have been a fork. */
+    const char *previous_id;
 };
 
 struct cay_store_point {

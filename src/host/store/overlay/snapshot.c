@@ -193,20 +193,35 @@ static bool freeze_upper(struct ov_store *ov, struct ov_session *session,
     return true;
 }
 
+/* Is this layer what the session's last snapshot, or its base, is? A fork freezes the upper, too:
+ * then nothing was written since, and yet no snapshot has what lies below. */
+static bool is_predecessor(struct ov_store *ov, const char *previous_id,
+                           const struct ov_layer *layer)
+{
+    if (!previous_id || !*previous_id)
+        return !previous_id || !layer->parent;
+    pthread_mutex_lock(&ov->lock);
+    const struct ov_snapshot *previous = ov_find_snapshot(ov, previous_id);
+    bool is_same = previous && previous->top == layer;
+    pthread_mutex_unlock(&ov->lock);
+    return is_same;
+}
+
 static bool take(struct ov_store *ov, struct ov_session *session,
                  const struct cay_store_snapshot_request *request,
                  struct cay_store_point *out_point, struct cay_error *err)
 {
     bool frozen = request->activity == CAY_STORE_FROZEN;
     struct ov_layer *top = NULL;
-    bool changed = false;
-    if (!ov_point_of(ov, session, frozen, &top, &changed, err))
+    bool is_copied = false;
+    if (!ov_point_of(ov, session, frozen, &top, &is_copied, err))
         return false;
     if (!top)
         return freeze_upper(ov, session, request, out_point, err);
+    bool changed = is_copied || !is_predecessor(ov, request->previous_id, top);
     if (!add_snapshot(ov, request->snapshot_id, top, changed, err))
         return false;
-    if (changed) {
+    if (is_copied) {
         struct cay_error ignored;
         (void)keep_copy(ov, session, top, &ignored);
     }
