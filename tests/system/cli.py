@@ -382,6 +382,26 @@ def history(cayd):
 
 
 @case
+def forks_hide_nothing(cayd):
+    """what was changed before a fork is still in the next turn, and kept by a rollback"""
+    change = lambda text: cayd.ok("exec", "twig", "--", "sh", "-c", f"echo {text} > a")  # noqa: E731
+    cayd.ok("create", "--name", "twig")
+    change(1)
+    cayd.ok("turn", "twig")
+    change(2)
+    cayd.ok("fork", "twig", "--name", "leaf")
+    taken = cayd.cay("turn", "twig", "--json").json()["snapshot"]
+    assert taken["parent"] == "turn-0001" and "unchanged" not in taken, taken
+    assert cayd.cay("turn", "twig", "--json").json()["snapshot"]["unchanged"]
+    change(3)
+    cayd.ok("fork", "twig", "--name", "bud")
+    assert "kept as branch-0001" in cayd.ok("rollback", "twig", "turn-0001")
+    cayd.ok("rollback", "twig", "branch-0001")
+    assert cayd.ok("exec", "twig", "--", "cat", "a") == "3\n"
+    cayd.ok("rm", "twig", "leaf", "bud")
+
+
+@case
 def rollback_and_processes(cayd):
     """a rollback kills what runs, or refuses, as it is told"""
     cayd.ok("create", "--name", "busy")
