@@ -3,7 +3,7 @@
 
 /*
  * A command in a session, followed live: its standard output to ours, its standard error to ours,
- * its exit status ours (DESIGN: 124 after a timeout, 128+n after a signal). Used by exec and run,
+ * its exit status ours (124 after a timeout, 128+n after a signal). Used by exec and run,
  * which share the flags below. The command dies with us.
  */
 
