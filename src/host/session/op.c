@@ -74,9 +74,10 @@ void cay_op_leave(struct cay_op *op)
     if (!session)
         return;
     assert(session->op_count > 0);
-    session->op_count--;
+    /* Still held: whoever passes now may end at once, and it must not be the last one. */
     if (op->is_inside)
         cay_gate_leave(&session->gate, &op->ticket);
+    session->op_count--;
     cay_session_release(session);
 }
 
