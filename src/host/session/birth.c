@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/tree.h"
 #include "sys/userns.h"
 
 void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
@@ -97,6 +98,8 @@ static bool birth_begin(struct cay_op *op, struct cay_error *err)
     cay_session_record_take(&birth->record, session);
     bool needs_sandbox = birth->waking.needs_sandbox;
     cay_waking_init(&birth->waking, session, needs_sandbox);
+    birth->cwd = session->spec->default_cwd; /* stays where it is: nobody else is in the gate */
+    birth->uid = cay_str_is(session->spec->default_user, "root") ? 0 : CAY_SANDBOX_USER_UID;
     return true;
 }
 
@@ -132,6 +135,8 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     if (!cay_session_record_put(host->db, record, err))
         return false;
     bool is_made = make_tree(birth, host, err) && cay_waking_work(&birth->waking, host, err);
+    if (is_made && birth->base[0])
+        cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->uid, birth->cwd);
     if (is_made) {
         record->state = CAY_SESSION_ACTIVE;
         if (birth->waking.sandbox)
@@ -274,6 +279,7 @@ struct death_op {
     size_t snapshot_count;
     int root_fd;
     bool was_gone;
+    bool is_unborn; /* reserved for a fork; there is no record of it */
 };
 
 static void list_snapshots(struct death_op *self, const struct cay_session *session)
@@ -292,6 +298,7 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
         return true;
     if (!cay_session_step(session, CAY_VERB_DESTROY, err))
         return false;
+    self->is_unborn = session->uid_slot == CAY_UID_SLOT_COUNT;
     if (session->live)
         self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING);
     self->root_fd = cay_take_fd(session->root_fd);
@@ -317,6 +324,8 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
     const char *store_id = self->record.store_id;
     if (self->was_gone)
         return true;
+    if (self->is_unborn)
+        return cay_store_destroy(host->store, store_id, err);
     if (!cay_session_record_put(host->db, &self->record, err))
         return false;
     struct cay_error ignored = {};

@@ -53,6 +53,8 @@ struct cay_birth {
     char base[CAY_STORE_NAME_SIZE];
     char snapshot_store_id[CAY_STORE_ID_SIZE];
     bool is_existing_tree; /* the store has it already (a live fork) */
+    struct cay_str cwd;    /* where commands start */
+    uint32_t uid;          /* and as whom */
 };
 
 /* `session` is new and in the table; on failure it is gone when `born` runs. */

@@ -127,8 +127,10 @@ bool cay_session_step(struct cay_session *session, enum cay_session_verb verb,
 
 bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
 {
+    if (slot >= CAY_UID_SLOT_COUNT)
+        return false;
     uint64_t *word = &session->host->sessions.slot_used[slot / 64];
-    if (slot >= CAY_UID_SLOT_COUNT || *word & UINT64_C(1) << slot % 64)
+    if (*word & UINT64_C(1) << slot % 64)
         return false;
     *word |= UINT64_C(1) << slot % 64;
     session->uid_slot = slot;

@@ -16,3 +16,7 @@ struct cay_session_tree {
 [[nodiscard]] bool cay_session_tree_open(struct cay_session_tree *out_tree,
                                          const struct cay_session *session, struct cay_str user,
                                          struct cay_str cwd, struct cay_error *err);
+
+/* On a worker: makes the directory if nothing is there, for this user of the sandbox; its missing
+ * parents belong to root. What is in the way stays. */
+void cay_session_make_cwd(int root_fd, uint32_t id_base, uint32_t uid, struct cay_str cwd);

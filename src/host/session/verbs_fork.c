@@ -19,7 +19,8 @@
 struct fork_op {
     struct cay_op op;
     struct cay_pointing pointing;
-    struct cay_session **forks; /* in the call's arena; NULL once one failed */
+    struct cay_session **forks;      /* in the call's arena; NULL once one failed */
+    struct cay_gate_ticket *tickets; /* in the forks' gates: whoever wants one of them waits */
     char (*store_ids)[CAY_STORE_ID_SIZE];
     size_t count;
     size_t waiting; /* births under way */
@@ -82,6 +83,19 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     return cay_check_labels(out_spec->labels, err) && cay_check_env(out_spec->env, err);
 }
 
+static void reserved(struct cay_gate_ticket *)
+{
+}
+
+/* Lets in who waits for a fork; that may be the end of it, and of the call with all its memory. */
+static void open_gate(struct cay_session *fork, struct cay_gate_ticket *ticket)
+{
+    fork->op_count++;
+    cay_gate_leave(&fork->gate, ticket);
+    fork->op_count--;
+    cay_session_release(fork);
+}
+
 static bool reserve(struct fork_op *self, struct cay_session *source, struct cay_error *err)
 {
     struct cay_call *call = self->op.call;
@@ -90,7 +104,8 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
     struct cay_v1_session spec = {};
     self->forks = cay_arena_array(&call->arena, self->count, sizeof(*self->forks));
     self->store_ids = cay_arena_array(&call->arena, self->count, sizeof(*self->store_ids));
-    if (!self->forks || !self->store_ids)
+    self->tickets = cay_arena_array(&call->arena, self->count, sizeof(*self->tickets));
+    if (!self->forks || !self->store_ids || !self->tickets)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!fork_spec(self, source, &spec, err) || !cay_session_check_room(host, self->count, err))
         return false;
@@ -107,6 +122,7 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
             return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
         self->forks[i] = cay_session_new(host, id, source->owner);
         self->forks[i]->op_count++; /* somebody may destroy it before it is born */
+        cay_gate_enter(&self->forks[i]->gate, &self->tickets[i], true, reserved);
         cay_session_set_spec(self->forks[i], &spec);
         cay_store_new_id(self->forks[i]->store_id);
         memcpy(self->store_ids[i], self->forks[i]->store_id, CAY_STORE_ID_SIZE);
@@ -240,7 +256,7 @@ static void forget_reserved(struct fork_op *self)
             continue;
         cay_session_forget(self->forks[i]);
         self->forks[i]->op_count--;
-        cay_session_release(self->forks[i]);
+        open_gate(self->forks[i], &self->tickets[i]);
     }
 }
 
@@ -277,12 +293,15 @@ static void fork_end(struct cay_op *op)
     self->waiting = self->count;
     size_t count = self->count;
     struct cay_session **forks = self->forks;
+    struct cay_gate_ticket *tickets = self->tickets;
     const struct cay_birth_source from = {
         .snapshot_store_id = self->is_from_snapshot ? self->snapshot_store_id : NULL};
     bool is_lazy = self->is_lazy;
     cay_op_leave(op);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         cay_birth_start(forks[i], call, &from, is_lazy, fork_born);
+        open_gate(forks[i], &tickets[i]);
+    }
 }
 
 static const struct cay_op_steps fork_steps = {
