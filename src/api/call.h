@@ -26,6 +26,7 @@ struct cay_caller {
     enum cay_role role;
     char owner[129];
     char key_id[40]; /* empty for a peer on the Unix socket */
+    bool is_local;   /* came by the Unix socket: a process of this machine */
 };
 
 struct cay_call;

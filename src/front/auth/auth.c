@@ -27,7 +27,7 @@ static bool sent_secret(const struct cay_exchange *exchange, struct cay_str *out
  */
 static void peer_caller(const struct cay_peer *peer, struct cay_caller *out_caller)
 {
-    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER};
+    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .is_local = true};
     if (peer->uid == 0 || peer->uid == geteuid()) {
         out_caller->role = CAY_ROLE_ADMIN;
         snprintf(out_caller->owner, sizeof(out_caller->owner), "local");
@@ -42,8 +42,11 @@ bool cay_auth(const struct cay_exchange *exchange, struct cay_service *service,
     struct cay_str secret = {};
     if (!sent_secret(exchange, &secret, err))
         return false;
-    if (secret.len)
-        return cay_service_authenticate(service, secret, out_caller, err);
+    if (secret.len) {
+        bool is_known = cay_service_authenticate(service, secret, out_caller, err);
+        out_caller->is_local = exchange->peer->is_unix;
+        return is_known;
+    }
     if (exchange->peer->is_unix) {
         peer_caller(exchange->peer, out_caller);
         return true;

@@ -214,6 +214,10 @@ static bool open_source(struct import *self, const struct cay_v1_import_base_opt
     /* The daemon's own eyes on the host: for its administrators only. */
     if (self->call->caller.role != CAY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_PERMISSION_DENIED, "host_path: only an admin may name one");
+    if (!self->call->caller.is_local)
+        return cay_fail(
+            err, CAY_R_PERMISSION_DENIED,
+            "host_path: only over the Unix socket of the daemon; send the data instead");
     const char *path = cay_arena_copy(&self->call->arena, options->host_path);
     self->source_fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
     struct stat info;

@@ -109,10 +109,32 @@ static bool same_bytes(const struct cay_v1_session *a, const struct cay_v1_sessi
            cay_str_equal(cay_buf_str(&left), cay_buf_str(&right));
 }
 
+/* The first create is in the gate until it is done. */
+static void joined(struct cay_op *op)
+{
+    struct cay_call *call = op->call;
+    struct cay_session *session = op->session;
+    struct cay_error err = op->err;
+    struct cay_v1_create_session_response response = {.existing = true};
+    if (op->is_done && session->state == CAY_SESSION_ACTIVE && !session->is_gone)
+        response.session = cay_session_message(session, &call->arena);
+    else if (!err.reason)
+        cay_fail(&err, CAY_R_UNAVAILABLE, "session '%s' could not be made, or is gone again",
+                 session->id);
+    cay_op_leave(op);
+    free(op);
+    if (response.session)
+        cay_call_done(call, &response);
+    else
+        cay_call_fail(call, &err);
+}
+
+static const struct cay_op_steps join_steps = {.end = joined};
+
 /* A repeated create with the same parameters is the same create: the first answer may have been
  * lost. */
-static void answer_existing(struct cay_call *call, const struct cay_session *session,
-                            const char *owner, const struct cay_v1_session *spec)
+static void answer_existing(struct cay_call *call, struct cay_session *session, const char *owner,
+                            const struct cay_v1_session *spec)
 {
     struct cay_error err = {};
     if (strcmp(session->owner, owner) != 0 || session->state == CAY_SESSION_DESTROYING ||
@@ -121,11 +143,8 @@ static void answer_existing(struct cay_call *call, const struct cay_session *ses
         fail(call, &err);
         return;
     }
-    struct cay_v1_create_session_response response = {
-        .session = cay_session_message(session, &call->arena),
-        .existing = true,
-    };
-    cay_call_done(call, &response);
+    struct cay_op *op = cay_new(struct cay_op);
+    cay_op_start_on(op, session, call, CAY_VERB_LOOK, false, &join_steps);
 }
 
 static void created(struct cay_birth *birth)
@@ -203,7 +222,8 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
     int64_t ns = 0;
     if (!stamp)
         return absent;
-    if (__builtin_mul_overflow(stamp->seconds, CAY_NS_PER_SEC, &ns))
+    if (__builtin_mul_overflow(stamp->seconds, CAY_NS_PER_SEC, &ns) ||
+        __builtin_add_overflow(ns, stamp->nanos, &ns))
         return stamp->seconds < 0 ? INT64_MIN : INT64_MAX;
     return ns;
 }
@@ -219,7 +239,7 @@ static bool is_listed(const struct cay_call *call, const struct cay_session *ses
         (request->base.len && !cay_str_equal(request->base, session->spec->base)) ||
         (request->parent_session_id.len &&
          !cay_str_equal(request->parent_session_id, session->spec->parent_session_id)) ||
-        session->created_ns <= to_ns(request->created_after, INT64_MIN) ||
+        session->created_ns < to_ns(request->created_after, INT64_MIN) ||
         session->created_ns >= to_ns(request->created_before, INT64_MAX))
         return false;
     bool state_fits = request->states.count == 0;
@@ -239,6 +259,48 @@ static struct cay_list_node *step(const struct cay_host *host, struct cay_list_n
     return next == head ? NULL : next;
 }
 
+/* Where a page ended. It names no session that must still be there. */
+struct place {
+    int64_t created_ns;
+    struct cay_str id; /* empty: before the first */
+};
+
+static struct cay_str place_of(const struct cay_session *session, struct cay_arena *arena)
+{
+    const char *text =
+        cay_arena_printf(arena, "%016llx-%s", (unsigned long long)session->created_ns, session->id);
+    return text ? cay_str(text) : (struct cay_str){};
+}
+
+static bool parse_place(struct cay_str token, struct place *out_place)
+{
+    enum { DIGITS = 16 };
+    uint64_t number = 0;
+    if (token.len <= DIGITS + 1 || token.ptr[DIGITS] != '-')
+        return false;
+    for (size_t i = 0; i < DIGITS; i++) {
+        char c = token.ptr[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return false;
+        number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    out_place->created_ns = (int64_t)number;
+    out_place->id = (struct cay_str){token.ptr + DIGITS + 1, token.len - DIGITS - 1};
+    return cay_id_valid(out_place->id);
+}
+
+static bool is_past(const struct place *place, const struct cay_session *session, bool is_ascending)
+{
+    if (!place->id.len)
+        return true;
+    if (session->created_ns != place->created_ns)
+        return (session->created_ns > place->created_ns) == is_ascending;
+    int order = strncmp(session->id, place->id.ptr, place->id.len);
+    if (order == 0)
+        order = session->id[place->id.len] != '\0';
+    return is_ascending ? order > 0 : order < 0;
+}
+
 void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
@@ -250,29 +312,25 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
     struct cay_list_node *node = step(host, &host->sessions.list.head, is_ascending);
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
-    if (request->page_token.len) {
-        struct cay_session *last =
-            cay_sessions_find(&host->sessions, &call->caller, request->page_token);
-        if (last)
-            node = step(host, &last->in_table, is_ascending);
-        else
-            cay_fail(&err, CAY_R_INVALID_ARGUMENT,
-                     "page_token: the session it stands for is gone; start again");
-    }
+    struct place place = {};
+    if (request->page_token.len && !parse_place(request->page_token, &place))
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_token: not one of this list's");
     if (err.reason) {
         fail(call, &err);
         return;
     }
     struct cay_v1_list_sessions_response response = {
         .sessions.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_session))};
+    struct cay_str last_place = {};
     for (; node && response.sessions.items; node = step(host, node, is_ascending)) {
         const struct cay_session *session = CAY_CONTAINER_OF(node, struct cay_session, in_table);
-        if (!is_listed(call, session))
+        if (!is_listed(call, session) || !is_past(&place, session, is_ascending))
             continue;
         if (response.sessions.count == page_size) {
-            response.next_page_token = response.sessions.items[page_size - 1].id;
+            response.next_page_token = last_place;
             break;
         }
+        last_place = place_of(session, &call->arena);
         const struct cay_v1_session *message = cay_session_message(session, &call->arena);
         if (!message)
             break;
