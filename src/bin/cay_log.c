@@ -106,9 +106,12 @@ static void grow(struct tree *tree, const struct cay_v1_list_snapshots_response 
     cay_map_finish(&by_name);
 }
 
-/* The child that goes straight on: the one that leads to the live files, else the last. */
+/* The child that goes straight on: the one that leads to the live files, else the last. After what
+ * the live files stand on nothing does: that is where the line ends. */
 static struct node *main_child(const struct node *node)
 {
+    if (node->snapshot && node->snapshot->is_head)
+        return NULL;
     for (struct node *child = node->first_child; child; child = child->next_sibling) {
         if (child->leads_to_live)
             return child;

@@ -358,6 +358,8 @@ def history(cayd):
     assert cayd.ok("rollback", "past", "turn-0001") == \
         "back at turn-0001\nwhat was not saved is kept as branch-0001\n"
     assert shell("cat a.txt; ls") == "one\ntwo\na.txt\nbin\nd\nl\n"
+    tree = [line.split("  ")[0] for line in cayd.ok("log", "past").splitlines()[1:]]
+    assert tree == ["● turn-0001", "├─● turn-0002", "│ ● mine", "│ ● branch-0001"], tree
     cayd.fails(125, "no snapshot 'nosuch'", "rollback", "past", "nosuch")
     cayd.fails(125, "--discard keeps nothing", "rollback", "past", "mine", "--discard", "--branch", "b")
     shell("echo other > a.txt")
