@@ -111,7 +111,11 @@ static int open_start(struct cay_tool_run *run, struct cay_str prefix, struct ca
     else
         text = cay_arena_printf(run->arena, "%.*s/%.*s", (int)from.len, from.ptr, (int)prefix.len,
                                 prefix.len ? prefix.ptr : "");
-    if (!text || !cay_path_resolve(run->tree, cay_str(text), out_start, run->err)) {
+    /* A NUL would cut the joined text short; alone it is refused. */
+    struct cay_str joined = text ? cay_str(text) : (struct cay_str){};
+    if (from.len && memchr(from.ptr, '\0', from.len))
+        joined = from;
+    if (!text || !cay_path_resolve(run->tree, joined, out_start, run->err)) {
         *out_over =
             text ? cay_run_fail_error(run) : cay_fail(run->err, CAY_R_RESOURCE_EXHAUSTED, NULL);
         return -1;
