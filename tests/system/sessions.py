@@ -3,6 +3,7 @@
 """Sessions: how they come and go, whose they are, and that they never see each other."""
 
 import random
+import sys
 import time
 
 from daemon import (FILE, KEY, PROCESS, SANDBOX, Cayd, Client, RpcError, case, eventually, fails, good,
@@ -328,5 +329,4 @@ def missing_directory(cay):
 
 
 if __name__ == "__main__":
-    import sys
-    run_with_cayd(probe=sys.argv[2] if len(sys.argv) > 2 else None)
+    run_with_cayd(probe=sys.argv[2])

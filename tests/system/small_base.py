@@ -37,7 +37,7 @@ def copy_bash(root):
         shutil.copy(path, target)
 
 
-def make_root(root, probe=None):
+def make_root(root, programs):
     for name in ("usr/bin", "usr/lib", "usr/share/data", "etc", "dev", "proc", "sys", "root", "home/user",
                  "workspace", "var/empty", "run"):
         (root / name).mkdir(parents=True)
@@ -45,12 +45,13 @@ def make_root(root, probe=None):
         (root / name).symlink_to(f"usr/{name}")
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
+    (root / "root").chmod(0o700)
     shutil.copy(busybox(), root / "usr/bin/busybox")
     for name in APPLETS:
         (root / "usr/bin" / name).symlink_to("busybox")
     copy_bash(root)
-    if probe:
-        shutil.copy(probe, root / "usr/bin/probe")
+    for name, path in programs.items():
+        shutil.copy(path, root / "usr/bin" / name)
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n"
                                      "user:x:1000:1000:user:/home/user:/bin/bash\n")
     (root / "etc/group").write_text("root:x:0:\nuser:x:1000:\n")
@@ -62,27 +63,27 @@ def make_root(root, probe=None):
         os.chown(root / name, 1000, 1000)
 
 
-def import_small(daemon, name="small", probe=None):
+def import_small(daemon, name="small", **programs):
     with tempfile.TemporaryDirectory(prefix="caysys-root-") as folder:
         root = Path(folder) / "root"
         root.mkdir(mode=0o755)
-        make_root(root, probe)
+        make_root(root, programs)
         options = {"name": name, "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
         return daemon.send_all(BASE + "ImportBase", [{"options": options}])["base"]
 
 
 @contextlib.contextmanager
-def small_cayd(*flags, probe=None):
-    """A daemon that has the base `small`."""
+def small_cayd(*flags, **programs):
+    """A daemon that has the base `small`, with programs added by name."""
     with Cayd(*flags) as daemon:
-        import_small(daemon, probe=probe)
+        import_small(daemon, **programs)
         yield daemon
 
 
-def run_with_cayd(*flags, probe=None):
+def run_with_cayd(*flags, **programs):
     """Run all cases against one daemon, which must be as empty at the end as at the start."""
     with Cayd(*flags) as daemon:
-        import_small(daemon, probe=probe)
+        import_small(daemon, **programs)
 
         @case
         def nothing_is_left(_):

@@ -53,7 +53,13 @@ static bool read_open(struct cay_op *op, struct cay_error *err)
     if (!cay_files_open(&self->tree.tree, request->path, &op->call->arena, &self->info, &self->fd,
                         err))
         return false;
-    if (request->offset && lseek(self->fd, request->offset, SEEK_SET) < 0)
+    int64_t size = self->info.size;
+    int64_t offset = request->offset < 0 ? size + request->offset : request->offset;
+    /* Files of /proc have no size and hold something all the same. */
+    if (offset < 0 || (offset > size && size > 0))
+        return cay_fail(err, CAY_R_OUT_OF_RANGE, "offset: the file has %lld bytes",
+                        (long long)size);
+    if (offset && lseek(self->fd, offset, SEEK_SET) < 0)
         return cay_fail_errno(err, CAY_R_OUT_OF_RANGE, -errno, "offset");
     return true;
 }
@@ -172,8 +178,8 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     if (request->snapshot.len || request->archive)
         cay_fail(&err, CAY_R_NOT_SUPPORTED, "snapshot, archive: not available in this version");
-    else if (request->offset < 0 || (request->has_length && request->length < 0))
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "offset, length: not negative");
+    else if (request->has_length && request->length < 0)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "length: not negative");
     else
         (void)cay_session_check(host, call, request->session_id, CAY_VERB_TOOL, &session, &err);
     if (err.reason) {
