@@ -119,6 +119,8 @@ void cay_output_text(struct cay_output *out, enum cay_style style, struct cay_st
     cay_auto(cay_buf_finish) struct cay_buf clean;
     cay_buf_init(&clean, CLEAN_BYTES_MAX);
     cay_output_clean(&clean, text);
+    if (!clean.len)
+        return;
     begin_style(out, style);
     fwrite(clean.data, 1, clean.len, out->file);
     end_style(out, style);
