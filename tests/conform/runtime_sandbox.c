@@ -334,7 +334,7 @@ static void the_loopback_is_up_and_low_ports_can_be_bound(void **)
 {
     fixture_needs(CAY_RUNTIME_ISOLATES);
     struct driver_call *call =
-        run_as(1000, "(echo hello | nc -l -p 80) & for i in 1 2 3 4 5 6 7 8 9; do "
+        run_as(1000, "(echo hello | nc -l -p 80) & i=0; while [ $i -lt 100 ]; do i=$((i+1)); "
                      "nc -w 1 127.0.0.1 80 && break; sleep 0.05; done");
     assert_string_equal(driver_text(&call->out), "hello\n");
     call = run_script("hostname; ls /sys | wc -l; grep -c . /proc/self/cgroup; "
