@@ -22,6 +22,7 @@ class Server:
     process: subprocess.Popen
     port: int
     key: str = ""
+    socket: str = ""  # where no key is asked for
 
     @property
     def url(self):
@@ -53,10 +54,10 @@ def first_line(process):
 
 
 @contextlib.contextmanager
-def started(command, env=None):
+def started(command, env=None, cpus=None):
     """A process on the servers' CPU; stopped at the end, and killed when it does not stop."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env,
-                          preexec_fn=harness.on(harness.server_cpu())) as process:
+                          preexec_fn=harness.on(cpus or harness.server_cpu())) as process:
         try:
             yield process
         finally:
@@ -106,19 +107,20 @@ def clean_environment():
 
 
 @contextlib.contextmanager
-def fresh_cayd(world, *flags):
-    """A daemon with directories of its own and an admin key."""
+def fresh_cayd(world, *flags, cpus=None):
+    """A daemon with directories of its own and an admin key, on the servers' CPU or on `cpus`."""
     home = world.tmp / f"cayd-{time.monotonic_ns()}"
     home.mkdir()
     (home / "cayd.conf").touch()
     command = [world.program("src/bin/cayd"), "--config", f"{home}/cayd.conf",
                "--data", f"{home}/data", "--run", f"{home}/run", "--listen", "127.0.0.1:0",
-               "--no-access-log", "--log-level", "warn", "--shutdown-timeout", "0s", *flags]
-    with started(command, clean_environment()) as process:
+               "--default-base", "none", "--no-access-log", "--log-level", "warn", "--shutdown-timeout", "0s", *flags]
+    with started(command, clean_environment(), cpus) as process:
         port = int(re.search(r":(\d+)\s*$", first_line(process))[1])
         answer = raw_call(home / "run/cayd.sock", "/cay.v1.KeyService/CreateKey",
                           '{"name":"bench","role":"KEY_ROLE_ADMIN"}')
-        yield Server(process, port, json.loads(answer.partition(b"\r\n\r\n")[2])["secret"])
+        yield Server(process, port, json.loads(answer.partition(b"\r\n\r\n")[2])["secret"],
+                     f"{home}/run/cayd.sock")
 
 
 @contextlib.contextmanager

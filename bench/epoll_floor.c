@@ -5,10 +5,16 @@
  * server does beyond that (parsing, routing, authentication, encoding, limits) is what the ratio
  * shows.
  *
- * Usage: epoll_floor REPLY-FILE   Prints the port it listens on, then serves until it is killed.
+ *     epoll_floor REPLY-FILE
+ *     epoll_floor --read DIR PATH   reads a small file below DIR for each request instead, and
+ *                                   answers it as a JSON string
+ *
+ * Prints the port it listens on, then serves until it is killed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -18,6 +24,7 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -25,6 +32,7 @@ enum {
     REQUEST_BYTES_MAX = 16 * 1024,
     REPLY_BYTES_MAX = 64 * 1024,
     BACKLOG = 1024,
+    FILE_BYTES_MAX = 8 * 1024,
 };
 
 struct conn {
@@ -35,6 +43,8 @@ struct conn {
 
 static char reply[REPLY_BYTES_MAX];
 static size_t reply_len;
+static int root_fd = -1;
+static const char *file_path;
 
 [[gnu::noreturn]] static void die(const char *what)
 {
@@ -59,6 +69,45 @@ static size_t request_len(const char *data, size_t len)
     return total <= len ? total : 0;
 }
 
+static size_t escape(const char *data, size_t len, char *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)data[i];
+        if (c == '\n' || c == '"' || c == '\\') {
+            out[used++] = '\\';
+            c = c == '\n' ? 'n' : c;
+        } else if (c < ' ') {
+            used += (size_t)snprintf(out + used, 7, "\\u%04x", c);
+            continue;
+        }
+        out[used++] = (char)c;
+    }
+    return used;
+}
+
+/* What reading a file takes at least, by a path that may not leave the directory. */
+static void read_reply(void)
+{
+    static char content[FILE_BYTES_MAX];
+    static char body[6 * FILE_BYTES_MAX + 64];
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_IN_ROOT};
+    int fd = (int)syscall(SYS_openat2, root_fd, file_path, &how, sizeof(how));
+    ssize_t got = fd >= 0 ? read(fd, content, sizeof(content)) : -1;
+    if (got < 0)
+        die(file_path);
+    close(fd);
+    size_t len = (size_t)snprintf(body, sizeof(body), "{\"content\":\"");
+    len += escape(content, (size_t)got, body + len);
+    len += (size_t)snprintf(body + len, 3, "\"}");
+    int head_len = snprintf(reply, sizeof(reply),
+                            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                            "content-length: %zu\r\n\r\n",
+                            len);
+    memcpy(reply + head_len, body, len);
+    reply_len = (size_t)head_len + len;
+}
+
 static void answer(struct conn *conn)
 {
     ssize_t got = recv(conn->fd, conn->data + conn->len, sizeof(conn->data) - conn->len, 0);
@@ -72,6 +121,8 @@ static void answer(struct conn *conn)
     conn->len += (size_t)got;
     size_t used = 0;
     for (size_t one; (one = request_len(conn->data + used, conn->len - used)) > 0; used += one) {
+        if (root_fd >= 0)
+            read_reply();
         if (send(conn->fd, reply, reply_len, MSG_NOSIGNAL) != (ssize_t)reply_len)
             break; /* the next read tells */
     }
@@ -109,15 +160,28 @@ static int start_listening(void)
     return fd;
 }
 
-int main(int argc, char **argv)
+static void load_reply(const char *path)
 {
-    FILE *file = argc == 2 ? fopen(argv[1], "re") : NULL;
-    if (!file) {
-        fprintf(stderr, "Usage: epoll_floor REPLY-FILE\n");
-        return EXIT_FAILURE;
-    }
+    FILE *file = fopen(path, "re");
+    if (!file)
+        die(path);
     reply_len = fread(reply, 1, sizeof(reply), file);
     fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "--read") == 0) {
+        root_fd = open(argv[2], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        file_path = argv[3];
+        if (root_fd < 0)
+            die(argv[2]);
+    } else if (argc == 2) {
+        load_reply(argv[1]);
+    } else {
+        fprintf(stderr, "Usage: epoll_floor REPLY-FILE | --read DIR PATH\n");
+        return EXIT_FAILURE;
+    }
     int listener = start_listening();
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};

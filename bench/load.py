@@ -19,9 +19,10 @@ class Load:
     cpu_us: float  # that the server used for one call
 
 
-def wrk(world, server, connections, cpus=None):
-    """One sample of HealthCheck by `connections` clients, one call at a time each."""
-    env = os.environ | {"BENCH_PATH": CALL["path"], "BENCH_BODY": CALL["body"],
+def wrk(world, server, connections, cpus=None, call=None):
+    """One sample of a call (HealthCheck) by `connections` clients, one at a time each."""
+    call = call or CALL
+    env = os.environ | {"BENCH_PATH": call["path"], "BENCH_BODY": call["body"],
                         "BENCH_KEY": server.key}
     script = str(harness.ROOT / "bench/call.lua")
     before_us = server.cpu_us()
