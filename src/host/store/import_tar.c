@@ -11,17 +11,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "host/store/base.h"
 #include "host/store/store_ops.h"
+#include "sys/resolve.h"
 
 enum {
     READ_BYTES = 128 * 1024,
@@ -45,16 +44,6 @@ struct unpack {
     size_t dirs_count, dirs_cap;
     char name[NAME_MAX + 1]; /* the last part of the entry at hand */
 };
-
-static int open_in_root(int root_fd, const char *path, int flags)
-{
-    struct open_how how = {
-        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
-    long fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-    return fd < 0 ? -errno : (int)fd;
-}
 
 static bool refuse(struct unpack *unpack, const char *path, const char *why)
 {
@@ -90,7 +79,7 @@ static int open_dir(struct unpack *unpack, const char *path)
 {
     if (!*path)
         return fcntl(unpack->root_fd, F_DUPFD_CLOEXEC, 0);
-    int fd = open_in_root(unpack->root_fd, path, O_RDONLY | O_DIRECTORY);
+    int fd = cay_resolve_open(unpack->root_fd, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd != -ENOENT)
         return fd;
     char parent[PATH_MAX];
@@ -101,7 +90,7 @@ static int open_dir(struct unpack *unpack, const char *path)
         return parent_fd;
     if (mkdirat(parent_fd, slash ? slash + 1 : path, 0755) < 0)
         return -errno; /* EEXIST: a link to nowhere stands there */
-    return open_in_root(unpack->root_fd, path, O_RDONLY | O_DIRECTORY);
+    return cay_resolve_open(unpack->root_fd, path, O_RDONLY | O_DIRECTORY, 0);
 }
 
 /* Opens the directory an entry is in and leaves its own name in unpack->name. */
@@ -334,7 +323,7 @@ static bool unpack_all(struct unpack *unpack)
     for (size_t i = unpack->dirs_count; i-- > 0;) {
         struct timespec times[2] = {unpack->dirs[i].mtime, unpack->dirs[i].mtime};
         cay_autoclose int fd =
-            open_in_root(unpack->root_fd, unpack->dirs[i].path, O_RDONLY | O_DIRECTORY);
+            cay_resolve_open(unpack->root_fd, unpack->dirs[i].path, O_RDONLY | O_DIRECTORY, 0);
         if (fd >= 0)
             (void)futimens(fd, times);
     }
