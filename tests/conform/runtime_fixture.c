@@ -35,6 +35,8 @@ int fixture_begin(int argc, char **argv)
         root_remove(&fixture.root);
         return 1;
     }
+    /* The first sandboxes get what is made ready, the others do not: both must be good. */
+    cay_runtime_prepare(fixture.runtime);
     return -1;
 }
 

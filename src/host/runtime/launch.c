@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdalign.h>
@@ -23,6 +24,7 @@ enum { CHANNEL_FD = 3 }; /* where cay-init looks for it */
 struct child {
     int image_fd;
     int channel_fd;
+    int netns_fd;
     long result; /* -errno when exec did not happen: we share memory */
 };
 
@@ -35,7 +37,9 @@ CAY_CLONE_CHILD static int child_main(void *arg)
     const char *env[] = {NULL};
     int image_fd = child->image_fd;
     long result = 0;
-    if (image_fd <= CHANNEL_FD)
+    if (child->netns_fd >= 0)
+        result = cay_raw2(SYS_setns, child->netns_fd, CLONE_NEWNET);
+    if (result >= 0 && image_fd <= CHANNEL_FD)
         result = image_fd = (int)cay_raw3(SYS_fcntl, image_fd, F_DUPFD_CLOEXEC, CHANNEL_FD + 1);
     if (result >= 0)
         result = child->channel_fd == CHANNEL_FD
@@ -79,7 +83,8 @@ static int spawn(const struct cay_launch *launch, int channel_fd, struct cay_lau
     void *stack = cay_clone_stack_open();
     if (!stack)
         return -ENOMEM;
-    struct child child = {.image_fd = launch->image_fd, .channel_fd = channel_fd};
+    struct child child = {
+        .image_fd = launch->image_fd, .channel_fd = channel_fd, .netns_fd = launch->netns_fd};
     /* No exit signal: the daemon learns of the end from the pidfd, not from SIGCHLD. */
     struct cay_clone how = {
         .flags = CAY_CLONE_SHARED | launch->namespaces,

@@ -11,6 +11,7 @@
 struct cay_launch {
     int image_fd;
     uint64_t namespaces; /* CLONE_NEW* */
+    int netns_fd;        /* one to be in instead of a new one, -1: none */
     int cgroup_fd;       /* version 2 group to be born in, -1: ours */
     struct cay_frame_start start;
     int fds[CAY_FRAME_START_FDS_MAX]; /* in the order of start.fds */

@@ -33,6 +33,7 @@ bool cay_resident_open(const struct cay_runtime_ops *ops, const struct cay_runti
         .cgroup_parent = cay_strdup(config->cgroup_parent),
         .run_fd = -1,
     };
+    cay_spares_init(&runtime->spares);
     runtime->image_fd = cay_image_open(config->init_path);
     if (runtime->image_fd < 0) {
         cay_fail_errno(err, CAY_R_RUNTIME_FAILED, runtime->image_fd, "load '%s'",
@@ -62,6 +63,7 @@ void cay_resident_close(struct cay_runtime *base)
         CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
     cay_cleanup_close(&runtime->run_fd);
     cay_cleanup_close(&runtime->image_fd);
+    cay_spares_finish(&runtime->spares);
     free(runtime->run_dir);
     free(runtime->cgroup_parent);
     free(runtime);

@@ -9,6 +9,7 @@
 #include "host/runtime/description.h"
 #include "host/runtime/launch.h"
 #include "host/runtime/runtime_ops.h"
+#include "host/runtime/spares.h"
 
 struct cay_resident_runtime {
     struct cay_runtime base;
@@ -18,6 +19,7 @@ struct cay_resident_runtime {
     int image_fd;
     bool has_cgroups;
     struct cay_cgroup_host cgroup_host;
+    struct cay_spares spares; /* of a runtime that makes namespaces */
 };
 
 struct cay_resident {

@@ -74,6 +74,12 @@ static bool check_spec(const struct cay_sandbox_spec *spec, struct cay_error *er
     return true;
 }
 
+void cay_runtime_prepare(struct cay_runtime *runtime)
+{
+    if (runtime->ops->prepare)
+        runtime->ops->prepare(runtime);
+}
+
 bool cay_runtime_start(struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
                        struct cay_sandbox **out_sandbox, struct cay_error *err)
 {

@@ -28,6 +28,8 @@ struct cay_runtime_ops {
     /* caps of the result may depend on the host. */
     bool (*open)(const struct cay_runtime_config *, struct cay_runtime **, struct cay_error *);
     void (*close)(struct cay_runtime *);
+    /* May be NULL. */
+    void (*prepare)(struct cay_runtime *);
     bool (*start)(struct cay_runtime *, const struct cay_sandbox_spec *, struct cay_sandbox **,
                   struct cay_error *);
     bool (*adopt)(struct cay_runtime *, struct cay_str description, struct cay_sandbox **,

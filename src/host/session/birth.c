@@ -165,6 +165,7 @@ static void birth_end(struct cay_op *op)
         (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
         cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
                 CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
+        cay_host_prepare_soon(op->host);
     } else {
         cay_session_forget(session);
         birth->session = NULL;

@@ -32,6 +32,7 @@ struct cay_host {
     size_t max_sessions;      /* 0: as many as fit */
     struct cay_timer prepare; /* makes the base "host" before somebody needs it */
     atomic_bool is_stopping;
+    bool is_preparing;
     bool is_collecting;
     bool is_collect_wanted;
     bool destroys_on_exit;
@@ -51,6 +52,9 @@ void cay_host_collect_soon(struct cay_host *host);
  * stops. */
 [[nodiscard]] bool cay_host_make_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE],
                                       struct cay_error *err);
+
+/* Makes the next sandbox start sooner, in the background. */
+void cay_host_prepare_soon(struct cay_host *host);
 
 /* Closes what is expensive to close in the background; -1 is nothing. */
 void cay_host_close_later(struct cay_host *host, int fd);

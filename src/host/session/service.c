@@ -213,6 +213,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_quota_start(host);
     if (!cay_host_recover(host, err))
         return false;
+    cay_host_prepare_soon(host);
     if (strcmp(host->default_base, "host") == 0) {
         cay_timer_open(&host->prepare, host->loop, on_prepare);
         cay_timer_start(&host->prepare, PREPARE_AFTER_MS, 0);
@@ -340,6 +341,36 @@ void cay_host_collect_soon(struct cay_host *host)
         host->is_collecting = false; /* the daemon ends; the next one goes on */
         free(self);
     }
+}
+
+struct ready_job {
+    struct cay_job job;
+    struct cay_host *host;
+};
+
+static void ready_work(struct cay_job *job)
+{
+    cay_runtime_prepare(CAY_CONTAINER_OF(job, struct ready_job, job)->host->runtime);
+}
+
+static void ready_done(struct cay_job *job)
+{
+    struct ready_job *self = CAY_CONTAINER_OF(job, struct ready_job, job);
+    self->host->is_preparing = false;
+    free(self);
+}
+
+void cay_host_prepare_soon(struct cay_host *host)
+{
+    if (host->is_preparing)
+        return;
+    struct ready_job *self = cay_new(struct ready_job);
+    self->host = host;
+    self->job.work = ready_work;
+    self->job.done = ready_done;
+    host->is_preparing = cay_loop_try_submit(host->loop, &self->job);
+    if (!host->is_preparing)
+        free(self);
 }
 
 struct close_job {

@@ -55,8 +55,11 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
     cay_autoclose int root = open_root(spec, userns);
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the root");
+    cay_autoclose int netns = cay_spares_take(&runtime->spares);
     struct cay_launch launch = {
-        .namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET,
+        .namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+                      (netns < 0 ? CLONE_NEWNET : 0),
+        .netns_fd = netns,
         .start = {.mode = CAY_FRAME_MODE_NAMESPACES,
                   .fds = CAY_FRAME_FD_ROOT | CAY_FRAME_FD_USERNS},
         .fds = {root, userns},
@@ -65,10 +68,16 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
     return cay_resident_start(runtime, spec, &launch, out_sandbox, err);
 }
 
+static void prepare(struct cay_runtime *base)
+{
+    cay_spares_fill(&CAY_CONTAINER_OF(base, struct cay_resident_runtime, base)->spares);
+}
+
 const struct cay_runtime_ops cay_runtime_namespaces = {
     .name = "namespaces",
     .open = open_runtime,
     .close = cay_resident_close,
+    .prepare = prepare,
     .start = start,
     .adopt = cay_resident_adopt,
     .remove = cay_resident_remove,
