@@ -19,13 +19,36 @@ struct cay_live {
     struct cay_watch death_watch;
     struct cay_list execs;
     uint64_t next_call;
-    size_t left_count;   /* calls that ended and left processes behind */
-    size_t orphan_count; /* calls of an earlier daemon that still run */
-    bool is_listing;     /* those are not known yet */
-    unsigned depth;      /* inside cay_link_step */
+    struct cay_list others; /* calls with living processes that nobody follows */
+    bool is_listing;        /* those of an earlier daemon are not known yet */
+    unsigned depth;         /* inside cay_link_step */
     bool is_broken;
     struct cay_error broken;
 };
+
+/* A command of an earlier daemon that still runs, or one that ended and left processes behind. */
+struct other {
+    struct cay_list_node in_live;
+    uint64_t call;
+};
+
+static void forget_other(struct cay_live *live, uint64_t call)
+{
+    cay_list_for_each (struct other, other, &live->others, in_live) {
+        if (other->call == call) {
+            cay_list_remove(&other->in_live);
+            free(other);
+        }
+    }
+}
+
+static void note_other(struct cay_live *live, uint64_t call)
+{
+    forget_other(live, call);
+    struct other *other = cay_new(struct other);
+    other->call = call;
+    cay_list_push_back(&live->others, &other->in_live);
+}
 
 static struct cay_exec *find_exec(const struct cay_live *live, uint64_t call)
 {
@@ -93,10 +116,10 @@ static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *e
     struct cay_exec *exec = find_exec(live, call);
     struct cay_error err = {};
     if (exit->leftovers)
-        live->left_count++;
+        note_other(live, call);
+    else
+        forget_other(live, call);
     if (!exec) { /* of an earlier daemon's caller */
-        if (live->orphan_count > 0)
-            live->orphan_count--;
         (void)cay_link_release(live->link, call, &err);
         return;
     }
@@ -115,11 +138,9 @@ static void on_procs(void *owner, uint64_t call, const struct cay_frame_procs *p
     end_exec(exec, &end);
 }
 
-static void on_gone(void *owner, uint64_t)
+static void on_gone(void *owner, uint64_t call)
 {
-    struct cay_live *live = owner;
-    if (live->left_count > 0)
-        live->left_count--;
+    forget_other(owner, call);
 }
 
 static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
@@ -143,12 +164,8 @@ static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *e
 {
     struct cay_live *live = owner;
     struct cay_error ignored = {};
-    if (entry->state == CAY_CALL_RUNNING) {
-        live->orphan_count++;
-        return;
-    }
-    if (entry->leftovers)
-        live->left_count++;
+    if (entry->state == CAY_CALL_RUNNING || entry->leftovers)
+        note_other(live, call);
     if (entry->state == CAY_CALL_EXITED)
         (void)cay_link_release(live->link, call, &ignored);
 }
@@ -199,6 +216,7 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
     live->session = session;
     live->sandbox = sandbox;
     cay_list_init(&live->execs);
+    cay_list_init(&live->others);
     int pidfd = cay_sandbox_pidfd(sandbox);
     bool is_open =
         cay_link_open(sandbox, &handlers, live, &live->link, &err) &&
@@ -236,6 +254,8 @@ static void free_live(struct cay_live *live)
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
     cay_link_close(live->link);
+    cay_list_for_each (struct other, other, &live->others, in_live)
+        free(other);
     free(live);
 }
 
@@ -284,8 +304,7 @@ struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
 
 bool cay_live_is_quiet(const struct cay_live *live)
 {
-    return cay_list_empty(&live->execs) && live->left_count == 0 && live->orphan_count == 0 &&
-           !live->is_listing;
+    return cay_list_empty(&live->execs) && cay_list_empty(&live->others) && !live->is_listing;
 }
 
 void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
@@ -294,6 +313,8 @@ void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
     size_t count = 0;
     cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
         count++;
+    cay_list_for_each (struct other, other, &live->others, in_live)
+        count++;
     *out_list = (struct cay_v1_leftover_process_array){
         .items = cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process))};
     if (!out_list->items)
@@ -301,6 +322,8 @@ void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
     cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
         out_list->items[out_list->count++] = (struct cay_v1_leftover_process){
             .command = cay_arena_str(arena, cay_str(exec->label)), .killed = true};
+    cay_list_for_each (struct other, other, &live->others, in_live)
+        out_list->items[out_list->count++] = (struct cay_v1_leftover_process){.killed = true};
 }
 
 void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns)

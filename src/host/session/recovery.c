@@ -213,6 +213,11 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     bool is_adopted =
         is_current && record->sandbox.len &&
         cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
+    /* The dead daemon may have frozen it for a snapshot. */
+    if (is_adopted && !cay_sandbox_thaw(sandbox, &lost) && lost.reason != CAY_R_NOT_SUPPORTED) {
+        (void)cay_sandbox_destroy(cay_take_ptr(sandbox), &lost);
+        is_adopted = false;
+    }
     if (is_adopted) {
         session->root_fd = open_living_root(sandbox);
         if (session->root_fd >= 0)

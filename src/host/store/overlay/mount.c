@@ -9,6 +9,7 @@
 
 #include "host/store/overlay/overlay_internal.h"
 #include "sys/layer_mount.h"
+#include "sys/remove.h"
 #include "sys/userns.h"
 
 enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
@@ -63,19 +64,27 @@ static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
 
 /* A volatile mount marks its work directory as used up, because the kernel cannot know whether the
  * machine went down meanwhile. We say what survives that; the directory is replaced. */
+enum { WORK_ENTRIES_MAX = 64 }; /* of a used work directory that are removed on the way */
+
 static int fresh_work(struct ov_store *ov, const char *layer)
 {
     char work[PATH_SIZE];
     char used[PATH_SIZE + 8];
     snprintf(work, sizeof(work), "%s/w", layer);
     snprintf(used, sizeof(used), "%s/work", work);
-    if (faccessat(ov->layers_fd, used, F_OK, 0) < 0)
-        return errno == ENOENT ? 0 : -errno;
+    if (faccessat(ov->layers_fd, used, F_OK, 0) < 0) {
+        if (errno != ENOENT)
+            return -errno;
+        /* A daemon that died right below left none at all. */
+        return mkdirat(ov->layers_fd, work, 0700) < 0 && errno != EEXIST ? -errno : 0;
+    }
     char trash[CAY_STORE_ID_SIZE];
+    uint64_t budget = WORK_ENTRIES_MAX;
     cay_store_new_id(trash);
     if (renameat(ov->layers_fd, work, ov->trash_fd, trash) < 0 ||
         mkdirat(ov->layers_fd, work, 0700) < 0)
         return -errno;
+    (void)cay_remove_tree(ov->trash_fd, trash, &budget); /* else the next collection does it */
     return 0;
 }
 
