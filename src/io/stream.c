@@ -59,6 +59,7 @@ static bool flush(struct cay_stream *stream)
     if (!cay_stream_queued(stream)) {
         cay_buf_clear(&stream->out, 0);
         stream->out_sent = 0;
+        stream->has_waited = false;
     } else if (stream->out_sent > stream->out.len / 2) {
         cay_buf_consume(&stream->out, stream->out_sent);
         stream->out_sent = 0;
@@ -180,6 +181,11 @@ void cay_stream_wrote(struct cay_stream *stream)
 {
     if (stream->in_flush_list || stream->is_broken)
         return;
+    /* Nothing was waiting before: from now on the peer can be late, not since its last sign of
+     * life. */
+    if (!stream->has_waited)
+        stream->progress_ms = cay_loop_now_ms(stream->loop);
+    stream->has_waited = true;
     stream->in_flush_list = true;
     stream->flush_next = stream->loop->flush_first;
     stream->loop->flush_first = stream;

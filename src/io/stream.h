@@ -40,6 +40,7 @@ struct cay_stream {
     bool want_read;
     bool is_read_over; /* the peer will send no more, but may still read */
     bool in_flush_list;
+    bool has_waited; /* something is queued, since progress_ms or earlier */
     bool is_broken;
 };
 
