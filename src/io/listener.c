@@ -166,13 +166,11 @@ static bool bind_unix(struct cay_listener *listener, const char *path, struct ca
     if (!remove_stale(&address, err))
         return false;
     listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Group members may talk to the daemon; peer credentials decide what they may do. */
-    mode_t before = umask(0117);
-    int status = listener->fd < 0 ? -1 : bind(listener->fd, (void *)&address, sizeof(address));
-    int saved = errno;
-    umask(before);
-    if (status < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -saved, "cannot listen on 'unix:%s'",
+    /* Group members may talk to the daemon; peer credentials decide what they may do. Nobody can
+     * connect before listen(), and the umask belongs to all threads: the mode is set in between. */
+    if (listener->fd < 0 || bind(listener->fd, (void *)&address, sizeof(address)) < 0 ||
+        chmod(path, 0660) < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot listen on 'unix:%s'",
                               path);
     listener->is_unix = true;
     listener->unix_path = cay_strdup(path);
