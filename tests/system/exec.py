@@ -560,4 +560,4 @@ def destroy_while_running(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "3s")
+    run_with_cayd("--send-timeout", "8s")
