@@ -26,6 +26,12 @@ static const struct {
     {"xino", "off"},        {"nfs_export", "off"}, {"volatile", NULL},
 };
 
+/* The last option is about writing only. */
+static size_t option_count(const struct cay_layer_stack *stack)
+{
+    return CAY_COUNT(options) - (stack->upper ? 0 : 1);
+}
+
 enum { OPTIONS_BYTES_MAX = 4096 }; /* what mount(2) passes on: one page */
 
 /* A mounter whose file-system uid has no mapping gets a read-only overlay. The change of fsuid
@@ -83,7 +89,7 @@ static int set_layer(int fs_fd, const char *key, int clone_fd, const char *path)
 
 static int configure(int fs_fd, int clone_fd, const struct cay_layer_stack *stack)
 {
-    for (size_t i = 0; i < CAY_COUNT(options); i++) {
+    for (size_t i = 0; i < option_count(stack); i++) {
         unsigned int command = options[i].value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
         if (fsconfig(fs_fd, command, options[i].key, options[i].value, 0) < 0)
             return -errno;
@@ -91,9 +97,9 @@ static int configure(int fs_fd, int clone_fd, const struct cay_layer_stack *stac
     int rc = 0;
     for (size_t i = 0; !rc && i < stack->lower_count; i++)
         rc = set_layer(fs_fd, "lowerdir+", clone_fd, stack->lower[i]);
-    if (!rc)
+    if (!rc && stack->upper)
         rc = set_layer(fs_fd, "upperdir", clone_fd, stack->upper);
-    if (!rc)
+    if (!rc && stack->upper)
         rc = set_layer(fs_fd, "workdir", clone_fd, stack->work);
     return rc;
 }
@@ -160,13 +166,15 @@ static void *run_path_mount(void *arg)
 
 static void append_options(struct cay_buf *data, const struct cay_layer_stack *stack)
 {
-    for (size_t i = 0; i < CAY_COUNT(options); i++) {
+    for (size_t i = 0; i < option_count(stack); i++) {
         cay_buf_append_text(data, options[i].key);
         if (options[i].value)
             cay_buf_printf(data, "=%s", options[i].value);
         cay_buf_append_byte(data, ',');
     }
-    cay_buf_printf(data, "upperdir=%s,workdir=%s,lowerdir=", stack->upper, stack->work);
+    if (stack->upper)
+        cay_buf_printf(data, "upperdir=%s,workdir=%s,", stack->upper, stack->work);
+    cay_buf_append_text(data, "lowerdir=");
     for (size_t i = 0; i < stack->lower_count; i++)
         cay_buf_printf(data, "%s%s", i ? ":" : "", stack->lower[i]);
     cay_buf_append_byte(data, '\0');
@@ -196,7 +204,7 @@ int cay_layer_mount(const struct cay_layer_stack *stack, enum cay_layer_way way)
     /* Kernels differ, not calls: once descriptors were refused they stay refused. */
     static atomic_bool descriptors_refused;
 
-    assert(stack->lower_count > 0 && stack->upper && stack->work);
+    assert(stack->upper ? stack->lower_count > 0 && stack->work : stack->lower_count > 1);
     if (way == CAY_LAYER_BY_PATH || (way == CAY_LAYER_AUTO && atomic_load(&descriptors_refused)))
         return mount_by_path(stack);
     int fd = mount_by_fd(stack);

@@ -16,7 +16,8 @@ struct cay_layer_stack {
     int layers_fd;            /* the directory that holds all layers */
     const char *const *lower; /* paths in it, the top one first; at least one */
     size_t lower_count;
-    const char *upper; /* paths in it; work is empty and on the same file system as upper */
+    const char *upper; /* paths in it; work is empty and on the same file system as upper. Without
+                          an upper the mount is read-only, and needs two lower layers or more */
     const char *work;
     int userns_fd;     /* how to map owners; -1: not at all */
     uint32_t root_uid; /* what 0 is mapped to: the mount is made with this file-system uid */

@@ -262,6 +262,41 @@ static void a_snapshot_does_not_change_with_its_session(void **state)
     }
 }
 
+/* What a view shows is what a session made of the point shows. */
+static void points_can_be_looked_at(void **state)
+{
+    struct world *world = *state;
+    struct session session = from_base(world);
+    char id[CAY_STORE_ID_SIZE];
+    for (int i = 0; i < TREE_STEPS; i++)
+        tree_change(session.root_fd, i, world->id_base);
+    (void)take(world, &session, CAY_STORE_QUIET, id);
+    char *expected = dump_snapshot(world, id);
+    const struct cay_store_owner *const owners[] = {&tree_owner, NULL};
+    const struct cay_store_ref point = {.snapshot = id};
+    for (size_t i = 0; i < CAY_COUNT(owners); i++) {
+        int fd = -1;
+        MUST(world, cay_store_view(world->store, &point, owners[i], &fd, &world->err));
+        char *seen = tree_dump(fd, owners[i] ? world->id_base : 0);
+        assert_string_equal(seen, expected);
+        free(seen);
+        assert_int_equal(mkdirat(fd, "new", 0755), -1);
+        assert_int_equal(errno, EROFS);
+        close(fd);
+    }
+    free(expected);
+    const struct cay_store_ref base = {.base = "base"};
+    int fd = -1;
+    MUST(world, cay_store_view(world->store, &base, NULL, &fd, &world->err));
+    assert_int_equal(faccessat(fd, "workspace", F_OK, 0), 0);
+    assert_int_equal(mkdirat(fd, "new", 0755), -1);
+    close(fd);
+    end_session(world, &session);
+    MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+    assert_false(cay_store_view(world->store, &point, NULL, &fd, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_SNAPSHOT_NOT_FOUND);
+}
+
 static uint64_t history_bytes(struct world *world, const char *session)
 {
     struct cay_store_usage usage;
@@ -568,6 +603,7 @@ int main(int argc, char **argv)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_does_not_change_with_its_session, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(points_can_be_looked_at, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unchanged_turn_shares_its_predecessor, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unchanged_turn_with_processes_shares_too, setup,
                                         teardown),

@@ -21,6 +21,7 @@
 #include "host/store/copy_index.h"
 #include "host/store/diff_walk.h"
 #include "host/store/store_ops.h"
+#include "sys/mount.h"
 #include "sys/remove.h"
 
 struct tree {
@@ -384,6 +385,25 @@ static bool diff(struct cay_store *store, const struct cay_diff_request *request
     return ok;
 }
 
+static bool view(struct cay_store *store, const struct cay_store_ref *ref,
+                 const struct cay_store_owner *, int *out_root_fd, struct cay_error *err)
+{
+    struct fake *fake = fake_of(store);
+    pthread_mutex_lock(&fake->lock);
+    const struct tree *tree = source_tree(fake, ref, err);
+    int fd = tree ? cay_mount_clone(fake->root_fd, tree->name, false) : -1;
+    pthread_mutex_unlock(&fake->lock);
+    if (!tree)
+        return false;
+    int rc = fd < 0 ? fd : cay_mount_set(fd, MOUNT_ATTR_RDONLY, false);
+    if (rc < 0) {
+        cay_cleanup_close(&fd);
+        return cay_store_fail(err, rc, "clone tree");
+    }
+    *out_root_fd = fd;
+    return true;
+}
+
 static bool count_entry(void *ctx, const struct cay_diff_entry *entry)
 {
     struct cay_store_usage *usage = ctx;
@@ -571,6 +591,7 @@ const struct cay_store_ops cay_store_fake = {
     .collect = collect,
     .sync = sync_store,
     .diff = diff,
+    .view = view,
     .usage = usage,
     .list = list,
     .base_begin = base_begin,

@@ -231,6 +231,17 @@ bool cay_store_diff(struct cay_store *store, const struct cay_diff_request *requ
     return store->ops->diff(store, request, out_stats, err) || cay_wrap(err, "compare trees");
 }
 
+bool cay_store_view(struct cay_store *store, const struct cay_store_ref *ref,
+                    const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
+{
+    NEED(store, view, err);
+    assert(ref && !ref->session && out_root_fd);
+    *out_root_fd = -1;
+    if (!need_ref(ref, err))
+        return false;
+    return store->ops->view(store, ref, owner, out_root_fd, err) || cay_wrap(err, "show tree");
+}
+
 bool cay_store_usage(struct cay_store *store, const struct cay_store_ref *ref,
                      struct cay_store_usage *out_usage, struct cay_error *err)
 {

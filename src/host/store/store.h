@@ -142,6 +142,13 @@ struct cay_store_ref {
     const char *session; /* its present state */
 };
 
+/* The tree of a base or snapshot (never of a session), for reading: a read-only mount attached
+ * nowhere, or a directory, good while the point exists. Owners are shown in the range of `owner`;
+ * NULL: as they are inside. */
+[[nodiscard]] bool cay_store_view(struct cay_store *store, const struct cay_store_ref *ref,
+                                  const struct cay_store_owner *owner, int *out_root_fd,
+                                  struct cay_error *err);
+
 struct cay_store_usage {
     uint64_t own_bytes;     /* on disk, of the topmost layer alone */
     uint64_t history_bytes; /* of the layers between it and the base */

@@ -43,6 +43,9 @@ struct cay_store_ops {
 
     bool (*diff)(struct cay_store *, const struct cay_diff_request *, struct cay_diff_stats *,
                  struct cay_error *);
+    /* BASE_NOT_FOUND, SNAPSHOT_NOT_FOUND. */
+    bool (*view)(struct cay_store *, const struct cay_store_ref *, const struct cay_store_owner *,
+                 int *, struct cay_error *);
     bool (*usage)(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
                   struct cay_error *);
     bool (*list)(struct cay_store *, cay_store_item_fn *, void *ctx, struct cay_error *);

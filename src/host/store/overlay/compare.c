@@ -82,6 +82,18 @@ bool ov_diff(struct cay_store *store, const struct cay_diff_request *request,
     return ok;
 }
 
+bool ov_view(struct cay_store *store, const struct cay_store_ref *ref,
+             const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    struct ov_layer *top = hold(ov, ref, err);
+    if (!top)
+        return false;
+    bool ok = ov_layer_view(ov, top, owner, out_root_fd, err);
+    ov_drop(ov, top);
+    return ok;
+}
+
 static bool measure(struct ov_store *ov, struct ov_layer *top, struct cay_store_usage *out_usage,
                     struct cay_error *err)
 {

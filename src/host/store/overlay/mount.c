@@ -9,6 +9,7 @@
 
 #include "host/store/overlay/overlay_internal.h"
 #include "sys/layer_mount.h"
+#include "sys/mount.h"
 #include "sys/remove.h"
 #include "sys/userns.h"
 
@@ -88,6 +89,17 @@ static int fresh_work(struct ov_store *ov, const char *layer)
     return 0;
 }
 
+/* The trees of `top` and of what it stands on, by name; both arrays have top->depth places. */
+static void name_layers(const struct ov_layer *top, char (*paths)[PATH_SIZE], const char **names)
+{
+    size_t at = 0;
+    for (const struct ov_layer *layer = top; layer; layer = layer->parent, at++) {
+        assert(at < top->depth);
+        snprintf(paths[at], PATH_SIZE, "%016" PRIx64 "/d", layer->node.id);
+        names[at] = paths[at];
+    }
+}
+
 bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
                     const struct cay_store_owner *owner, int *out_fd, struct cay_error *err)
 {
@@ -95,12 +107,7 @@ bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
     size_t count = upper->depth - 1;
     cay_autofree char(*paths)[PATH_SIZE] = cay_alloc(count * sizeof(*paths));
     cay_autofree const char **lower = cay_alloc(count * sizeof(char *));
-    size_t at = 0;
-    for (const struct ov_layer *layer = upper->parent; layer; layer = layer->parent, at++) {
-        assert(at < count);
-        snprintf(paths[at], PATH_SIZE, "%016" PRIx64 "/d", layer->node.id);
-        lower[at] = paths[at];
-    }
+    name_layers(upper->parent, paths, lower);
     char name[CAY_STORE_ID_SIZE];
     char tree[PATH_SIZE];
     char work[PATH_SIZE];
@@ -126,5 +133,42 @@ bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
     if (fd < 0)
         return cay_store_fail(err, fd, "mount overlay of %zu layers", count + 1);
     *out_fd = fd;
+    return true;
+}
+
+/* Overlayfs wants two layers; one alone is shown as it is. */
+static int mount_single(struct ov_store *ov, const char *path, int userns_fd)
+{
+    cay_autoclose int fd = cay_mount_clone(ov->layers_fd, path, false);
+    if (fd < 0)
+        return fd;
+    int rc = userns_fd >= 0 ? cay_mount_set_idmap(fd, userns_fd) : 0;
+    return rc < 0 ? rc : cay_take_fd(fd);
+}
+
+bool ov_layer_view(struct ov_store *ov, const struct ov_layer *top,
+                   const struct cay_store_owner *owner, int *out_fd, struct cay_error *err)
+{
+    cay_autofree char(*paths)[PATH_SIZE] = cay_alloc(top->depth * sizeof(*paths));
+    cay_autofree const char **names = cay_alloc(top->depth * sizeof(char *));
+    name_layers(top, paths, names);
+    cay_autoclose int userns_fd = owner ? userns_for(ov, owner) : -1;
+    if (owner && userns_fd < 0)
+        return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");
+    struct cay_layer_stack stack = {
+        .layers_fd = ov->layers_fd,
+        .lower = names,
+        .lower_count = top->depth,
+        .userns_fd = userns_fd,
+        .root_uid = owner ? owner->id_base : 0,
+    };
+    cay_autoclose int fd = top->depth == 1 ? mount_single(ov, names[0], userns_fd)
+                                           : cay_layer_mount(&stack, CAY_LAYER_AUTO);
+    int rc =
+        fd < 0 ? fd
+               : cay_mount_set(fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, false);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "mount %u layers for reading", top->depth);
+    *out_fd = cay_take_fd(fd);
     return true;
 }

@@ -158,6 +158,7 @@ const struct cay_store_ops cay_store_overlay = {
     .collect = ov_collect,
     .sync = sync_store,
     .diff = ov_diff,
+    .view = ov_view,
     .usage = ov_usage,
     .list = ov_list,
     .base_begin = ov_base_begin,

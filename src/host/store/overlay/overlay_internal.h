@@ -151,6 +151,9 @@ int ov_layer_open(struct ov_store *ov, const struct ov_layer *layer);
 /* The session's tree with `upper` on top of its parents. */
 bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
                     const struct cay_store_owner *owner, int *out_fd, struct cay_error *err);
+/* `top` and what it stands on, for reading. */
+bool ov_layer_view(struct ov_store *ov, const struct ov_layer *top,
+                   const struct cay_store_owner *owner, int *out_fd, struct cay_error *err);
 /* True when an upper holds no change against its parent. */
 bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool *out_unchanged,
                         struct cay_error *err);
@@ -218,6 +221,8 @@ bool ov_delete_snapshot(struct cay_store *, const char *, struct cay_error *);
 bool ov_collect(struct cay_store *, uint64_t, bool *, struct cay_error *);
 bool ov_diff(struct cay_store *, const struct cay_diff_request *, struct cay_diff_stats *,
              struct cay_error *);
+bool ov_view(struct cay_store *, const struct cay_store_ref *, const struct cay_store_owner *,
+             int *, struct cay_error *);
 bool ov_usage(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
               struct cay_error *);
 bool ov_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *);
