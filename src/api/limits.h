@@ -40,6 +40,7 @@ enum {
     CAY_LIMIT_MESSAGE_TEXT_BYTES  = 4096,             /* of a turn */
     CAY_LIMIT_METADATA_BYTES      = 64 * 1024,        /* of a turn, encoded */
     CAY_LIMIT_FORKS               = 100,              /* of one call */
+    CAY_LIMIT_FORKS_LISTED        = 100,              /* of one snapshot */
     CAY_LIMIT_DIFF_PATHS          = 1000,             /* a diff may be confined to */
     CAY_LIMIT_PATCH_BYTES         = 8 * 1024 * 1024,  /* of one file in a diff */
     CAY_LIMIT_PAGE_SIZE           = 1000,

@@ -90,6 +90,12 @@ static inline struct cay_list_node *cay_list_pop_front(struct cay_list *list)
     return node;
 }
 
+static inline struct cay_list_node *cay_list_prev(const struct cay_list *list,
+                                                  const struct cay_list_node *node)
+{
+    return node->prev == &list->head ? NULL : node->prev;
+}
+
 /* The item around a node; NULL for NULL. */
 #define CAY_LIST_ITEM(node, type, member)                               \
     ({                                                                  \
@@ -106,3 +112,8 @@ static inline struct cay_list_node *cay_list_pop_front(struct cay_list *list)
          item; item = item##_next,                                                                 \
               item##_next = item ? CAY_LIST_ITEM(cay_list_next(list, &item->member), type, member) \
                                  : 0)
+
+/* The same from the last to the first; the body may not remove anything. */
+#define cay_list_for_each_back(type, item, list, member)                                     \
+    for (type *item = CAY_LIST_ITEM(cay_list_prev(list, &(list)->head), type, member); item; \
+         item = CAY_LIST_ITEM(cay_list_prev(list, &item->member), type, member))

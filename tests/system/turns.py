@@ -7,32 +7,11 @@ import threading
 import time
 
 from daemon import IS_FULL, SANDBOX, case, eventually, fails, good, together
+from past import at, names, put, text_of
 from small_base import run_with_cayd
 
 # Two files that grow in step: whoever sees them at one instant sees the same length, or one more.
 WRITER = "i=0; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done"
-
-
-def put(cay, session_id, path, text):
-    result = cay.tool(session_id, "write_file", path=path, content=text)
-    assert not result.get("isError"), result
-
-
-def text_of(cay, session_id, path):
-    return cay.read(session_id, path).decode()
-
-
-def at(cay, session_id, snapshot, path):
-    """What a snapshot has at a path, seen by a fork of it."""
-    fork = cay.fork(session_id, snapshot=snapshot, lazyStart=True)[0]["id"]
-    try:
-        return text_of(cay, fork, path)
-    finally:
-        cay.destroy(fork)
-
-
-def names(cay, session_id):
-    return [snapshot["name"] for snapshot in cay.log(session_id)]
 
 
 @case

@@ -65,6 +65,9 @@ static const char *const migrations[] = {
     "  spec BLOB NOT NULL," /* cay.v1.Snapshot */
     "  PRIMARY KEY (session_id, name)"
     ") STRICT;",
+
+    /* What a client called a turn, so that it is not taken twice. */
+    "ALTER TABLE snapshots ADD COLUMN request_id TEXT NOT NULL DEFAULT '';",
 };
 
 int cay_db_schema_version(void)

@@ -285,7 +285,8 @@ struct death_op {
 
 static void list_snapshots(struct death_op *self, const struct cay_session *session)
 {
-    self->snapshot_ids = cay_realloc_array(NULL, session->snapshot_count + 1, CAY_STORE_ID_SIZE);
+    self->snapshot_ids =
+        cay_realloc_array(NULL, cay_session_snapshot_count(session) + 1, CAY_STORE_ID_SIZE);
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
         memcpy(self->snapshot_ids[self->snapshot_count++], snapshot->store_id, CAY_STORE_ID_SIZE);
 }

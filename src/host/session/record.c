@@ -28,6 +28,21 @@ void cay_session_record_take(struct cay_session_record *out_record,
     (void)status;
 }
 
+bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,
+                              const struct cay_session *session,
+                              const struct cay_snapshot *snapshot,
+                              const struct cay_v1_snapshot *spec, struct cay_error *err)
+{
+    *out_record = (struct cay_snapshot_record){.created_ns = snapshot->created_ns};
+    memcpy(out_record->session_id, session->id, sizeof(out_record->session_id));
+    memcpy(out_record->name, snapshot->name, sizeof(out_record->name));
+    memcpy(out_record->store_id, snapshot->store_id, sizeof(out_record->store_id));
+    memcpy(out_record->request_id, snapshot->request_id, sizeof(out_record->request_id));
+    cay_buf_init(&out_record->spec, SPEC_BYTES_MAX);
+    return cay_pb_encode(&cay_v1_snapshot_desc, spec, &out_record->spec) == 0 ||
+           cay_fail(err, CAY_R_INTERNAL, "encode snapshot '%s'", snapshot->name);
+}
+
 void cay_session_record_finish(struct cay_session_record *record)
 {
     cay_buf_finish(&record->spec);
@@ -73,8 +88,8 @@ bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record
 {
     struct cay_db_query query;
     cay_db_begin(&query, db,
-                 "INSERT INTO snapshots (session_id, name, store_id, is_pending, created_ns, spec)"
-                 " VALUES (?, ?, ?, ?, ?, ?)"
+                 "INSERT INTO snapshots (session_id, name, store_id, is_pending, created_ns, spec,"
+                 " request_id) VALUES (?, ?, ?, ?, ?, ?, ?)"
                  " ON CONFLICT (session_id, name) DO UPDATE SET"
                  " is_pending = excluded.is_pending, spec = excluded.spec");
     cay_db_bind_text(&query, cay_str(record->session_id));
@@ -83,6 +98,7 @@ bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record
     cay_db_bind_int(&query, record->is_pending);
     cay_db_bind_int(&query, record->created_ns);
     cay_db_bind_blob(&query, cay_buf_str(&record->spec));
+    cay_db_bind_text(&query, cay_str(record->request_id));
     return cay_db_end(&query, err) ||
            cay_wrap(err, "record snapshot '%s' of '%s'", record->name, record->session_id);
 }
@@ -152,7 +168,7 @@ bool cay_snapshot_records_load(struct cay_db *db, cay_snapshot_record_fn *visit,
     struct cay_db_query query;
     bool is_good = true;
     cay_db_begin(&query, db,
-                 "SELECT session_id, name, store_id, is_pending, created_ns, spec"
+                 "SELECT session_id, name, store_id, is_pending, created_ns, spec, request_id"
                  " FROM snapshots ORDER BY created_ns, name");
     while (is_good && cay_db_row(&query)) {
         struct cay_snapshot_record record = {
@@ -162,6 +178,7 @@ bool cay_snapshot_records_load(struct cay_db *db, cay_snapshot_record_fn *visit,
         copy_text(record.session_id, sizeof(record.session_id), cay_db_text(&query, 0));
         copy_text(record.name, sizeof(record.name), cay_db_text(&query, 1));
         copy_text(record.store_id, sizeof(record.store_id), cay_db_text(&query, 2));
+        copy_text(record.request_id, sizeof(record.request_id), cay_db_text(&query, 6));
         cay_buf_init(&record.spec, SPEC_BYTES_MAX);
         cay_buf_append_str(&record.spec, cay_db_blob(&query, 5));
         is_good = visit(context, &record, err);

@@ -9,6 +9,8 @@
 #include "host/db/db.h"
 #include "host/session/session.h"
 
+#define CAY_PENDING_DISCARD "!" /* no name begins so */
+
 struct cay_session_record {
     char id[129];
     char owner[129];
@@ -19,7 +21,9 @@ struct cay_session_record {
     int64_t turn_count;
     int64_t branch_count;
     char head[129];
-    char pending[129]; /* snapshot a rollback is on its way to; empty: none */
+    /* The snapshot a rollback is on its way to; empty: none. CAY_PENDING_DISCARD stands before it
+     * when what came after it goes. */
+    char pending[130];
     uint64_t generation;
     struct cay_buf spec;    /* cay.v1.Session */
     struct cay_buf sandbox; /* how the runtime finds its sandbox again; empty: none runs */
@@ -29,13 +33,20 @@ struct cay_snapshot_record {
     char session_id[129];
     char name[129];
     char store_id[CAY_STORE_ID_SIZE];
-    bool is_pending; /* written down, not done */
+    char request_id[129]; /* what the client called it; empty: nothing */
+    bool is_pending;      /* written down, not done */
     int64_t created_ns;
     struct cay_buf spec; /* cay.v1.Snapshot */
 };
 
 void cay_session_record_take(struct cay_session_record *out_record,
                              const struct cay_session *session);
+/* What is known of the snapshot, with `spec` in the place of its own. */
+[[nodiscard]] bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,
+                                            const struct cay_session *session,
+                                            const struct cay_snapshot *snapshot,
+                                            const struct cay_v1_snapshot *spec,
+                                            struct cay_error *err);
 void cay_session_record_finish(struct cay_session_record *record);
 void cay_snapshot_record_finish(struct cay_snapshot_record *record);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/noun.h"
@@ -86,6 +87,7 @@ static bool load_snapshot(void *context, struct cay_snapshot_record *record, str
         struct cay_snapshot *snapshot =
             cay_snapshot_new(session, record->name, record->store_id, spec);
         snapshot->created_ns = record->created_ns;
+        memcpy(snapshot->request_id, record->request_id, sizeof(snapshot->request_id));
     }
     cay_snapshot_record_finish(record);
     return is_good ||
@@ -139,27 +141,51 @@ static int open_living_root(const struct cay_sandbox *sandbox)
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+static bool discard_after(struct cay_host *host, struct cay_session *session,
+                          const struct cay_snapshot *target, struct cay_session_record *record,
+                          struct cay_error *err)
+{
+    cay_auto(cay_victims_finish) struct cay_victims victims;
+    cay_victims_init(&victims);
+    bool is_good = true;
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
+        if (is_good && cay_history_descends(session, snapshot, target))
+            is_good = cay_victims_add(&victims, session, snapshot, err);
+    }
+    is_good = is_good && cay_db_transaction_begin(host->db, err) &&
+              cay_db_transaction_end(host->db,
+                                     cay_session_record_put(host->db, record, err) &&
+                                         cay_victims_unrecord(&victims, host->db, session->id, err),
+                                     err);
+    if (!is_good)
+        return false;
+    cay_victims_delete(&victims, host->store);
+    cay_victims_forget(&victims, session);
+    return true;
+}
+
 static bool finish_rollback(struct cay_host *host, struct cay_session *session,
                             struct cay_session_record *record, struct cay_error *err)
 {
-    const struct cay_snapshot *target = cay_session_snapshot(session, cay_str(record->pending));
+    bool is_discard = record->pending[0] == CAY_PENDING_DISCARD[0];
+    const struct cay_snapshot *target =
+        cay_session_snapshot(session, cay_str(record->pending + is_discard));
     struct cay_store_point point = {.root_fd = -1};
     const struct cay_store_owner owner = {.id_base = cay_session_uid_base(session->uid_slot),
                                           .id_count = CAY_SESSION_ID_COUNT,
                                           .userns_fd = -1};
-    if (target) {
-        if (!cay_store_rollback(host->store, session->store_id, target->store_id, &owner, &point,
-                                err))
-            return false;
-        if (point.root_fd >= 0)
-            close(point.root_fd);
-        memcpy(session->head, target->name, sizeof(session->head));
-        memcpy(record->head, target->name, sizeof(record->head));
-        session->generation = point.generation;
-        record->generation = point.generation;
-    }
     record->pending[0] = '\0';
-    return true;
+    if (!target)
+        return true;
+    if (!cay_store_rollback(host->store, session->store_id, target->store_id, &owner, &point, err))
+        return false;
+    if (point.root_fd >= 0)
+        close(point.root_fd);
+    memcpy(session->head, target->name, sizeof(session->head));
+    memcpy(record->head, target->name, sizeof(record->head));
+    session->generation = point.generation;
+    record->generation = point.generation;
+    return !is_discard || discard_after(host, session, target, record, err);
 }
 
 /* What the store says of each session: its root's generation. */

@@ -42,6 +42,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     snprintf(session->owner, sizeof(session->owner), "%s", owner);
     cay_arena_init(&session->arena, SPEC_BYTES_MAX);
     cay_list_init(&session->snapshots);
+    cay_map_init(&session->snapshots_by_name);
     cay_gate_init(&session->gate);
     cay_list_push_back(&host->sessions.list, &session->in_table);
     cay_map_put(&host->sessions.by_id, cay_str(session->id), session);
@@ -52,7 +53,8 @@ void cay_session_free(struct cay_session *session)
 {
     struct cay_sessions *sessions = &session->host->sessions;
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
-        cay_snapshot_free(snapshot);
+        cay_snapshot_free(session, snapshot);
+    cay_map_finish(&session->snapshots_by_name);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
     if (session->root_fd >= 0)
@@ -185,7 +187,7 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->created_at = cay_noun_time(arena, session->created_ns);
     message->last_active_at = cay_noun_time(arena, session->last_active_ns);
     message->turn_count = session->turn_count;
-    message->snapshot_count = (int64_t)session->snapshot_count;
+    message->snapshot_count = (int64_t)cay_session_snapshot_count(session);
     message->head = cay_arena_str(arena, cay_str(session->head));
     message->sandbox_running = session->live != NULL;
     if (session->disk_bytes) {
@@ -204,26 +206,43 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
     snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
     snprintf(snapshot->store_id, sizeof(snapshot->store_id), "%s", store_id);
     cay_arena_init(&snapshot->arena, SPEC_BYTES_MAX);
-    snapshot->spec = cay_noun_copy(&cay_v1_snapshot_desc, spec, &snapshot->arena);
-    assert(snapshot->spec);
+    cay_snapshot_set_spec(snapshot, spec);
     cay_list_push_back(&session->snapshots, &snapshot->in_session);
-    session->snapshot_count++;
+    cay_map_put(&session->snapshots_by_name, cay_str(snapshot->name), snapshot);
     return snapshot;
 }
 
-/* The caller adjusts the session's count when the session lives on. */
-void cay_snapshot_free(struct cay_snapshot *snapshot)
+void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot)
 {
+    cay_map_remove(&session->snapshots_by_name, cay_str(snapshot->name));
     cay_list_remove(&snapshot->in_session);
     cay_arena_finish(&snapshot->arena);
     free(snapshot);
 }
 
+void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec)
+{
+    struct cay_arena arena;
+    cay_arena_init(&arena, SPEC_BYTES_MAX);
+    snapshot->spec = cay_noun_copy(&cay_v1_snapshot_desc, spec, &arena);
+    assert(snapshot->spec); /* requests are bounded well below the arena */
+    cay_arena_finish(&snapshot->arena);
+    snapshot->arena = arena;
+}
+
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name)
 {
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        if (cay_str_is(name, snapshot->name))
-            return snapshot;
-    }
-    return NULL;
+    return cay_map_get(&session->snapshots_by_name, name);
+}
+
+struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct cay_str name,
+                                       struct cay_error *err)
+{
+    struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
+    if (!snapshot)
+        cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
+                 "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
+                 (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES), name.len ? name.ptr : "",
+                 session->id);
+    return snapshot;
 }

@@ -30,9 +30,12 @@ struct cay_snapshot {
     struct cay_list_node in_session; /* oldest first */
     char name[129];
     char store_id[CAY_STORE_ID_SIZE];
+    char request_id[129]; /* what the client called the turn; empty: nothing */
     struct cay_arena arena;
     struct cay_v1_snapshot *spec; /* in the arena; what clients see of it */
     int64_t created_ns;
+    bool is_on_line;          /* the tree descends from it; as cay_history_mark left it */
+    struct cay_snapshot *tip; /* of what is off the line: the end of its branch */
 };
 
 struct cay_session {
@@ -53,7 +56,7 @@ struct cay_session {
     char head[129];       /* snapshot the tree stands on; empty: the base */
 
     struct cay_list snapshots;
-    size_t snapshot_count;
+    struct cay_map snapshots_by_name;
 
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */
@@ -120,5 +123,16 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
 
 struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
                                       const char *store_id, const struct cay_v1_snapshot *spec);
-void cay_snapshot_free(struct cay_snapshot *snapshot);
+void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot);
+/* Replaces what clients see of it. */
+void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec);
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);
+
+/* The same, or SNAPSHOT_NOT_FOUND. */
+struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct cay_str name,
+                                       struct cay_error *err);
+
+static inline size_t cay_session_snapshot_count(const struct cay_session *session)
+{
+    return cay_map_count(&session->snapshots_by_name);
+}

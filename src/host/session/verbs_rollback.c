@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/noun.h"
@@ -29,9 +30,8 @@ struct rollback_op {
     struct cay_session_record session;
     struct cay_sandbox *killed_sandbox;
     struct cay_v1_leftover_process_array killed;
-    char (*discarded)[129]; /* in the call's arena, with their ids in the store */
-    char (*discarded_ids)[CAY_STORE_ID_SIZE];
-    size_t discarded_count;
+    struct cay_victims victims; /* of discard */
+    bool is_left;               /* the mounted root is not the session's any more */
     bool is_switch_broken;
     struct cay_error switch_err;
 };
@@ -41,52 +41,13 @@ static struct rollback_op *rollback_of(struct cay_op *op)
     return CAY_CONTAINER_OF(op, struct rollback_op, op);
 }
 
-/* True when the way from `snapshot` to the base leads over `ancestor`. */
-static bool descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
-                     const char *ancestor)
+static bool choose_victims(struct rollback_op *self, struct cay_session *session,
+                           const struct cay_snapshot *target, struct cay_error *err)
 {
-    for (size_t steps = 0; snapshot && steps <= session->snapshot_count; steps++) {
-        struct cay_str parent = snapshot->spec->parent;
-        if (cay_str_is(parent, ancestor))
-            return true;
-        snapshot = cay_session_snapshot(session, parent);
-    }
-    return false;
-}
-
-/* A session that was forked from it and still exists. */
-static const struct cay_session *fork_of(const struct cay_session *session,
-                                         const struct cay_snapshot *snapshot)
-{
-    cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
-        if (!other->is_gone && cay_str_is(other->spec->parent_session_id, session->id) &&
-            cay_str_is(other->spec->parent_snapshot, snapshot->name))
-            return other;
-    }
-    return NULL;
-}
-
-static bool list_discarded(struct rollback_op *self, const struct cay_session *session,
-                           struct cay_error *err)
-{
-    struct cay_arena *arena = &self->op.call->arena;
-    size_t count = session->snapshot_count;
-    self->discarded = cay_arena_array(arena, count, sizeof(*self->discarded));
-    self->discarded_ids = cay_arena_array(arena, count, sizeof(*self->discarded_ids));
-    if (!self->discarded || !self->discarded_ids)
-        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "too many snapshots to discard at once");
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        if (!descends(session, snapshot, self->target))
-            continue;
-        const struct cay_session *fork = fork_of(session, snapshot);
-        if (fork)
-            return cay_fail(err, CAY_R_SNAPSHOT_IN_USE,
-                            "session '%s' was forked from snapshot '%s'; remove it first, or keep "
-                            "what is abandoned",
-                            fork->id, snapshot->name);
-        size_t at = self->discarded_count++;
-        memcpy(self->discarded[at], snapshot->name, sizeof(snapshot->name));
-        memcpy(self->discarded_ids[at], snapshot->store_id, sizeof(snapshot->store_id));
+        if (cay_history_descends(session, snapshot, target) &&
+            !cay_victims_add(&self->victims, session, snapshot, err))
+            return cay_wrap(err, "discard what came after '%s'", target->name);
     }
     return true;
 }
@@ -133,20 +94,19 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     struct rollback_op *self = rollback_of(op);
     const struct cay_v1_rollback_session_request *request = op->call->request;
     struct cay_session *session = op->session;
-    const struct cay_snapshot *target = cay_session_snapshot(session, request->snapshot);
+    const struct cay_snapshot *target = cay_find_snapshot(session, request->snapshot, err);
     if (!target)
-        return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
-                        "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
-                        (int)CAY_MIN(request->snapshot.len, (size_t)128),
-                        request->snapshot.len ? request->snapshot.ptr : "", session->id);
+        return false;
     memcpy(self->target, target->name, sizeof(self->target));
     memcpy(self->target_store_id, target->store_id, sizeof(self->target_store_id));
+    cay_victims_init(&self->victims);
     bool is_busy = session->live && !cay_live_is_quiet(session->live);
     if (is_busy && request->processes == CAY_V1_PROCESS_POLICY_REFUSE)
-        return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT,
+        return cay_fail(err, CAY_R_PROCESSES_RUNNING,
                         "commands run in session '%s'; end them, or let the rollback kill them",
                         session->id);
-    if (request->discard ? !list_discarded(self, session, err) : !plan_branch(self, session, err))
+    if (request->discard ? !choose_victims(self, session, target, err)
+                         : !plan_branch(self, session, err))
         return false;
     if (is_busy) {
         cay_live_list(session->live, &op->call->arena, &self->killed);
@@ -157,16 +117,14 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     cay_session_record_take(&self->session, session);
     if (session->live)
         cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
-    memcpy(self->session.pending, self->target, sizeof(self->session.pending));
-    return true;
+    return cay_victims_settle(&self->victims, session, err);
 }
 
-/* Saves what is not saved. An unchanged tree needs no branch: the snapshots that stay are enough.
- */
-static bool keep_branch(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
+/* Takes what is not saved. An unchanged tree needs no branch: the snapshots that stay are enough.
+ * From here on until the end the mounted root is out of date. */
+static bool take_branch(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
 {
     struct cay_pointing *pointing = &self->pointing;
-    struct cay_error ignored = {};
     const struct cay_store_snapshot_request request = {
         .session_id = pointing->store_id,
         .snapshot_id = self->branch.store_id,
@@ -177,57 +135,92 @@ static bool keep_branch(struct rollback_op *self, struct cay_host *host, struct 
     if (!cay_snapshot_record_put(host->db, &self->branch, err) ||
         !cay_store_snapshot(host->store, &request, &point, err))
         return false;
+    self->is_left = point.generation != self->session.generation;
+    self->session.generation = point.generation;
     self->has_branch = point.changed;
-    if (point.changed) {
-        self->branch.is_pending = false;
-        self->session.branch_count++;
-        return cay_snapshot_record_put(host->db, &self->branch, err);
-    }
-    (void)cay_store_delete_snapshot(host->store, self->branch.store_id, &ignored);
-    return cay_snapshot_record_delete(host->db, self->branch.session_id, self->branch.name, err);
+    return true;
 }
 
-static bool discard(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
+/* One transaction: from now on it will happen, also after a crash, and the branch is there. */
+static bool write_intent(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
 {
-    for (size_t i = 0; i < self->discarded_count; i++) {
-        if (!cay_store_delete_snapshot(host->store, self->discarded_ids[i], err) ||
-            !cay_snapshot_record_delete(host->db, self->session.id, self->discarded[i], err))
-            return false;
+    snprintf(self->session.pending, sizeof(self->session.pending), "%s%s",
+             self->victims.count ? CAY_PENDING_DISCARD : "", self->target);
+    if (self->has_branch)
+        self->session.branch_count++;
+    self->branch.is_pending = !self->has_branch;
+    return cay_db_transaction_begin(host->db, err) &&
+           cay_db_transaction_end(
+               host->db,
+               (!self->has_branch || cay_snapshot_record_put(host->db, &self->branch, err)) &&
+                   cay_session_record_put(host->db, &self->session, err),
+               err);
+}
+
+static bool write_outcome(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
+{
+    memcpy(self->session.head, self->target, sizeof(self->session.head));
+    self->session.pending[0] = '\0';
+    return cay_db_transaction_begin(host->db, err) &&
+           cay_db_transaction_end(
+               host->db,
+               cay_session_record_put(host->db, &self->session, err) &&
+                   cay_victims_unrecord(&self->victims, host->db, self->session.id, err),
+               err);
+}
+
+/* Nothing has happened; the branch, if one was taken, is dropped. */
+static void take_back(struct rollback_op *self, struct cay_host *host)
+{
+    struct cay_error err = {};
+    if (self->has_branch && self->session.pending[0])
+        self->session.branch_count--;
+    self->session.pending[0] = '\0';
+    self->has_branch = false;
+    if (!cay_session_record_put(host->db, &self->session, &err))
+        cay_log(CAY_ERROR, "rollback.take_back_failed", CAY_S("session", self->session.id),
+                CAY_ERR(&err));
+}
+
+static void drop_branch(struct rollback_op *self, struct cay_host *host)
+{
+    struct cay_error ignored = {};
+    (void)cay_store_delete_snapshot(host->store, self->branch.store_id, &ignored);
+    (void)cay_snapshot_record_delete(host->db, self->branch.session_id, self->branch.name,
+                                     &ignored);
+}
+
+static bool roll_back(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
+{
+    struct cay_pointing *pointing = &self->pointing;
+    if (self->wants_branch && !take_branch(self, host, err))
+        return cay_wrap(err, "keep the changes of session '%s'", self->session.id);
+    if (!write_intent(self, host, err) ||
+        !cay_store_rollback(host->store, pointing->store_id, self->target_store_id,
+                            &pointing->owner, &pointing->point, err)) {
+        take_back(self, host);
+        return cay_wrap(err, "roll back session '%s'", self->session.id);
     }
+    self->is_left = true;
+    self->session.generation = pointing->point.generation;
+    self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    if (!write_outcome(self, host, err))
+        return false;
+    cay_victims_delete(&self->victims, host->store);
     return true;
 }
 
 static bool rollback_work(struct cay_op *op, struct cay_error *err)
 {
     struct rollback_op *self = rollback_of(op);
-    struct cay_host *host = op->host;
-    struct cay_pointing *pointing = &self->pointing;
     struct cay_error ignored = {};
     if (self->killed_sandbox)
         (void)cay_sandbox_destroy(cay_take_ptr(self->killed_sandbox), &ignored);
-    pointing->activity = CAY_STORE_QUIET;
-    if (self->wants_branch && !keep_branch(self, host, err))
-        return cay_wrap(err, "keep the changes of session '%s'", self->session.id);
-    if (!cay_session_record_put(host->db, &self->session, err) ||
-        !cay_store_rollback(host->store, pointing->store_id, self->target_store_id,
-                            &pointing->owner, &pointing->point, err))
-        return cay_wrap(err, "roll back session '%s'", self->session.id);
-    self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
-    self->session.generation = pointing->point.generation;
-    memcpy(self->session.head, self->target, sizeof(self->session.head));
-    self->session.pending[0] = '\0';
-    return cay_session_record_put(host->db, &self->session, err) && discard(self, host, err);
-}
-
-static void forget_discarded(struct rollback_op *self, struct cay_session *session)
-{
-    for (size_t i = 0; i < self->discarded_count; i++) {
-        struct cay_snapshot *snapshot = cay_session_snapshot(session, cay_str(self->discarded[i]));
-        if (snapshot) {
-            cay_snapshot_free(snapshot);
-            session->snapshot_count--;
-        }
-    }
+    self->pointing.activity = CAY_STORE_QUIET;
+    bool is_done = roll_back(self, op->host, err);
+    if (self->wants_branch && !self->has_branch)
+        drop_branch(self, op->host);
+    return is_done;
 }
 
 static void answer(struct rollback_op *self, const struct cay_session *session)
@@ -237,12 +230,20 @@ static void answer(struct rollback_op *self, const struct cay_session *session)
         .session = cay_session_message(session, &call->arena),
         .killed = self->killed,
         .branch = self->has_branch ? cay_str(self->branch.name) : CAY_STR(""),
-        .discarded.items =
-            cay_arena_array(&call->arena, self->discarded_count, sizeof(struct cay_str)),
+        .discarded = cay_victims_names(&self->victims, &call->arena),
     };
-    for (size_t i = 0; response.discarded.items && i < self->discarded_count; i++)
-        response.discarded.items[response.discarded.count++] = cay_str(self->discarded[i]);
     cay_call_done(call, &response);
+}
+
+/* A rollback that failed half way: the next call mounts what the store has now. */
+static void leave_root(struct rollback_op *self, struct cay_session *session)
+{
+    session->generation = self->session.generation;
+    cay_host_close_later(session->host, cay_take_fd(self->pointing.point.root_fd));
+    cay_host_close_later(session->host, cay_take_fd(self->pointing.old_fd));
+    cay_host_close_later(session->host, cay_take_fd(session->root_fd));
+    if (session->live)
+        cay_live_lost(session, &self->op.err);
 }
 
 static void rollback_end(struct cay_op *op)
@@ -256,7 +257,7 @@ static void rollback_end(struct cay_op *op)
             kept->created_ns = self->branch.created_ns;
             session->branch_count = self->session.branch_count;
         }
-        forget_discarded(self, session);
+        cay_victims_forget(&self->victims, session);
         memcpy(session->head, self->target, sizeof(session->head));
         cay_pointing_install(&self->pointing, session);
         if (self->is_switch_broken)
@@ -264,9 +265,11 @@ static void rollback_end(struct cay_op *op)
         cay_host_collect_soon(op->host);
         answer(self, session);
     } else {
-        cay_pointing_settle(&self->pointing, session);
+        if (self->is_left)
+            leave_root(self, session);
         cay_call_fail(op->call, &op->err);
     }
+    cay_victims_finish(&self->victims);
     cay_snapshot_record_finish(&self->branch);
     cay_session_record_finish(&self->session);
     cay_op_leave(op);

@@ -38,10 +38,10 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (request->runtime.len && !cay_str_is(request->runtime, cay_runtime_name(host->runtime)))
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s'",
                         cay_runtime_name(host->runtime));
-    if ((request->has_tool_snapshots && request->tool_snapshots) ||
-        (request->has_max_snapshots && request->max_snapshots))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "tool_snapshots, max_snapshots: not available in this version");
+    if (request->has_tool_snapshots && request->tool_snapshots)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "tool_snapshots: not available in this version");
+    if (request->has_max_snapshots && request->max_snapshots < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
     network->mode = CAY_V1_NETWORK_MODE_NONE;
     *out_spec = (struct cay_v1_session){
         .base = request->base.len ? request->base : cay_str(host->default_base),
@@ -51,6 +51,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .network = network,
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
+        .max_snapshots = request->max_snapshots,
         .default_user = request->default_user.len ? request->default_user : CAY_STR("user"),
         .default_cwd = request->default_cwd.len ? request->default_cwd : CAY_STR("/workspace"),
     };

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "base/id.h"
 #include "base/log.h"
+#include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/noun.h"
@@ -19,8 +21,10 @@ struct snapshot_op {
     struct cay_snapshot_record snapshot;
     struct cay_session_record session;
     struct cay_v1_snapshot *spec; /* in the call's arena */
+    struct cay_victims victims;   /* older ones that it is one too many for */
     enum cay_v1_snapshot_kind kind;
     bool is_durable;
+    const struct cay_snapshot *repeated; /* the one an earlier call made */
     bool is_switch_broken;
     struct cay_error switch_err;
 };
@@ -38,12 +42,39 @@ static bool encode_spec(struct snapshot_op *self, struct cay_error *err)
     return true;
 }
 
+/* The turn that an earlier call of the same id made; NULL when this is the first. */
+static const struct cay_snapshot *find_request(const struct snapshot_op *self)
+{
+    const char *id = self->snapshot.request_id;
+    if (!id[0])
+        return NULL;
+    cay_list_for_each_back(struct cay_snapshot, snapshot, &self->op.session->snapshots, in_session)
+    {
+        if (strcmp(snapshot->request_id, id) == 0)
+            return snapshot;
+    }
+    return NULL;
+}
+
+/* The new one counts, if it is of a kind that is pruned. */
+static bool choose_victims(struct snapshot_op *self, struct cay_session *session,
+                           struct cay_error *err)
+{
+    cay_victims_init(&self->victims);
+    if (session->spec->max_snapshots > 0 && self->kind != CAY_V1_SNAPSHOT_KIND_NAMED)
+        cay_victims_add_oldest(&self->victims, session, (size_t)session->spec->max_snapshots - 1);
+    return cay_victims_settle(&self->victims, session, err);
+}
+
 static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
     struct cay_session *session = op->session;
     struct cay_v1_snapshot *spec = self->spec;
     struct cay_snapshot_record *record = &self->snapshot;
+    self->repeated = find_request(self);
+    if (self->repeated)
+        return true;
     if (!cay_quota_check(session, err))
         return false;
     if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
@@ -52,7 +83,13 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
                  (long long)spec->turn_number);
         spec->name = cay_str(record->name);
     } else {
-        snprintf(record->name, sizeof(record->name), "%.*s", (int)spec->name.len, spec->name.ptr);
+        if (!spec->name.len) {
+            cay_id_make(record->name, sizeof(record->name), "snapshot");
+            spec->name = cay_str(record->name);
+        } else {
+            snprintf(record->name, sizeof(record->name), "%.*s", (int)spec->name.len,
+                     spec->name.ptr);
+        }
         if (cay_session_snapshot(session, spec->name))
             return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'",
                             session->id, record->name);
@@ -62,8 +99,12 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     record->is_pending = true;
     record->created_ns = cay_clock_wall_ns();
     cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
+    if (!choose_victims(self, session, err))
+        return false;
+    const struct cay_snapshot *parent = cay_victims_survivor(
+        &self->victims, session, cay_session_snapshot(session, cay_str(session->head)));
     spec->kind = self->kind;
-    spec->parent = cay_arena_str(&op->call->arena, cay_str(session->head));
+    spec->parent = parent ? cay_arena_str(&op->call->arena, cay_str(parent->name)) : CAY_STR("");
     spec->created_at = cay_noun_time(&op->call->arena, record->created_ns);
     spec->actor =
         cay_str(op->call->caller.key_id[0] ? op->call->caller.key_id : op->call->caller.owner);
@@ -82,6 +123,8 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     struct snapshot_op *self = snapshot_of(op);
     struct cay_host *host = op->host;
     struct cay_pointing *pointing = &self->pointing;
+    if (self->repeated)
+        return true;
     const struct cay_store_snapshot_request request = {
         .session_id = pointing->store_id,
         .snapshot_id = self->snapshot.store_id,
@@ -109,22 +152,27 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
     self->session.generation = pointing->point.generation;
-    return encode_spec(self, err) && cay_db_transaction_begin(host->db, err) &&
-           cay_db_transaction_end(host->db,
-                                  cay_snapshot_record_put(host->db, &self->snapshot, err) &&
-                                      cay_session_record_put(host->db, &self->session, err),
-                                  err);
+    if (!encode_spec(self, err) || !cay_db_transaction_begin(host->db, err) ||
+        !cay_db_transaction_end(
+            host->db,
+            cay_snapshot_record_put(host->db, &self->snapshot, err) &&
+                cay_session_record_put(host->db, &self->session, err) &&
+                cay_victims_unrecord(&self->victims, host->db, self->session.id, err),
+            err))
+        return false;
+    cay_victims_delete(&self->victims, host->store);
+    return true;
 }
 
 static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapshot)
 {
     struct snapshot_op *self = snapshot_of(op);
     struct cay_v1_snapshot *message = self->spec;
-    message->session_id = cay_str(self->snapshot.session_id);
-    message->name = cay_str(snapshot->name);
-    message->is_head = true;
+    cay_history_mark(op->session);
+    cay_history_message(op->session, snapshot, message);
     if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
-        struct cay_v1_turn_complete_response response = {.snapshot = message};
+        struct cay_v1_turn_complete_response response = {
+            .snapshot = message, .pruned = cay_victims_names(&self->victims, &op->call->arena)};
         cay_call_done(op->call, &response);
     } else {
         struct cay_v1_create_snapshot_response response = {.snapshot = message};
@@ -139,19 +187,26 @@ static void snapshot_end(struct cay_op *op)
     if (!op->is_done) {
         cay_pointing_settle(&self->pointing, session);
         cay_call_fail(op->call, &op->err);
+    } else if (self->repeated) {
+        answer_snapshot(op, self->repeated);
     } else {
         struct cay_snapshot *snapshot =
             cay_snapshot_new(session, self->snapshot.name, self->snapshot.store_id, self->spec);
         snapshot->created_ns = self->snapshot.created_ns;
+        memcpy(snapshot->request_id, self->snapshot.request_id, sizeof(snapshot->request_id));
         memcpy(session->head, self->snapshot.name, sizeof(session->head));
         session->turn_count = self->session.turn_count;
+        cay_victims_forget(&self->victims, session);
         cay_pointing_install(&self->pointing, session);
         if (session->live && self->pointing.frozen_ns)
             cay_live_skip_clock(session->live, self->pointing.frozen_ns);
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);
         answer_snapshot(op, snapshot);
+        if (self->victims.count)
+            cay_host_collect_soon(op->host);
     }
+    cay_victims_finish(&self->victims);
     cay_snapshot_record_finish(&self->snapshot);
     cay_session_record_finish(&self->session);
     cay_op_leave(op);
@@ -175,7 +230,8 @@ static bool check_metadata(const struct google_protobuf_struct *metadata, struct
 
 static void start_snapshot(struct cay_service *service, struct cay_call *call,
                            struct cay_str session_id, enum cay_v1_snapshot_kind kind,
-                           bool is_durable, const struct cay_v1_snapshot *spec)
+                           bool is_durable, struct cay_str request_id,
+                           const struct cay_v1_snapshot *spec)
 {
     struct cay_error err = {};
     struct snapshot_op *self = cay_new(struct snapshot_op);
@@ -191,6 +247,8 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
     *self->spec = *spec;
     self->kind = kind;
     self->is_durable = is_durable;
+    snprintf(self->snapshot.request_id, sizeof(self->snapshot.request_id), "%.*s",
+             (int)request_id.len, request_id.len ? request_id.ptr : "");
     cay_op_start(&self->op, cay_host_of(service), call, session_id, CAY_VERB_SNAPSHOT, true,
                  &snapshot_steps);
 }
@@ -199,8 +257,8 @@ void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_turn_complete_request *request = call->request;
     struct cay_error err = {};
-    if (request->request_id.len) {
-        cay_fail(&err, CAY_R_NOT_SUPPORTED, "request_id: not available in this version");
+    if (request->request_id.len > CAY_LIMIT_ID_BYTES) {
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "request_id: %d bytes at most", CAY_LIMIT_ID_BYTES);
         cay_call_fail(call, &err);
         return;
     }
@@ -209,7 +267,7 @@ void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
         .metadata = request->metadata,
     };
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_TURN, request->durable,
-                   &spec);
+                   request->request_id, &spec);
 }
 
 void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call)
@@ -220,62 +278,14 @@ void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call
         .name = request->name,
         .message = request->message,
         .metadata = request->metadata,
+        .held = request->hold,
     };
-    if (!cay_check_snapshot_name(request->name, &err) ||
-        ((request->hold || request->publish_base.len) &&
-         !cay_fail(&err, CAY_R_NOT_SUPPORTED,
-                   "hold, publish_base: not available in this version"))) {
+    if ((request->name.len && !cay_check_snapshot_name(request->name, &err)) ||
+        (request->publish_base.len &&
+         !cay_fail(&err, CAY_R_NOT_SUPPORTED, "publish_base: not available in this version"))) {
         cay_call_fail(call, &err);
         return;
     }
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_NAMED, request->durable,
-                   &spec);
-}
-
-static bool has_kind(const struct cay_v1_list_snapshots_request *request,
-                     enum cay_v1_snapshot_kind kind)
-{
-    bool fits = request->kinds.count == 0;
-    for (size_t i = 0; i < request->kinds.count; i++)
-        fits = fits || request->kinds.items[i] == kind;
-    return fits;
-}
-
-void cay_host_list_snapshots(struct cay_service *service, struct cay_call *call)
-{
-    const struct cay_v1_list_snapshots_request *request = call->request;
-    struct cay_session *session = NULL;
-    struct cay_error err = {};
-    size_t page_size =
-        request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
-    if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
-    else
-        (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
-                                &session, &err);
-    if (err.reason) {
-        cay_call_fail(call, &err);
-        return;
-    }
-    struct cay_v1_list_snapshots_response response = {
-        .snapshots.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_snapshot)),
-        .head = cay_str(session->head),
-    };
-    /* Oldest first: parents come before their children. */
-    bool is_past_token = request->page_token.len == 0;
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        bool was_past_token = is_past_token;
-        is_past_token = is_past_token || cay_str_is(request->page_token, snapshot->name);
-        if (!was_past_token || !has_kind(request, snapshot->spec->kind))
-            continue;
-        if (response.snapshots.count == page_size) {
-            response.next_page_token = response.snapshots.items[page_size - 1].name;
-            break;
-        }
-        struct cay_v1_snapshot *message = &response.snapshots.items[response.snapshots.count++];
-        *message = *snapshot->spec;
-        message->session_id = cay_str(session->id);
-        message->is_head = strcmp(session->head, snapshot->name) == 0;
-    }
-    cay_call_done(call, &response);
+                   CAY_STR(""), &spec);
 }

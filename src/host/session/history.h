@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The past of a session as a tree: the line its files descend from, and the branches that rollbacks
+ * left behind. And how snapshots leave it: a set of victims is chosen and checked on the loop
+ * thread, loses its records in one transaction on a worker, and only then its data; whatever a
+ * crash keeps from being deleted belongs to nobody and is removed by recovery. Those that followed
+ * a victim then follow its predecessor.
+ */
+
+#include "base/map.h"
+#include "host/session/record.h"
+#include "host/session/session.h"
+
+/* NULL for one that followed the base. */
+struct cay_snapshot *cay_history_parent(const struct cay_session *session,
+                                        const struct cay_snapshot *snapshot);
+
+/* True when the way from `snapshot` to the base leads over `ancestor`. */
+[[nodiscard]] bool cay_history_descends(const struct cay_session *session,
+                                        const struct cay_snapshot *snapshot,
+                                        const struct cay_snapshot *ancestor);
+
+/* Sets is_on_line and tip of every snapshot. */
+void cay_history_mark(struct cay_session *session);
+
+/* What clients see of a snapshot; after cay_history_mark. Borrows from it. */
+void cay_history_message(const struct cay_session *session, const struct cay_snapshot *snapshot,
+                         struct cay_v1_snapshot *out_message);
+
+struct cay_victim {
+    char name[129];
+    char store_id[CAY_STORE_ID_SIZE];
+    bool is_alone; /* nothing that stays stands on it */
+};
+
+struct cay_victims {
+    struct cay_victim *items;
+    size_t count;
+    struct cay_map by_name;            /* place in items, counted from 1 */
+    struct cay_snapshot_record *heirs; /* those that followed a victim, as they will be */
+    size_t heir_count;
+};
+
+void cay_victims_init(struct cay_victims *victims);
+void cay_victims_finish(struct cay_victims *victims);
+
+/* Refuses held ones and those that sessions were forked from. Twice is once. */
+[[nodiscard]] bool cay_victims_add(struct cay_victims *victims, const struct cay_session *session,
+                                   const struct cay_snapshot *snapshot, struct cay_error *err);
+
+/* Adds what the rule selects; never named, held and forked-from ones, nor the head. */
+void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *session,
+                             const struct cay_v1_prune_rule *rule);
+
+/* Adds what is more than `keep` turn and tool snapshots, the oldest; here the head may go. */
+void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_session *session,
+                            size_t keep);
+
+/* The nearest one on the way to the base that stays; NULL: the base. Begins with `snapshot`. */
+struct cay_snapshot *cay_victims_survivor(const struct cay_victims *victims,
+                                          const struct cay_session *session,
+                                          struct cay_snapshot *snapshot);
+
+/* Once the set is complete: finds the heirs. */
+[[nodiscard]] bool cay_victims_settle(struct cay_victims *victims,
+                                      const struct cay_session *session, struct cay_error *err);
+
+/* On a worker: about what their deletion frees, now or soon. */
+[[nodiscard]] int64_t cay_victims_bytes(const struct cay_victims *victims, struct cay_store *store);
+
+/* On a worker. The first belongs into the transaction that acknowledges; the second comes after. */
+[[nodiscard]] bool cay_victims_unrecord(const struct cay_victims *victims, struct cay_db *db,
+                                        const char *session_id, struct cay_error *err);
+void cay_victims_delete(const struct cay_victims *victims, struct cay_store *store);
+
+/* On the loop thread: they never were. */
+void cay_victims_forget(struct cay_victims *victims, struct cay_session *session);
+
+/* Their names, in the arena. */
+struct cay_pb_strs cay_victims_names(const struct cay_victims *victims, struct cay_arena *arena);

@@ -1,0 +1,210 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a past: deleting, pruning, holding, and how it is listed."""
+
+from daemon import SANDBOX, case, fails
+from past import at, names, put, text_of
+from small_base import run_with_cayd
+
+
+def delete(cay, session_id, *snapshots, **fields):
+    return cay.call(SANDBOX + "DeleteSnapshot",
+                    {"sessionId": session_id, "snapshots": list(snapshots), **fields})
+
+
+def hold(cay, session_id, snapshot, release=False):
+    return cay.call(SANDBOX + "HoldSnapshot",
+                    {"sessionId": session_id, "snapshot": snapshot, "release": release})["snapshot"]
+
+
+def grow(cay, session_id, first, last):
+    for number in range(first, last + 1):
+        put(cay, session_id, "file", f"{number}")
+        put(cay, session_id, f"only-{number}", "x" * 5000)
+        cay.turn(session_id)
+
+
+def parents(cay, session_id):
+    return {entry["name"]: entry.get("parent", "") for entry in cay.log(session_id)}
+
+
+@case
+def deleted(cay):
+    """a deleted snapshot is gone, its neighbours and the live files are as they were"""
+    cay.create("d")
+    grow(cay, "d", 1, 5)
+    answer = delete(cay, "d", "turn-0002", "turn-0003")
+    assert sorted(answer["deleted"]) == ["turn-0002", "turn-0003"], answer
+    assert parents(cay, "d") == {"turn-0001": "", "turn-0004": "turn-0001",
+                                 "turn-0005": "turn-0004"}
+    assert at(cay, "d", "turn-0001", "file") == "1" and at(cay, "d", "turn-0004", "file") == "4"
+    assert at(cay, "d", "turn-0004", "only-2") == "x" * 5000, "what it held is still needed"
+    assert text_of(cay, "d", "file") == "5"
+    fails("not_found", cay.rollback, "d", "turn-0002", reason="snapshot_not_found")
+    cay.restart()
+    assert parents(cay, "d")["turn-0004"] == "turn-0001"
+    cay.rollback("d", "turn-0001")
+    cay.rollback("d", "turn-0005")
+    assert text_of(cay, "d", "only-3") == "x" * 5000
+
+
+@case
+def all_or_nothing(cay):
+    """if one of several cannot be deleted, none is"""
+    before = names(cay, "d")
+    fails("not_found", delete, cay, "d", "turn-0001", "turn-0099", reason="snapshot_not_found")
+    fails("failed_precondition", delete, cay, "d", "turn-0001", "turn-0005",
+          reason="snapshot_in_use")  # the head
+    hold(cay, "d", "turn-0004")
+    fails("failed_precondition", delete, cay, "d", "turn-0001", "turn-0004",
+          reason="snapshot_held")
+    fork = cay.fork("d", snapshot="turn-0001", lazyStart=True)[0]["id"]
+    fails("failed_precondition", delete, cay, "d", "turn-0001", reason="snapshot_in_use")
+    cay.destroy(fork)
+    fails("invalid_argument", delete, cay, "d")
+    fails("invalid_argument", delete, cay, "d", *["turn-0001"] * 1001)
+    fails("invalid_argument", delete, cay, "d", prune={"keepTurns": -1})
+    fails("not_found", delete, cay, "nobody", "turn-0001")
+    assert names(cay, "d") == before
+    answer = delete(cay, "d", "turn-0001", dryRun=True)
+    assert answer["deleted"] == ["turn-0001"] and names(cay, "d") == before
+    cay.destroy("d")
+
+
+@case
+def held(cay):
+    """a held snapshot survives deletion, pruning and discarding; released, it goes"""
+    cay.create("h")
+    grow(cay, "h", 1, 3)
+    cay.snapshot("h", "keep", hold=True)
+    assert hold(cay, "h", "turn-0002")["held"]
+    assert hold(cay, "h", "turn-0002")["held"], "it can be repeated"
+    cay.restart()
+    assert [entry["name"] for entry in cay.log("h") if entry.get("held")] == ["turn-0002", "keep"]
+    fails("failed_precondition", delete, cay, "h", "turn-0002", reason="snapshot_held")
+    fails("failed_precondition", cay.rollback, "h", "turn-0001", discard=True,
+          reason="snapshot_held")
+    assert text_of(cay, "h", "file") == "3", "a refused rollback changes nothing"
+    assert delete(cay, "h", prune={"keepTurns": 0}).get("deleted") == ["turn-0003", "turn-0001"]
+    assert names(cay, "h") == ["turn-0002", "keep"]
+    assert not hold(cay, "h", "turn-0002", release=True).get("held")
+    assert delete(cay, "h", prune={"keepTurns": 0})["deleted"] == ["turn-0002"]
+    fails("not_found", hold, cay, "h", "turn-0002", reason="snapshot_not_found")
+    cay.destroy("h")
+
+
+@case
+def pruned(cay):
+    """a rule keeps the newest, and never drops named, forked-from ones or the head"""
+    cay.create("p")
+    grow(cay, "p", 1, 3)
+    cay.snapshot("p", "named")
+    grow(cay, "p", 4, 8)
+    fork = cay.fork("p", snapshot="turn-0002", lazyStart=True)[0]["id"]
+    assert next(entry for entry in cay.log("p") if entry["name"] == "turn-0002")["forks"] == [fork]
+    answer = delete(cay, "p", prune={"keepTurns": 2})
+    assert set(answer["deleted"]) == {"turn-0001", *(f"turn-{n:04}" for n in range(3, 7))}
+    assert names(cay, "p") == ["turn-0002", "named", "turn-0007", "turn-0008"]
+    assert parents(cay, "p")["turn-0007"] == "named"
+    assert cay.turn("p")["name"] == "turn-0009", "numbers are not used again"
+    cay.destroy(fork)
+    assert delete(cay, "p", prune={"keepTurns": 2})["deleted"] == ["turn-0007", "turn-0002"]
+    for name, content in (("named", "3"), ("turn-0008", "8")):
+        assert at(cay, "p", name, "file") == content
+    cay.destroy("p")
+
+
+@case
+def branches(cay):
+    """what rollbacks left behind is listed by branch, and pruned by age"""
+    cay.create("b")
+    grow(cay, "b", 1, 3)
+    cay.rollback("b", "turn-0001")
+    put(cay, "b", "file", "other")
+    cay.turn("b")
+    put(cay, "b", "file", "unsaved")
+    kept = cay.rollback("b", "turn-0001")["branch"]
+    where = {entry["name"]: entry.get("branch", "") for entry in cay.log("b")}
+    assert where == {"turn-0001": "", "turn-0002": "turn-0003", "turn-0003": "turn-0003",
+                     "turn-0004": kept, kept: kept}, where
+    page = cay.call(SANDBOX + "ListSnapshots", {"sessionId": "b", "branch": kept})
+    assert [entry["name"] for entry in page["snapshots"]] == ["turn-0004", kept]
+    page = cay.call(SANDBOX + "ListSnapshots", {"sessionId": "b", "branch": ""})
+    assert [entry["name"] for entry in page["snapshots"]] == ["turn-0001"]
+    assert not delete(cay, "b", prune={"branchesOlderThan": "3600s"}).get("deleted")
+    answer = delete(cay, "b", prune={"branchesOlderThan": "0s"})
+    assert set(answer["deleted"]) == {"turn-0002", "turn-0003", "turn-0004", kept}, answer
+    assert int(answer["freedBytes"]) > 0, answer
+    assert names(cay, "b") == ["turn-0001"] and text_of(cay, "b", "file") == "1"
+    cay.destroy("b")
+
+
+@case
+def bounded(cay):
+    """a session with a bound keeps the newest turns by itself"""
+    cay.create("m", maxSnapshots=3)
+    answers = []
+    for number in range(1, 7):
+        put(cay, "m", "file", f"{number}")
+        answers.append(cay.call(SANDBOX + "TurnComplete", {"sessionId": "m"}))
+        if number == 2:
+            cay.snapshot("m", "mine")
+    assert [answer.get("pruned", []) for answer in answers] == [
+        [], [], [], ["turn-0001"], ["turn-0002"], ["turn-0003"]]
+    assert names(cay, "m") == ["mine", "turn-0004", "turn-0005", "turn-0006"]
+    cay.restart()
+    assert names(cay, "m") == ["mine", "turn-0004", "turn-0005", "turn-0006"]
+    assert at(cay, "m", "turn-0004", "file") == "4" and at(cay, "m", "mine", "file") == "2"
+    fails("invalid_argument", cay.create, "bad", maxSnapshots=-1)
+    cay.create("one", maxSnapshots=1)
+    grow(cay, "one", 1, 3)
+    assert parents(cay, "one") == {"turn-0003": ""}
+    cay.rollback("one", "turn-0003")
+    cay.destroy("one")
+    cay.destroy("m")
+
+
+@case
+def pages(cay):
+    """the history is listed in pages, in both orders, with sizes"""
+    cay.create("l")
+    grow(cay, "l", 1, 5)
+    cay.turn("l")  # unchanged
+    for order, expected in (("ORDER_CREATED_ASC", range(1, 7)), ("ORDER_CREATED_DESC", range(6, 0, -1))):
+        seen, token = [], ""
+        while True:
+            page = cay.call(SANDBOX + "ListSnapshots", {
+                "sessionId": "l", "order": order, "pageSize": 2, "pageToken": token})
+            seen += page["snapshots"]
+            token = page.get("nextPageToken")
+            if not token:
+                break
+        assert [entry["name"] for entry in seen] == [f"turn-{n:04}" for n in expected], seen
+    sizes = {entry["name"]: int(entry.get("sizeBytes", 0)) for entry in cay.log("l")}
+    assert sizes["turn-0006"] == 0 and all(sizes[f"turn-{n:04}"] >= 5000 for n in range(1, 6)), sizes
+    totals = [int(entry["totalBytes"]) for entry in cay.log("l")]
+    assert totals == sorted(totals) and totals[0] < totals[-1], totals
+    cay.destroy("l")
+
+
+@case
+def repeated(cay):
+    """a turn that is asked for twice with one id is taken once, also across a crash"""
+    cay.create("r")
+    put(cay, "r", "file", "1")
+    first = cay.turn("r", requestId="abc")
+    put(cay, "r", "file", "2")
+    assert cay.turn("r", requestId="abc")["name"] == first["name"]
+    cay.kill()
+    cay.start()
+    assert cay.turn("r", requestId="abc")["name"] == first["name"]
+    assert cay.turn("r", requestId="abd")["name"] == "turn-0002"
+    assert names(cay, "r") == ["turn-0001", "turn-0002"]
+    fails("invalid_argument", cay.turn, "r", requestId="x" * 129)
+    generated = cay.snapshot("r", "")["name"]
+    assert generated and generated in names(cay, "r")
+    cay.destroy("r")
+
+
+if __name__ == "__main__":
+    run_with_cayd()
