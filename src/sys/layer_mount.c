@@ -4,17 +4,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/fsuid.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "sys/fsid.h"
 
 /* redirect_dir: renamed directories stay renames. index off: copies of an upper stay right.
  * volatile: the last unmount does not sync the whole file system of a neighbour's dirty pages. */
@@ -33,33 +31,6 @@ static size_t option_count(const struct cay_layer_stack *stack)
 }
 
 enum { OPTIONS_BYTES_MAX = 4096 }; /* what mount(2) passes on: one page */
-
-/* A mounter whose file-system uid has no mapping gets a read-only overlay. The change of fsuid
- * drops the file-system capabilities from the effective set; the overlay works with the mounter's
- * credentials for ever, so they are put back. All of this is the calling thread's only. */
-struct mounter {
-    struct __user_cap_header_struct header;
-    struct __user_cap_data_struct caps[2];
-};
-
-static int mounter_enter(struct mounter *mounter, uint32_t uid)
-{
-    mounter->header = (struct __user_cap_header_struct){_LINUX_CAPABILITY_VERSION_3, 0};
-    if (syscall(SYS_capget, &mounter->header, mounter->caps) < 0)
-        return -errno;
-    setfsgid(uid);
-    setfsuid(uid);
-    if (syscall(SYS_capset, &mounter->header, mounter->caps) < 0)
-        return -errno;
-    return 0;
-}
-
-static void mounter_leave(struct mounter *mounter)
-{
-    setfsuid(0);
-    setfsgid(0);
-    (void)syscall(SYS_capset, &mounter->header, mounter->caps);
-}
 
 /* One clone of the directory of layers carries the id map for all of them. */
 static int clone_layers(const struct cay_layer_stack *stack)
@@ -115,11 +86,12 @@ static int mount_by_fd(const struct cay_layer_stack *stack)
     int rc = configure(fs_fd, clone_fd, stack);
     if (rc < 0)
         return rc;
-    struct mounter mounter;
-    rc = mounter_enter(&mounter, stack->root_uid);
+    /* A mounter whose file-system uid has no mapping gets a read-only overlay. */
+    struct cay_fsid fsid;
+    rc = cay_fsid_enter(&fsid, stack->root_uid);
     if (!rc && fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         rc = -errno;
-    mounter_leave(&mounter);
+    cay_fsid_leave(&fsid);
     if (rc < 0)
         return rc;
     int fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV);
@@ -146,11 +118,11 @@ static int mount_in_private_namespace(const struct path_mount *job)
         return -errno;
     if (fchdir(job->clone_fd) < 0)
         return -errno;
-    struct mounter mounter;
-    int rc = mounter_enter(&mounter, job->stack->root_uid);
+    struct cay_fsid fsid;
+    int rc = cay_fsid_enter(&fsid, job->stack->root_uid);
     if (!rc && mount("overlay", "..", "overlay", MS_NODEV, job->data) < 0)
         rc = -errno;
-    mounter_leave(&mounter);
+    cay_fsid_leave(&fsid);
     if (rc < 0)
         return rc;
     int fd = open_tree(AT_FDCWD, "..", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);

@@ -206,5 +206,96 @@ def repeated(cay):
     cay.destroy("r")
 
 
+def restore(cay, session_id, snapshot, *paths, **fields):
+    return cay.call(SANDBOX + "RestorePaths", {
+        "sessionId": session_id, "snapshot": snapshot, "paths": list(paths), **fields})
+
+
+def lines(cay, session_id, script):
+    return cay.sh(session_id, script, user="root")
+
+
+MESS = """
+set -e; cd /workspace
+mkdir -p kept/deep; echo one > kept/file; ln kept/file kept/second; ln -s file kept/link
+mkfifo kept/pipe; chmod 604 kept/file; chown 7:8 kept/deep; echo x > kept/deep/x
+mkdir other; echo o > other/o
+"""
+SPOIL = """
+set -e; cd /workspace
+rm -rf kept/deep; echo two > kept/file; rm kept/second; echo two > kept/second; rm -rf kept/link; mkdir kept/link; echo y > kept/link/y
+rm -f kept/pipe; echo extra > kept/extra; echo changed > other/o; chmod 700 kept
+"""
+LOOK = ("cd /workspace; find kept | sort | while read f; do stat -c '%n %F %a %u:%g %Y' $f; "
+        "[ -f $f ] && cat $f && stat -c %h $f; [ -L $f ] && readlink $f; done; true")
+
+
+@case
+def restored(cay):
+    """single paths come back as they were, each as a whole, and nothing else changes"""
+    cay.create("s")
+    lines(cay, "s", MESS)
+    before = lines(cay, "s", LOOK)
+    cay.turn("s")
+    lines(cay, "s", SPOIL)
+    spoilt = lines(cay, "s", LOOK)
+    answer = restore(cay, "s", "turn-0001", "kept", dryRun=True)
+    counts = {key: int(value) for key, value in answer["changes"].items()}
+    assert counts["added"] == 3 and counts["deleted"] == 2, answer["changes"]
+    assert {entry["path"] for entry in answer["entries"]} >= {
+        "/workspace/kept/deep/x", "/workspace/kept/extra", "/workspace/kept/file"}, answer
+    assert lines(cay, "s", LOOK) == spoilt, "a dry run changes nothing"
+    assert restore(cay, "s", "turn-0001", "kept")["changes"] == answer["changes"]
+    after = lines(cay, "s", LOOK)
+    assert after == before, f"{before}\n{after}"
+    assert text_of(cay, "s", "other/o") == "changed\n"
+    assert not restore(cay, "s", "turn-0001", "/workspace/kept/").get("entries")
+    restore(cay, "s", "turn-0001", "/workspace/../workspace/./other/o")
+    assert text_of(cay, "s", "other/o") == "o\n"
+
+
+@case
+def extra_kept(cay):
+    """what the snapshot does not have can be left alone, or a path made to go"""
+    lines(cay, "s", SPOIL)
+    restore(cay, "s", "turn-0001", "kept", keepExtra=True)
+    assert text_of(cay, "s", "kept/extra") == "extra\n"
+    assert text_of(cay, "s", "kept/second") == "one\n" and text_of(cay, "s", "kept/file") == "one\n"
+    restore(cay, "s", "turn-0001", "kept/extra")
+    fails("not_found", cay.file, "StatFile", "s", path="kept/extra")
+    lines(cay, "s", "rm -rf /workspace/kept")
+    restore(cay, "s", "turn-0001", "kept/deep/x")
+    assert lines(cay, "s", "cd /workspace; find kept | sort; stat -c %u:%g kept/deep") == \
+        "kept\nkept/deep\nkept/deep/x\n7:8\n"
+
+
+@case
+def bad_paths(cay):
+    """paths that are nowhere, empty or led astray by links are refused, and nothing happens"""
+    lines(cay, "s", "cd /workspace; rm -rf kept; ln -s /etc kept; echo secret > /etc/file")
+    fails("not_found", restore, cay, "s", "turn-0001", "other", "nowhere", reason="file_not_found")
+    fails("failed_precondition", restore, cay, "s", "turn-0001", "kept/file")
+    assert lines(cay, "s", "cat /etc/file") == "secret\n", "links lead nowhere"
+    restore(cay, "s", "turn-0001", "kept")
+    assert text_of(cay, "s", "kept/file") == "one\n"
+    fails("invalid_argument", restore, cay, "s", "turn-0001")
+    fails("invalid_argument", restore, cay, "s", "turn-0001", "")
+    fails("invalid_argument", restore, cay, "s", "turn-0001", "a\0b")
+    fails("invalid_argument", restore, cay, "s", "turn-0001", *["x"] * 1001)
+    fails("not_found", restore, cay, "s", "turn-0099", "kept", reason="snapshot_not_found")
+    fails("not_found", restore, cay, "nobody", "turn-0001", "kept", reason="session_not_found")
+
+
+@case
+def whole_system(cay):
+    """after `rm -rf` of the system, restoring it brings it back, with processes alive"""
+    cay.background("s", "echo ready; while :; do sleep 1; done")
+    lines(cay, "s", "cd /; rm -rf /bin/cat /etc /workspace/kept; true")
+    restore(cay, "s", "turn-0001", "/")
+    assert text_of(cay, "s", "kept/file") == "one\n"
+    assert not cay.diff("s", fromSnapshot="turn-0001")[0], "live is what the snapshot is"
+    cay.destroy("s")
+
+
 if __name__ == "__main__":
     run_with_cayd()

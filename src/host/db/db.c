@@ -68,6 +68,9 @@ static const char *const migrations[] = {
 
     /* What a client called a turn, so that it is not taken twice. */
     "ALTER TABLE snapshots ADD COLUMN request_id TEXT NOT NULL DEFAULT '';",
+
+    /* cay.v1.RestorePathsRequest under way. */
+    "ALTER TABLE sessions ADD COLUMN restore BLOB NOT NULL DEFAULT x'';",
 };
 
 int cay_db_schema_version(void)

@@ -90,6 +90,7 @@ cay_verb cay_host_create_snapshot;
 cay_verb cay_host_list_snapshots;
 cay_verb cay_host_delete_snapshot;
 cay_verb cay_host_hold_snapshot;
+cay_verb cay_host_restore_paths;
 cay_verb cay_host_rollback_session;
 cay_verb cay_host_fork_session;
 cay_verb cay_host_diff_snapshots;

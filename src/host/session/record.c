@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "api/limits.h"
+
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
 void cay_session_record_take(struct cay_session_record *out_record,
@@ -23,6 +25,7 @@ void cay_session_record_take(struct cay_session_record *out_record,
     memcpy(out_record->head, session->head, sizeof(session->head));
     cay_buf_init(&out_record->spec, SPEC_BYTES_MAX);
     cay_buf_init(&out_record->sandbox, SPEC_BYTES_MAX);
+    cay_buf_init(&out_record->restore, CAY_LIMIT_MESSAGE_BYTES);
     int status = cay_pb_encode(&cay_v1_session_desc, session->spec, &out_record->spec);
     assert(status == 0); /* it came through the codec with a smaller bound */
     (void)status;
@@ -47,6 +50,7 @@ void cay_session_record_finish(struct cay_session_record *record)
 {
     cay_buf_finish(&record->spec);
     cay_buf_finish(&record->sandbox);
+    cay_buf_finish(&record->restore);
 }
 
 void cay_snapshot_record_finish(struct cay_snapshot_record *record)
@@ -60,13 +64,13 @@ bool cay_session_record_put(struct cay_db *db, const struct cay_session_record *
     struct cay_db_query query;
     cay_db_begin(&query, db,
                  "INSERT INTO sessions (id, owner, store_id, state, created_ns, uid_slot,"
-                 " turn_count, branch_count, head, pending, generation, spec, sandbox)"
-                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                 " turn_count, branch_count, head, pending, generation, spec, sandbox, restore)"
+                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                  " ON CONFLICT (id) DO UPDATE SET state = excluded.state,"
                  " turn_count = excluded.turn_count, branch_count = excluded.branch_count,"
                  " head = excluded.head, pending = excluded.pending,"
                  " generation = excluded.generation, spec = excluded.spec,"
-                 " sandbox = excluded.sandbox");
+                 " sandbox = excluded.sandbox, restore = excluded.restore");
     cay_db_bind_text(&query, cay_str(record->id));
     cay_db_bind_text(&query, cay_str(record->owner));
     cay_db_bind_text(&query, cay_str(record->store_id));
@@ -80,6 +84,7 @@ bool cay_session_record_put(struct cay_db *db, const struct cay_session_record *
     cay_db_bind_int(&query, (int64_t)record->generation);
     cay_db_bind_blob(&query, cay_buf_str(&record->spec));
     cay_db_bind_blob(&query, cay_buf_str(&record->sandbox));
+    cay_db_bind_blob(&query, cay_buf_str(&record->restore));
     return cay_db_end(&query, err) || cay_wrap(err, "record session '%s'", record->id);
 }
 
@@ -133,7 +138,7 @@ bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit, v
     bool is_good = true;
     cay_db_begin(&query, db,
                  "SELECT id, owner, store_id, state, created_ns, uid_slot, turn_count,"
-                 " branch_count, head, generation, spec, sandbox, pending"
+                 " branch_count, head, generation, spec, sandbox, pending, restore"
                  " FROM sessions ORDER BY created_ns, id");
     while (is_good && cay_db_row(&query)) {
         struct cay_session_record record = {
@@ -151,8 +156,10 @@ bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit, v
         copy_text(record.pending, sizeof(record.pending), cay_db_text(&query, 12));
         cay_buf_init(&record.spec, SPEC_BYTES_MAX);
         cay_buf_init(&record.sandbox, SPEC_BYTES_MAX);
+        cay_buf_init(&record.restore, CAY_LIMIT_MESSAGE_BYTES);
         cay_buf_append_str(&record.spec, cay_db_blob(&query, 10));
         cay_buf_append_str(&record.sandbox, cay_db_blob(&query, 11));
+        cay_buf_append_str(&record.restore, cay_db_blob(&query, 13));
         is_good = visit(context, &record, err);
     }
     struct cay_error end_err = {};

@@ -27,6 +27,7 @@ struct cay_session_record {
     uint64_t generation;
     struct cay_buf spec;    /* cay.v1.Session */
     struct cay_buf sandbox; /* how the runtime finds its sandbox again; empty: none runs */
+    struct cay_buf restore; /* cay.v1.RestorePathsRequest under way; empty: none */
 };
 
 struct cay_snapshot_record {

@@ -10,6 +10,7 @@
 #include "host/session/live.h"
 #include "host/session/noun.h"
 #include "host/session/record.h"
+#include "host/session/restore.h"
 
 /*
  * After a start: the database says what should be, the store and the kernel say what is. Whatever
@@ -141,6 +142,13 @@ static int open_living_root(const struct cay_sandbox *sandbox)
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+static struct cay_store_owner owner_of(const struct cay_session *session)
+{
+    return (struct cay_store_owner){.id_base = cay_session_uid_base(session->uid_slot),
+                                    .id_count = CAY_SESSION_ID_COUNT,
+                                    .userns_fd = -1};
+}
+
 static bool discard_after(struct cay_host *host, struct cay_session *session,
                           const struct cay_snapshot *target, struct cay_session_record *record,
                           struct cay_error *err)
@@ -171,9 +179,7 @@ static bool finish_rollback(struct cay_host *host, struct cay_session *session,
     const struct cay_snapshot *target =
         cay_session_snapshot(session, cay_str(record->pending + is_discard));
     struct cay_store_point point = {.root_fd = -1};
-    const struct cay_store_owner owner = {.id_base = cay_session_uid_base(session->uid_slot),
-                                          .id_count = CAY_SESSION_ID_COUNT,
-                                          .userns_fd = -1};
+    const struct cay_store_owner owner = owner_of(session);
     record->pending[0] = '\0';
     if (!target)
         return true;
@@ -186,6 +192,39 @@ static bool finish_rollback(struct cay_host *host, struct cay_session *session,
     session->generation = point.generation;
     record->generation = point.generation;
     return !is_discard || discard_after(host, session, target, record, err);
+}
+
+/* A daemon died while it brought paths back: what still differs is put right. */
+static bool finish_restore(struct cay_host *host, struct cay_session *session,
+                           struct cay_session_record *record, struct cay_error *err)
+{
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
+    void *request = NULL;
+    if (!decode_spec(&cay_v1_restore_paths_request_desc, &record->restore, &arena, &request))
+        return cay_fail(err, CAY_R_DATA_LOSS, "the record of a restore is damaged");
+    cay_auto(cay_restoring_finish) struct cay_restoring restoring;
+    cay_restoring_init(&restoring);
+    restoring.store = host->store;
+    restoring.request = request;
+    restoring.owner = owner_of(session);
+    memcpy(restoring.session_id, session->store_id, CAY_STORE_ID_SIZE);
+    const struct cay_snapshot *snapshot =
+        cay_session_snapshot(session, restoring.request->snapshot);
+    cay_autoclose int mounted_fd = -1;
+    if (session->root_fd < 0 &&
+        !cay_store_mount(host->store, session->store_id, &restoring.owner, &mounted_fd, err))
+        return false;
+    restoring.root_fd = session->root_fd >= 0 ? session->root_fd : mounted_fd;
+    if (snapshot) {
+        memcpy(restoring.snapshot_id, snapshot->store_id, CAY_STORE_ID_SIZE);
+        struct cay_error lost = {};
+        if (!cay_restoring_find(&restoring, &lost) || !cay_restoring_apply(&restoring, &lost))
+            cay_log(CAY_ERROR, "recovery.restore_failed", CAY_S("session", session->id),
+                    CAY_ERR(&lost));
+    }
+    cay_buf_clear(&record->restore, 0);
+    return true;
 }
 
 /* What the store says of each session: its root's generation. */
@@ -252,12 +291,14 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
             (void)cay_sandbox_destroy(sandbox, &lost);
     }
     if (session->live)
-        return true;
+        return !record->restore.len || (finish_restore(host, session, record, err) &&
+                                        cay_session_record_put(host->db, record, err));
     session->generation = stored->number;
     record->generation = stored->number;
     cay_buf_clear(&record->sandbox, 0);
     return cay_runtime_remove(host->runtime, session->store_id, err) &&
            (!record->pending[0] || finish_rollback(host, session, record, err)) &&
+           (!record->restore.len || finish_restore(host, session, record, err)) &&
            cay_session_record_put(host->db, record, err);
 }
 

@@ -57,6 +57,7 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_SANDBOX_SERVICE_DELETE_SNAPSHOT]     = cay_host_delete_snapshot,
     [CAY_V1_SANDBOX_SERVICE_HOLD_SNAPSHOT]       = cay_host_hold_snapshot,
     [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = cay_host_rollback_session,
+    [CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS]       = cay_host_restore_paths,
     [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = cay_host_diff_snapshots,
     [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK]        = cay_host_health_check,
     [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES]    = cay_host_get_capabilities,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "host/session/change.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
 #include "host/session/op.h"
@@ -47,13 +48,10 @@ static struct diff_op *diff_of(struct cay_op *op)
 static bool find_point(const struct cay_session *session, struct cay_str name,
                        char out_id[CAY_STORE_ID_SIZE], struct cay_error *err)
 {
-    const struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
-    if (!snapshot)
-        return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
-                        "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
-                        (int)CAY_MIN(name.len, (size_t)128), name.len ? name.ptr : "", session->id);
-    memcpy(out_id, snapshot->store_id, CAY_STORE_ID_SIZE);
-    return true;
+    const struct cay_snapshot *snapshot = cay_find_snapshot(session, name, err);
+    if (snapshot)
+        memcpy(out_id, snapshot->store_id, CAY_STORE_ID_SIZE);
+    return snapshot != NULL;
 }
 
 /* What a diff begins at when the caller does not say: the parent of a snapshot, or what the live
@@ -91,22 +89,6 @@ static bool diff_begin(struct cay_op *op, struct cay_error *err)
     self->patch_bytes_max =
         request->max_patch_bytes > 0 ? (size_t)request->max_patch_bytes : PATCH_BYTES_DEFAULT;
     return true;
-}
-
-static bool is_wanted(const struct cay_v1_diff_snapshots_request *request, struct cay_str path)
-{
-    bool fits = request->paths.count == 0;
-    for (size_t i = 0; i < request->paths.count && !fits; i++) {
-        struct cay_str wanted = request->paths.items[i];
-        while (wanted.len && wanted.ptr[0] == '/')
-            wanted = (struct cay_str){wanted.ptr + 1, wanted.len - 1};
-        while (wanted.len && wanted.ptr[wanted.len - 1] == '/')
-            wanted.len--;
-        fits = wanted.len == 0 ||
-               (path.len >= wanted.len && memcmp(path.ptr, wanted.ptr, wanted.len) == 0 &&
-                (path.len == wanted.len || path.ptr[wanted.len] == '/'));
-    }
-    return fits;
 }
 
 static void read_patch(struct cay_v1_diff_entry *entry)
@@ -158,62 +140,23 @@ static void count_entry(struct diff_op *self, const struct cay_v1_diff_entry *en
     stats->lines_removed += entry->lines_removed;
 }
 
-static enum cay_v1_diff_kind to_kind(enum cay_diff_kind kind)
-{
-    switch (kind) {
-    case CAY_DIFF_ADDED: return CAY_V1_DIFF_KIND_ADDED;
-    case CAY_DIFF_MODIFIED: return CAY_V1_DIFF_KIND_MODIFIED;
-    case CAY_DIFF_DELETED: return CAY_V1_DIFF_KIND_DELETED;
-    case CAY_DIFF_TYPE: return CAY_V1_DIFF_KIND_TYPE_CHANGED;
-    case CAY_DIFF_META: return CAY_V1_DIFF_KIND_MODE_CHANGED;
-    }
-    return CAY_V1_DIFF_KIND_UNSPECIFIED;
-}
-
-/* As clients name it; ptr is NULL when the arena is full. */
-static struct cay_str absolute(struct cay_arena *arena, const char *path)
-{
-    const char *text = cay_arena_printf(arena, "/%s", path);
-    return text ? cay_path_text(arena, cay_str(text)) : (struct cay_str){};
-}
-
 static bool on_change(void *context, const struct cay_diff_entry *change)
 {
     struct diff_op *self = context;
     struct cay_arena *arena = &self->op.call->arena;
     const struct cay_v1_diff_snapshots_request *request = self->op.call->request;
-    if (!is_wanted(request, cay_str(change->path)))
+    if (!cay_change_is_wanted(request->paths, cay_str(change->path)))
         return true;
     if (self->entries_left-- <= 0) {
         self->stats.truncated = true;
         return false;
     }
     struct found *found = cay_arena_new(arena, struct found);
-    struct cay_str path = absolute(arena, change->path);
-    if (!path.ptr || !found) {
+    if (!found || !cay_change_message(change, arena, &found->entry)) {
         self->is_full = true;
         return false;
     }
     struct cay_v1_diff_entry *entry = &found->entry;
-    entry->kind = to_kind(change->kind);
-    entry->path = path;
-    if (change->renamed_from)
-        entry->old_path = absolute(arena, change->renamed_from);
-    bool has_before = change->before.dir_fd >= 0;
-    bool has_after = change->after.dir_fd >= 0;
-    if (has_before) {
-        entry->old_mode = change->before.st.st_mode;
-        entry->old_size = S_ISDIR(change->before.st.st_mode) ? 0 : change->before.st.st_size;
-    }
-    if (has_after) {
-        entry->new_mode = change->after.st.st_mode;
-        entry->new_size = S_ISDIR(change->after.st.st_mode) ? 0 : change->after.st.st_size;
-    }
-    entry->owner_changed = has_before && has_after &&
-                           (change->before.st.st_uid != change->after.st.st_uid ||
-                            change->before.st.st_gid != change->after.st.st_gid);
-    entry->xattrs_changed = entry->kind == CAY_V1_DIFF_KIND_MODE_CHANGED && !entry->owner_changed &&
-                            entry->old_mode == entry->new_mode;
     if (request->patch)
         add_patch(self, change, entry);
     count_entry(self, entry);

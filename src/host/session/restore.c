@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/restore.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/session/change.h"
+#include "host/store/diff.h"
+#include "sys/fsid.h"
+
+enum {
+    PATHS_MAX = 4'000'000,
+    ENTRIES_MAX = 1000, /* in the answer */
+};
+
+void cay_restoring_init(struct cay_restoring *restoring)
+{
+    *restoring = (struct cay_restoring){.root_fd = -1, .view_fd = -1};
+}
+
+void cay_restoring_finish(struct cay_restoring *restoring)
+{
+    for (size_t i = 0; i < restoring->path_count; i++)
+        free(restoring->paths[i]);
+    free(restoring->paths);
+    cay_cleanup_close(&restoring->view_fd);
+}
+
+/* Seen from the live files: what the snapshot has and they have not will be added. */
+static void count(struct cay_restoring *restoring, enum cay_diff_kind kind)
+{
+    struct cay_v1_change_counts *counts = &restoring->counts;
+    if (kind == CAY_DIFF_DELETED)
+        counts->added++;
+    else if (kind == CAY_DIFF_ADDED)
+        counts->deleted++;
+    else
+        counts->modified++;
+}
+
+static bool on_change(void *context, const struct cay_diff_entry *change)
+{
+    struct cay_restoring *restoring = context;
+    if (!cay_change_is_wanted(restoring->request->paths, cay_str(change->path)) ||
+        (restoring->request->keep_extra && change->kind == CAY_DIFF_ADDED))
+        return true;
+    if (restoring->path_count == PATHS_MAX) {
+        restoring->is_full = true;
+        return false;
+    }
+    size_t at = restoring->path_count;
+    if (at % 1024 == 0)
+        restoring->paths =
+            cay_realloc_array(restoring->paths, at + 1024, sizeof(*restoring->paths));
+    restoring->paths[restoring->path_count++] = cay_strdup(change->path);
+    count(restoring, change->kind);
+    if (!restoring->arena || restoring->entries.count == ENTRIES_MAX)
+        return true;
+    if (!restoring->entries.items)
+        restoring->entries.items =
+            cay_arena_array(restoring->arena, ENTRIES_MAX, sizeof(*restoring->entries.items));
+    if (restoring->entries.items &&
+        cay_change_message(change, restoring->arena,
+                           &restoring->entries.items[restoring->entries.count]))
+        restoring->entries.count++;
+    return true;
+}
+
+static bool check_paths(const struct cay_restoring *restoring, struct cay_error *err)
+{
+    const struct cay_pb_strs paths = restoring->request->paths;
+    for (size_t i = 0; i < paths.count; i++) {
+        cay_autofree char *path = cay_strndup(paths.items[i].ptr + 1, paths.items[i].len - 1);
+        if (cay_restore_has(restoring->view_fd, path) < 0 &&
+            cay_restore_has(restoring->root_fd, path) < 0)
+            return cay_fail(err, CAY_R_FILE_NOT_FOUND,
+                            "'/%.200s' is neither in the snapshot nor in the session now", path);
+    }
+    return true;
+}
+
+bool cay_restoring_find(struct cay_restoring *restoring, struct cay_error *err)
+{
+    const struct cay_store_ref snapshot = {.snapshot = restoring->snapshot_id};
+    const struct cay_diff_request request = {
+        .from = snapshot,
+        .to.session = restoring->session_id,
+        .expand_deleted = true,
+        .visit = on_change,
+        .ctx = restoring,
+    };
+    struct cay_diff_stats stats = {};
+    if (!cay_store_view(restoring->store, &snapshot, &restoring->owner, &restoring->view_fd, err) ||
+        !check_paths(restoring, err) || !cay_store_diff(restoring->store, &request, &stats, err))
+        return false;
+    if (restoring->is_full)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "more than %d paths differ; restore fewer at a time, or roll back",
+                        PATHS_MAX);
+    return true;
+}
+
+static bool apply(struct cay_restoring *restoring, struct cay_error *err)
+{
+    cay_auto(cay_restore_finish) struct cay_restore restore;
+    cay_restore_init(&restore, restoring->view_fd, restoring->root_fd, restoring->snapshot_id);
+    for (size_t i = 0; i < restoring->path_count; i++) {
+        if (!cay_restore_path(&restore, restoring->paths[i], err))
+            return false;
+    }
+    return cay_restore_settle(&restore, err);
+}
+
+bool cay_restoring_apply(struct cay_restoring *restoring, struct cay_error *err)
+{
+    struct cay_fsid fsid;
+    int rc = cay_fsid_enter(&fsid, restoring->owner.id_base);
+    if (rc < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, rc, "act as the session's root");
+    bool is_done = apply(restoring, err);
+    cay_fsid_leave(&fsid);
+    return is_done;
+}
