@@ -7,23 +7,31 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/pause.h"
 #include "host/session/tree.h"
 #include "sys/userns.h"
+
+struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits)
+{
+    return (struct cay_cgroup_limits){
+        .cpu_millis = limits->has_cpus ? (uint32_t)(limits->cpus * 1000) : 0,
+        .memory_bytes = limits->has_memory_bytes ? (uint64_t)limits->memory_bytes : 0,
+        .pids = limits->has_pids ? (uint32_t)limits->pids : 0,
+    };
+}
 
 void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
                      bool needs_sandbox)
 {
-    const struct cay_v1_resource_limits *limits = session->spec->limits;
     *waking = (struct cay_waking){
         .uid_base = cay_session_uid_base(session->uid_slot),
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
-        .limits.cpu_millis = limits->has_cpus ? (uint32_t)(limits->cpus * 1000) : 0,
-        .limits.memory_bytes = limits->has_memory_bytes ? (uint64_t)limits->memory_bytes : 0,
-        .limits.pids = limits->has_pids ? (uint32_t)limits->pids : 0,
+        .limits = cay_session_cgroup_limits(session->spec->limits),
     };
     memcpy(waking->store_id, session->store_id, sizeof(waking->store_id));
     /* A label of a host name: the session's id, with what DNS does not know replaced. */
@@ -165,6 +173,7 @@ static void birth_end(struct cay_op *op)
         (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
         cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
                 CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
+        cay_deadline_set(session);
         cay_host_prepare_soon(op->host);
     } else {
         cay_session_forget(session);
@@ -256,12 +265,24 @@ static const struct cay_op_steps wake_steps = {
     .end = wake_end,
 };
 
+/* A call found the session paused and may wake it; now it is active, or not to be woken. */
+static void wake_resumed(struct cay_session *session, void *context, const struct cay_error *err)
+{
+    struct wake_op *self = context;
+    if (err)
+        self->awake(self->op.call, session, self->context, err);
+    else
+        cay_wake(session, self->op.call, self->needs_sandbox, self->awake, self->context);
+    free(self);
+}
+
 void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_sandbox,
               void (*awake)(struct cay_call *call, struct cay_session *session, void *context,
                             const struct cay_error *err),
               void *context)
 {
-    if (session->root_fd >= 0 && (session->live || !needs_sandbox)) {
+    bool is_paused = session->state == CAY_SESSION_PAUSED;
+    if (!is_paused && session->root_fd >= 0 && (session->live || !needs_sandbox)) {
         awake(call, session, context, NULL);
         return;
     }
@@ -269,7 +290,11 @@ void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_san
     self->needs_sandbox = needs_sandbox;
     self->awake = awake;
     self->context = context;
-    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, true, &wake_steps);
+    self->op.call = call;
+    if (is_paused)
+        cay_resume_then(session, wake_resumed, self);
+    else
+        cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, true, &wake_steps);
 }
 
 struct death_op {
@@ -279,6 +304,7 @@ struct death_op {
     char (*snapshot_ids)[CAY_STORE_ID_SIZE];
     size_t snapshot_count;
     int root_fd;
+    const char *why; /* it goes by itself; NULL: somebody asked for it */
     bool was_gone;
     bool is_unborn; /* reserved for a fork; there is no record of it */
 };
@@ -301,8 +327,10 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
     if (!cay_session_step(session, CAY_VERB_DESTROY, err))
         return false;
     self->is_unborn = session->uid_slot == CAY_UID_SLOT_COUNT;
-    if (session->live)
-        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING);
+    self->sandbox = session->live
+                        ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)
+                        : cay_take_ptr(session->resting);
+    cay_timer_close(&session->deadline);
     self->root_fd = cay_take_fd(session->root_fd);
     cay_session_record_take(&self->record, session);
     list_snapshots(self, session);
@@ -351,9 +379,11 @@ static void death_end(struct cay_op *op)
     bool is_done = op->is_done;
     if (session && is_done && !session->is_gone) {
         cay_session_forget(session);
-        cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id));
+        cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id),
+                CAY_S("why", self->why ? self->why : "requested"));
         cay_host_collect_soon(host);
     } else if (session && !is_done) {
+        cay_deadline_retry(session);
         cay_log(CAY_ERROR, "session.destroy_failed", CAY_S("session", session->id), CAY_ERR(&err));
     }
     if (self->root_fd >= 0)
@@ -387,9 +417,10 @@ void cay_host_destroy_session(struct cay_service *service, struct cay_call *call
                  &death_steps);
 }
 
-void cay_death_resume(struct cay_session *session)
+void cay_death_start(struct cay_session *session, const char *why)
 {
     struct death_op *self = cay_new(struct death_op);
     self->root_fd = -1;
+    self->why = why;
     cay_op_start_on(&self->op, session, NULL, CAY_VERB_DESTROY, true, &death_steps);
 }

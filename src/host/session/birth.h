@@ -33,6 +33,9 @@ struct cay_waking {
     struct cay_sandbox *sandbox;
 };
 
+/* As the kernel takes them. */
+struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits);
+
 void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
                      bool needs_sandbox);
 [[nodiscard]] bool cay_waking_work(struct cay_waking *waking, struct cay_host *host,
@@ -68,5 +71,5 @@ void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_san
                             const struct cay_error *err),
               void *context);
 
-/* For recovery: goes on with what a dead daemon began. */
-void cay_death_resume(struct cay_session *session);
+/* Without a caller; `why` is a word that stays. */
+void cay_death_start(struct cay_session *session, const char *why);

@@ -149,14 +149,15 @@ void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *se
 }
 
 void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_session *session,
-                            size_t keep)
+                            size_t keep, bool is_head_kept)
 {
     size_t seen = 0;
     cay_list_for_each_back(struct cay_snapshot, snapshot, &session->snapshots, in_session)
     {
         enum cay_v1_snapshot_kind kind = snapshot->spec->kind;
         if ((kind == CAY_V1_SNAPSHOT_KIND_TURN || kind == CAY_V1_SNAPSHOT_KIND_TOOL) &&
-            ++seen > keep && !is_kept(session, snapshot))
+            ++seen > keep && !is_kept(session, snapshot) &&
+            !(is_head_kept && strcmp(session->head, snapshot->name) == 0))
             add(victims, snapshot);
     }
 }

@@ -54,9 +54,10 @@ void cay_victims_finish(struct cay_victims *victims);
 void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *session,
                              const struct cay_v1_prune_rule *rule);
 
-/* Adds what is more than `keep` turn and tool snapshots, the oldest; here the head may go. */
+/* Adds what is more than `keep` turn and tool snapshots, the oldest. The head may go when another
+ * one is about to take its place. */
 void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_session *session,
-                            size_t keep);
+                            size_t keep, bool is_head_kept);
 
 /* The nearest one on the way to the base that stays; NULL: the base. Begins with `snapshot`. */
 struct cay_snapshot *cay_victims_survivor(const struct cay_victims *victims,

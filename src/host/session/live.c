@@ -223,6 +223,8 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
         (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
     if (is_open && is_adopted) {
+        /* Above the numbers of every earlier daemon, which are not known before init has told. */
+        live->next_call = (uint64_t)cay_clock_ns();
         live->is_listing = true;
         is_open = cay_link_list(live->link, &err);
     }

@@ -29,6 +29,15 @@ struct google_protobuf_timestamp *cay_noun_time(struct cay_arena *arena, int64_t
     return stamp;
 }
 
+int64_t cay_noun_time_ns(const struct google_protobuf_timestamp *stamp)
+{
+    int64_t ns = 0;
+    if (__builtin_mul_overflow(stamp->seconds, CAY_NS_PER_SEC, &ns) ||
+        __builtin_add_overflow(ns, stamp->nanos, &ns))
+        return stamp->seconds < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
 struct google_protobuf_duration *cay_noun_duration(struct cay_arena *arena, int64_t duration_ns)
 {
     struct google_protobuf_duration *duration =
@@ -48,4 +57,24 @@ int64_t cay_noun_duration_ms(const struct google_protobuf_duration *duration)
     if (__builtin_mul_overflow(duration->seconds, 1000, &ms))
         return duration->seconds < 0 ? 0 : INT64_MAX;
     return ms + duration->nanos / CAY_NS_PER_MS;
+}
+
+bool cay_noun_merge(struct cay_arena *arena, struct cay_pb_pairs own, struct cay_pb_pairs over,
+                    struct cay_pb_pairs *out_pairs)
+{
+    struct cay_pb_pairs merged = {
+        .items = cay_arena_array(arena, own.count + over.count, sizeof(*merged.items))};
+    if (!merged.items)
+        return false;
+    for (size_t i = 0; i < own.count; i++) {
+        bool is_replaced = false;
+        for (size_t j = 0; j < over.count; j++)
+            is_replaced = is_replaced || cay_str_equal(own.items[i].key, over.items[j].key);
+        if (!is_replaced)
+            merged.items[merged.count++] = own.items[i];
+    }
+    for (size_t j = 0; j < over.count; j++)
+        merged.items[merged.count++] = over.items[j];
+    *out_pairs = merged;
+    return true;
 }

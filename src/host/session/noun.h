@@ -16,5 +16,12 @@
 [[nodiscard]] struct google_protobuf_duration *cay_noun_duration(struct cay_arena *arena,
                                                                  int64_t duration_ns);
 
+/* Nanoseconds since 1970; the nearest that fits. */
+[[nodiscard]] int64_t cay_noun_time_ns(const struct google_protobuf_timestamp *stamp);
+
 /* 0 when absent; bounded to what an int64_t of milliseconds holds. */
 [[nodiscard]] int64_t cay_noun_duration_ms(const struct google_protobuf_duration *duration);
+
+/* `own`, with those of `over` added or in their place. False when the arena is full. */
+[[nodiscard]] bool cay_noun_merge(struct cay_arena *arena, struct cay_pb_pairs own,
+                                  struct cay_pb_pairs over, struct cay_pb_pairs *out_pairs);

@@ -23,7 +23,8 @@ static void passed(struct cay_gate_ticket *ticket)
 {
     struct cay_op *op = CAY_CONTAINER_OF(ticket, struct cay_op, ticket);
     op->is_inside = true;
-    op->session->last_active_ns = cay_clock_wall_ns();
+    if (op->call)
+        op->session->last_active_ns = cay_clock_wall_ns();
     const struct cay_session_cell *cell = cay_session_cell(op->session->state, op->verb);
     bool is_allowed =
         !cell->refusal || cay_fail(&op->err, cell->refusal, "session '%s' is %s now",

@@ -11,16 +11,24 @@
 
 enum { FREEZE_TIMEOUT_MS = 5000 };
 
+/* In a paused sandbox nobody can be asked, and nothing is switched. */
+static bool is_busy(const struct cay_session *session)
+{
+    if (session->state == CAY_SESSION_PAUSED)
+        return cay_session_sandbox(session) != NULL;
+    return session->live && !cay_live_is_quiet(session->live);
+}
+
 void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session)
 {
     *pointing = (struct cay_pointing){
         .owner = {.id_base = cay_session_uid_base(session->uid_slot),
                   .id_count = CAY_SESSION_ID_COUNT,
                   .userns_fd = -1},
-        .activity =
-            session->live && !cay_live_is_quiet(session->live) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
+        .activity = is_busy(session) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
+        .is_paused = session->state == CAY_SESSION_PAUSED,
         .is_mounted = session->root_fd >= 0,
-        .sandbox = session->live ? cay_live_sandbox(session->live) : NULL,
+        .sandbox = cay_session_sandbox(session),
         .point.root_fd = -1,
         .old_fd = -1,
     };
@@ -32,7 +40,7 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
 
 bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
 {
-    if (pointing->activity != CAY_STORE_FROZEN)
+    if (pointing->activity != CAY_STORE_FROZEN || pointing->is_paused)
         return true;
     pointing->frozen_ns = cay_clock_ns();
     if (cay_sandbox_freeze(pointing->sandbox, FREEZE_TIMEOUT_MS, err))
@@ -44,7 +52,7 @@ bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
 void cay_pointing_thaw(struct cay_pointing *pointing)
 {
     struct cay_error err = {};
-    if (pointing->activity != CAY_STORE_FROZEN)
+    if (pointing->activity != CAY_STORE_FROZEN || pointing->is_paused)
         return;
     if (!cay_sandbox_thaw(pointing->sandbox, &err))
         cay_log(CAY_ERROR, "sandbox.thaw_failed", CAY_S("sandbox", pointing->store_id),

@@ -17,6 +17,7 @@ struct cay_pointing {
     char head_store_id[CAY_STORE_ID_SIZE]; /* of the snapshot it descends from; empty: its base */
     struct cay_store_owner owner;
     enum cay_store_activity activity;
+    bool is_paused; /* frozen already, and to stay so */
     bool is_mounted;
     struct cay_sandbox *sandbox; /* borrowed; NULL: none runs */
     struct cay_store_point point;

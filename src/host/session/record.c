@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/limits.h"
+#include "host/session/live.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -29,6 +30,17 @@ void cay_session_record_take(struct cay_session_record *out_record,
     int status = cay_pb_encode(&cay_v1_session_desc, session->spec, &out_record->spec);
     assert(status == 0); /* it came through the codec with a smaller bound */
     (void)status;
+    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    if (sandbox)
+        cay_sandbox_describe(sandbox, &out_record->sandbox);
+}
+
+bool cay_session_record_set_spec(struct cay_session_record *record,
+                                 const struct cay_v1_session *spec, struct cay_error *err)
+{
+    cay_buf_clear(&record->spec, SIZE_MAX);
+    return cay_pb_encode(&cay_v1_session_desc, spec, &record->spec) == 0 ||
+           cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "session '%s'", record->id);
 }
 
 bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,

@@ -48,6 +48,10 @@ void cay_session_record_take(struct cay_session_record *out_record,
                                             const struct cay_snapshot *snapshot,
                                             const struct cay_v1_snapshot *spec,
                                             struct cay_error *err);
+/* Another spec in the place of the session's own. */
+[[nodiscard]] bool cay_session_record_set_spec(struct cay_session_record *record,
+                                               const struct cay_v1_session *spec,
+                                               struct cay_error *err);
 void cay_session_record_finish(struct cay_session_record *record);
 void cay_snapshot_record_finish(struct cay_snapshot_record *record);
 

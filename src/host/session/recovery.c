@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -263,6 +264,17 @@ static void free_generations(struct generations *generations)
     cay_map_finish(&generations->by_id);
 }
 
+/* The dead daemon may have frozen it for a snapshot, or not yet for a pause. */
+static bool set_freezer(const struct cay_session *session, struct cay_sandbox *sandbox,
+                        struct cay_error *err)
+{
+    enum { FREEZE_TIMEOUT_MS = 5000 };
+    if (session->state == CAY_SESSION_PAUSED)
+        return session->spec->pause_mode == CAY_V1_PAUSE_MODE_FREEZE &&
+               cay_sandbox_freeze(sandbox, FREEZE_TIMEOUT_MS, err);
+    return cay_sandbox_thaw(sandbox, err) || err->reason == CAY_R_NOT_SUPPORTED;
+}
+
 static bool recover_session(struct cay_host *host, struct cay_session *session,
                             struct cay_session_record *record, const struct generation *stored,
                             struct cay_error *err)
@@ -278,19 +290,20 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     bool is_adopted =
         is_current && record->sandbox.len &&
         cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
-    /* The dead daemon may have frozen it for a snapshot. */
-    if (is_adopted && !cay_sandbox_thaw(sandbox, &lost) && lost.reason != CAY_R_NOT_SUPPORTED) {
+    if (is_adopted && !set_freezer(session, sandbox, &lost)) {
         (void)cay_sandbox_destroy(cay_take_ptr(sandbox), &lost);
         is_adopted = false;
     }
     if (is_adopted) {
         session->root_fd = open_living_root(sandbox);
-        if (session->root_fd >= 0)
-            session->live = cay_live_open(session, sandbox, true);
-        else
+        if (session->root_fd < 0)
             (void)cay_sandbox_destroy(sandbox, &lost);
+        else if (session->state == CAY_SESSION_PAUSED)
+            session->resting = sandbox;
+        else
+            session->live = cay_live_open(session, sandbox, true);
     }
-    if (session->live)
+    if (session->live || session->resting)
         return !record->restore.len || (finish_restore(host, session, record, err) &&
                                         cay_session_record_put(host->db, record, err));
     session->generation = stored->number;
@@ -403,6 +416,8 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
     for (size_t i = 0; i < loading.count; i++)
         cay_session_record_finish(&loading.records[i]);
     free(loading.records);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        cay_deadline_set(session);
     cay_host_collect_soon(host);
     return is_good || cay_wrap(err, "recovery");
 }

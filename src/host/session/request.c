@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "base/id.h"
 #include "base/utf8.h"
+#include "host/session/noun.h"
 
 static bool has_control(struct cay_str text)
 {
@@ -107,12 +108,24 @@ bool cay_check_network(const struct cay_v1_network_policy *network, struct cay_e
     return true;
 }
 
+static bool check_span(const struct google_protobuf_duration *span, const char *name,
+                       struct cay_error *err)
+{
+    if (span && (cay_noun_duration_ms(span) <= 0 || span->seconds > CAY_LIMIT_SPAN_S))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "lifecycle.%s: more than 0, and not for ever",
+                        name);
+    return true;
+}
+
 bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_error *err)
 {
-    if (!lifecycle || (!lifecycle->timeout && !lifecycle->idle_timeout && !lifecycle->on_expiry &&
-                       !lifecycle->on_idle && !lifecycle->auto_resume))
+    if (!lifecycle)
         return true;
-    return cay_fail(err, CAY_R_NOT_SUPPORTED, "lifecycle: deadlines cannot be kept yet");
+    if ((unsigned)lifecycle->on_expiry > CAY_V1_EXPIRY_ACTION_STOP ||
+        (unsigned)lifecycle->on_idle > CAY_V1_EXPIRY_ACTION_STOP)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "lifecycle: no such action");
+    return check_span(lifecycle->timeout, "timeout", err) &&
+           check_span(lifecycle->idle_timeout, "idle_timeout", err);
 }
 
 bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err)

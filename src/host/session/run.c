@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
+#include "host/session/pause.h"
 
 enum { ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4 };
 
@@ -13,10 +14,8 @@ static void finish(struct cay_run *run, struct cay_v1_exec_result *result,
                    const struct cay_error *err)
 {
     struct cay_session *session = cay_take_ptr(run->session);
-    if (session && run->has_begun) {
-        session->tools_in_flight--;
-        session->tool_calls++;
-    }
+    if (session && run->has_begun && run->style->is_tool)
+        cay_pause_tool_ended(session);
     run->style->answer(run, result, err);
     cay_capture_finish(&run->out);
     cay_capture_finish(&run->err_out);
@@ -112,7 +111,8 @@ static bool run_begin(struct cay_op *op, struct cay_error *err)
         return false;
     run->started_ns = cay_clock_wall_ns();
     run->has_begun = true;
-    session->tools_in_flight++;
+    if (run->style->is_tool)
+        session->tools_in_flight++;
     if (run->command.has_stdin)
         cay_exec_stdin(&run->exec, run->command.stdin_data, true);
     return true;

@@ -15,6 +15,7 @@
 struct cay_run;
 
 struct cay_run_style {
+    bool is_tool; /* a pause waits for it; processes are frozen */
     /* The command runs; may be NULL. */
     void (*started)(struct cay_run *run);
     /* Sends a piece of output; false: no more until there is room. NULL: it is captured instead. */

@@ -46,6 +46,9 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_SANDBOX_SERVICE_CREATE_SESSION]      = cay_host_create_session,
     [CAY_V1_SANDBOX_SERVICE_GET_SESSION]         = cay_host_get_session,
     [CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS]       = cay_host_list_sessions,
+    [CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION]      = cay_host_update_session,
+    [CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION]       = cay_host_pause_session,
+    [CAY_V1_SANDBOX_SERVICE_RESUME_SESSION]      = cay_host_resume_session,
     [CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION]     = cay_host_destroy_session,
     [CAY_V1_SANDBOX_SERVICE_FORK_SESSION]        = cay_host_fork_session,
     [CAY_V1_SANDBOX_SERVICE_LIST_TOOLS]          = cay_host_list_tools,
@@ -257,6 +260,8 @@ static void leave_sessions(struct cay_host *host)
             close(cay_take_fd(session->root_fd));
         if (live)
             (void)cay_sandbox_destroy(cay_live_close(live, CAY_R_UNAVAILABLE), &err);
+        if (session->resting)
+            (void)cay_sandbox_destroy(cay_take_ptr(session->resting), &err);
         if (!cay_store_destroy(host->store, session->store_id, &err) ||
             !cay_session_record_delete(host->db, session->id, &err))
             cay_log(CAY_WARN, "session.destroy_failed", CAY_S("session", session->id),

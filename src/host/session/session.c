@@ -8,7 +8,9 @@
 
 #include "base/clock.h"
 #include "host/session/host.h"
+#include "host/session/live.h"
 #include "host/session/noun.h"
+#include "host/session/pause.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -59,6 +61,8 @@ void cay_session_free(struct cay_session *session)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
     if (session->root_fd >= 0)
         close(session->root_fd);
+    cay_sandbox_leave(session->resting);
+    cay_timer_close(&session->deadline);
     cay_list_remove(&session->in_table);
     if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
         cay_map_remove(&sessions->by_id, cay_str(session->id));
@@ -111,7 +115,10 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
                         "there is no session '%.*s'; 'cay ls' lists them",
                         (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
     const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
-    if (cell->refusal)
+    bool is_use = verb == CAY_VERB_TOOL || verb == CAY_VERB_EXEC;
+    if (is_use && session->pausing)
+        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused", session->id);
+    if (cell->refusal && !(is_use && cay_pause_ends_by_call(session)))
         return refuse(session, verb, cell->refusal, err);
     *out_session = session;
     return true;
@@ -151,6 +158,11 @@ bool cay_session_take_slot(struct cay_session *session, struct cay_error *err)
                     "this host has no free range of uids for another session");
 }
 
+struct cay_sandbox *cay_session_sandbox(const struct cay_session *session)
+{
+    return session->live ? cay_live_sandbox(session->live) : session->resting;
+}
+
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec)
 {
     struct cay_arena arena;
@@ -183,13 +195,14 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->id = cay_arena_str(arena, cay_str(session->id));
     message->owner = cay_arena_str(arena, cay_str(session->owner));
     message->state = wire_state(session->state);
+    message->state_reason = cay_arena_str(arena, cay_str(session->state_reason));
     message->state_message = cay_arena_str(arena, cay_str(session->state_text));
     message->created_at = cay_noun_time(arena, session->created_ns);
     message->last_active_at = cay_noun_time(arena, session->last_active_ns);
     message->turn_count = session->turn_count;
     message->snapshot_count = (int64_t)cay_session_snapshot_count(session);
     message->head = cay_arena_str(arena, cay_str(session->head));
-    message->sandbox_running = session->live != NULL;
+    message->sandbox_running = cay_session_sandbox(session) != NULL;
     if (session->disk_bytes) {
         message->usage = cay_arena_new(arena, struct cay_v1_session_usage);
         if (message->usage)

@@ -14,9 +14,12 @@
 #include "host/session/gate.h"
 #include "host/session/state.h"
 #include "host/store/store.h"
+#include "io/loop.h"
 
 struct cay_host;
 struct cay_live;
+struct cay_pausing;
+struct cay_sandbox;
 
 enum {
     /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
@@ -45,7 +48,8 @@ struct cay_session {
     char owner[129];
     char store_id[CAY_STORE_ID_SIZE];
     enum cay_session_state state;
-    char state_text[160]; /* why it failed */
+    char state_text[160];  /* why it failed */
+    char state_reason[16]; /* the same, or why it is paused, as a word */
     struct cay_arena arena;
     struct cay_v1_session *spec; /* in the arena: what it was created with, labels, limits, env */
     int64_t created_ns;
@@ -63,10 +67,14 @@ struct cay_session {
     unsigned tools_in_flight;
     int64_t tool_calls;
 
-    int root_fd;           /* the tree, for file tools; -1 when it is not mounted */
-    uint64_t generation;   /* of the mounted root */
-    struct cay_live *live; /* its running sandbox; NULL when none runs */
-    int64_t disk_bytes;    /* as last measured; sessions with a limit only */
+    int root_fd;                 /* the tree, for file tools; -1 when it is not mounted */
+    uint64_t generation;         /* of the mounted root */
+    struct cay_live *live;       /* its running sandbox; NULL when none runs */
+    struct cay_sandbox *resting; /* frozen, and not talked to since the daemon started */
+    struct cay_pausing *pausing; /* about to pause: takes no new tools */
+    int64_t paused_ns;           /* monotonic */
+    struct cay_timer deadline;
+    int64_t disk_bytes; /* as last measured; sessions with a limit only */
     bool is_over_quota;
     bool is_measured; /* just now */
     bool is_gone;     /* its record is deleted: freed with the last operation */
@@ -113,6 +121,9 @@ static inline uint32_t cay_session_uid_base(uint32_t slot)
 {
     return (CAY_UID_SLOT_FIRST + slot) * (uint32_t)CAY_UID_SLOT_SIZE;
 }
+
+/* Its sandbox, running or resting; NULL when there is none. */
+struct cay_sandbox *cay_session_sandbox(const struct cay_session *session);
 
 /* Copies the noun into the session's own memory. */
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);

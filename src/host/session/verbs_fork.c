@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "host/session/birth.h"
+#include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/noun.h"
@@ -41,27 +42,6 @@ static struct fork_op *fork_of(struct cay_op *op)
     return CAY_CONTAINER_OF(op, struct fork_op, op);
 }
 
-/* Those of the original, with the caller's added or in their place. */
-static bool merge(struct cay_arena *arena, struct cay_pb_pairs own, struct cay_pb_pairs over,
-                  struct cay_pb_pairs *out_pairs)
-{
-    struct cay_pb_pairs merged = {
-        .items = cay_arena_array(arena, own.count + over.count, sizeof(*merged.items))};
-    if (!merged.items)
-        return false;
-    for (size_t i = 0; i < own.count; i++) {
-        bool is_replaced = false;
-        for (size_t j = 0; j < over.count; j++)
-            is_replaced = is_replaced || cay_str_equal(own.items[i].key, over.items[j].key);
-        if (!is_replaced)
-            merged.items[merged.count++] = own.items[i];
-    }
-    for (size_t j = 0; j < over.count; j++)
-        merged.items[merged.count++] = over.items[j];
-    *out_pairs = merged;
-    return true;
-}
-
 static bool fork_spec(struct fork_op *self, const struct cay_session *source,
                       struct cay_v1_session *out_spec, struct cay_error *err)
 {
@@ -75,9 +55,16 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     if (!cay_check_limits(request->limits, source->spec->limits, limits, err))
         return false;
     out_spec->limits = limits;
-    if (!merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
-        !merge(&call->arena, source->spec->env, request->env, &out_spec->env))
+    if (!cay_noun_merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
+        !cay_noun_merge(&call->arena, source->spec->env, request->env, &out_spec->env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (request->lifecycle) {
+        if (!cay_check_lifecycle(request->lifecycle, err))
+            return false;
+        out_spec->lifecycle = request->lifecycle;
+    }
+    out_spec->deadline = cay_deadline_of(out_spec->lifecycle, &call->arena);
+    out_spec->pause_mode = CAY_V1_PAUSE_MODE_UNSPECIFIED;
     out_spec->parent_session_id = cay_str(source->id);
     out_spec->parent_snapshot = request->snapshot;
     return cay_check_labels(out_spec->labels, err) && cay_check_env(out_spec->env, err);
@@ -146,8 +133,6 @@ static bool fork_begin(struct cay_op *op, struct cay_error *err)
     }
     cay_pointing_init(&self->pointing, source);
     cay_session_record_take(&self->source, source);
-    if (source->live)
-        cay_sandbox_describe(cay_live_sandbox(source->live), &self->source.sandbox);
     return reserve(self, source, err);
 }
 
@@ -212,7 +197,7 @@ static void answer(struct fork_op *self)
         for (size_t i = 0; i < self->count; i++) {
             if (!self->forks[i])
                 continue;
-            cay_death_resume(self->forks[i]);
+            cay_death_start(self->forks[i], "undone");
             let_go(self->forks[i]);
         }
         cay_call_fail(call, &self->birth_err);

@@ -84,8 +84,6 @@ static bool restore_begin(struct cay_op *op, struct cay_error *err)
     memcpy(self->restoring.session_id, session->store_id, CAY_STORE_ID_SIZE);
     memcpy(self->restoring.snapshot_id, snapshot->store_id, CAY_STORE_ID_SIZE);
     cay_session_record_take(&self->session, session);
-    if (session->live)
-        cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
     return true;
 }
 

@@ -115,8 +115,6 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     }
     cay_pointing_init(&self->pointing, session);
     cay_session_record_take(&self->session, session);
-    if (session->live)
-        cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
     return cay_victims_settle(&self->victims, session, err);
 }
 

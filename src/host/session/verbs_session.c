@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/birth.h"
+#include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
 #include "host/session/op.h"
@@ -52,6 +53,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .max_snapshots = request->max_snapshots,
+        .lifecycle = request->lifecycle,
+        .deadline = cay_deadline_of(request->lifecycle, &call->arena),
         .default_user = request->default_user.len ? request->default_user : CAY_STR("user"),
         .default_cwd = request->default_cwd.len ? request->default_cwd : CAY_STR("/workspace"),
     };
@@ -138,8 +141,10 @@ static void answer_existing(struct cay_call *call, struct cay_session *session, 
                             const struct cay_v1_session *spec)
 {
     struct cay_error err = {};
+    struct cay_v1_session wanted = *spec;
+    wanted.deadline = session->spec->deadline; /* counted from the first call */
     if (strcmp(session->owner, owner) != 0 || session->state == CAY_SESSION_DESTROYING ||
-        !same_bytes(session->spec, spec)) {
+        !same_bytes(session->spec, &wanted)) {
         cay_fail(&err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", session->id);
         fail(call, &err);
         return;
@@ -220,13 +225,7 @@ static bool has_labels(const struct cay_session *session, struct cay_pb_pairs wa
 
 static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t absent)
 {
-    int64_t ns = 0;
-    if (!stamp)
-        return absent;
-    if (__builtin_mul_overflow(stamp->seconds, CAY_NS_PER_SEC, &ns) ||
-        __builtin_add_overflow(ns, stamp->nanos, &ns))
-        return stamp->seconds < 0 ? INT64_MIN : INT64_MAX;
-    return ns;
+    return stamp ? cay_noun_time_ns(stamp) : absent;
 }
 
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)

@@ -6,6 +6,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
+#include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/run.h"
 #include "host/session/tree.h"
@@ -89,10 +90,8 @@ static void file_tool_end(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_error err = op->err;
     bool is_done = op->is_done;
-    if (op->session && op->is_inside) {
-        op->session->tools_in_flight--;
-        op->session->tool_calls++;
-    }
+    if (op->session && op->is_inside)
+        cay_pause_tool_ended(op->session);
     cay_op_leave(op);
     if (is_done)
         answer(call, &self->tool, &self->result);
@@ -231,9 +230,9 @@ static void bash_answer(struct cay_run *run, struct cay_v1_exec_result *result,
     answer(call, &self->tool, &tool_result);
 }
 
-static const struct cay_run_style bash_style = {.answer = bash_answer};
+static const struct cay_run_style bash_style = {.is_tool = true, .answer = bash_answer};
 static const struct cay_run_style bash_stream_style = {
-    .started = bash_started, .output = bash_output, .answer = bash_answer};
+    .is_tool = true, .started = bash_started, .output = bash_output, .answer = bash_answer};
 
 static void start_bash(struct cay_host *host, struct cay_call *call, const struct tool_call *tool)
 {

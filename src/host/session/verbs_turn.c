@@ -62,7 +62,8 @@ static bool choose_victims(struct snapshot_op *self, struct cay_session *session
 {
     cay_victims_init(&self->victims);
     if (session->spec->max_snapshots > 0 && self->kind != CAY_V1_SNAPSHOT_KIND_NAMED)
-        cay_victims_add_oldest(&self->victims, session, (size_t)session->spec->max_snapshots - 1);
+        cay_victims_add_oldest(&self->victims, session, (size_t)session->spec->max_snapshots - 1,
+                               false);
     return cay_victims_settle(&self->victims, session, err);
 }
 
@@ -112,8 +113,6 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     cay_session_record_take(&self->session, session);
     memcpy(self->session.head, record->name, sizeof(record->name));
     self->session.turn_count = CAY_MAX(session->turn_count, spec->turn_number);
-    if (session->live)
-        cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
     cay_pointing_init(&self->pointing, session);
     return encode_spec(self, err);
 }

@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pausing and resuming; deadlines and idle sessions; changing a session."""
+
+import hashlib
+import threading
+import time
+
+from daemon import SANDBOX, case, eventually, fails
+from past import put, text_of
+from small_base import run_with_cayd
+
+# Counts as fast as it can be seen: a frozen one stands still.
+TICKER = "echo ready; i=0; while :; do i=$((i+1)); echo $i > /workspace/tick; done"
+
+
+def pause(cay, session_id, **fields):
+    return cay.call(SANDBOX + "PauseSession", {"sessionId": session_id} | fields)
+
+
+def resume(cay, session_id, **fields):
+    return cay.call(SANDBOX + "ResumeSession", {"sessionId": session_id} | fields)
+
+
+def update(cay, session_id, **fields):
+    return cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id} | fields)["session"]
+
+
+def state(cay, session_id):
+    return cay.get(session_id)["state"].removeprefix("SESSION_STATE_").lower()
+
+
+def host_text(cay, session_id, path):
+    """A file of a session that takes no tools now: seen by a fork."""
+    fork = cay.fork(session_id, lazyStart=True)[0]["id"]
+    try:
+        return text_of(cay, fork, path)
+    finally:
+        cay.destroy(fork)
+
+
+def tree_hash(cay, session_id):
+    script = "cd / && find bin etc workspace -type f ! -name tick | sort | xargs sha256sum"
+    return hashlib.sha256(cay.sh(session_id, script, user="root").encode()).hexdigest()
+
+
+@case
+def frozen(cay):
+    """a paused session stands still, refuses tools and commands, and goes on exactly there"""
+    cay.create("p")
+    put(cay, "p", "file", "1")
+    cay.background("p", TICKER)
+    eventually(lambda: text_of(cay, "p", "tick"), "it ticks")
+    answer = pause(cay, "p")["session"]
+    assert answer["state"] == "SESSION_STATE_PAUSED" and answer["stateReason"] == "requested"
+    assert answer["pauseMode"] == "PAUSE_MODE_FREEZE", answer
+    first = host_text(cay, "p", "tick")
+    for call in (lambda: text_of(cay, "p", "file"), lambda: cay.bash("p", "true"),
+                 lambda: put(cay, "p", "file", "2"), lambda: cay.launch("p", "/bin/true"),
+                 lambda: cay.rollback("p", "turn-0001")):
+        fails("failed_precondition", call, reason="session_paused")
+    fails("failed_precondition", pause, cay, "p", reason="session_paused")
+    assert host_text(cay, "p", "tick") == first, "frozen means frozen"
+    assert cay.snapshot("p", "while-paused")["name"] == "while-paused"
+    assert state(cay, "p") == "paused"
+    assert resume(cay, "p")["resumed"] and state(cay, "p") == "active"
+    eventually(lambda: text_of(cay, "p", "tick") not in ("", first), "it goes on")
+    fails("failed_precondition", resume, cay, "p")
+    assert not resume(cay, "p", allowActive=True).get("resumed")
+    cay.destroy("p")
+
+
+@case
+def cycles(cay):
+    """fifty cycles keep processes, sockets and files, and a daemon killed among them"""
+    cay.create("c")
+    put(cay, "c", "file", "x" * 10000)
+    cay.background("c", "mkfifo /workspace/in /workspace/out; echo ready; exec 3<>/workspace/in "
+                        "4<>/workspace/out; while read line <&3; do echo got $line >&4; done")
+    before = tree_hash(cay, "c")
+    for number in range(50):
+        pause(cay, "c")
+        if number % 10 == 5:
+            cay.kill()
+            cay.start()
+            assert state(cay, "c") == "paused"
+        resume(cay, "c")
+        if number % 10 == 0:
+            said = cay.sh("c", f"echo {number} > /workspace/in; head -n 1 /workspace/out")
+            assert said == f"got {number}\n", said
+    assert tree_hash(cay, "c") == before
+    cay.destroy("c")
+
+
+@case
+def drained(cay):
+    """running tools may finish; when they do not, the session is active as before"""
+    cay.create("d")
+    cay.background("d", "echo ready; until [ -e /workspace/begun ]; do sleep 0.1; done; sleep 3; "
+                        "touch /workspace/go")
+    tool = threading.Thread(target=lambda: cay.bash(
+        "d", "touch begun; until [ -e go ]; do sleep 0.05; done"))
+    tool.start()
+    eventually(lambda: cay.get("d").get("toolsInFlight"), "the tool runs")
+    fails("failed_precondition", pause, cay, "d", drainTimeout="0s", reason="tools_in_flight")
+    fails("failed_precondition", pause, cay, "d", drainTimeout="0.1s", reason="tools_in_flight")
+    assert state(cay, "d") == "active"
+    put(cay, "d", "file", "still works")
+    assert pause(cay, "d", drainTimeout="60s")["session"]["state"] == "SESSION_STATE_PAUSED"
+    tool.join()
+    resume(cay, "d")
+    assert text_of(cay, "d", "file") == "still works" and "go" in cay.sh("d", "ls /workspace")
+    cay.destroy("d")
+
+
+@case
+def stopped(cay):
+    """a session can be paused without its processes: files are kept, the sandbox starts afresh"""
+    cay.create("s")
+    put(cay, "s", "file", "kept")
+    cay.background("s", TICKER)
+    answer = pause(cay, "s", mode="PAUSE_MODE_STOP")
+    assert answer["stopped"], "what was ended is listed"
+    assert not answer["session"].get("sandboxRunning")
+    fails("failed_precondition", cay.bash, "s", "true", reason="session_paused")
+    cay.restart()
+    assert state(cay, "s") == "paused"
+    resume(cay, "s")
+    assert text_of(cay, "s", "file") == "kept"
+    assert "tick" in cay.sh("s", "ls /workspace")
+    fails("invalid_argument", pause, cay, "s", mode="PAUSE_MODE_STOP", freezeTools=True)
+    pause(cay, "s")
+    assert resume(cay, "s", cold=True)["resumed"]
+    assert cay.sh("s", "echo fresh") == "fresh\n"
+    pause(cay, "s")
+    cay.destroy("s")
+
+
+@case
+def expiry(cay):
+    """a session ends or sleeps at its deadline, to the second, also across a restart"""
+    cay.create("e1", lifecycle={"timeout": "1s"})
+    cay.create("e2", lifecycle={"timeout": "1s", "onExpiry": "EXPIRY_ACTION_PAUSE"})
+    cay.create("e3", lifecycle={"timeout": "1s", "onExpiry": "EXPIRY_ACTION_STOP"})
+    cay.create("e4", lifecycle={"timeout": "3600s"})
+    due = {name: cay.get(name)["deadline"] for name in ("e1", "e2", "e3", "e4")}
+    assert due["e1"] < due["e4"], due
+    eventually(lambda: "e1" not in cay.ids(), "e1 is gone")
+    eventually(lambda: state(cay, "e2") == "paused" and state(cay, "e3") == "paused",
+               "both sleep")
+    assert cay.get("e2")["stateReason"] == "expired" and cay.get("e4")["state"].endswith("ACTIVE")
+    resume(cay, "e2", expireIn="3600s")
+    assert state(cay, "e2") == "active" and cay.get("e2")["deadline"] > due["e2"]
+    update(cay, "e4", expireIn="1s", extendOnly=True)
+    assert cay.get("e4")["deadline"] == due["e4"], "never brought forward"
+    update(cay, "e4", expireIn="1s")
+    cay.kill()
+    time.sleep(1.1)  # the deadline passes while no daemon runs
+    cay.start()
+    eventually(lambda: "e4" not in cay.ids(), "e4 is gone")
+    update(cay, "e3", expireIn="0s")
+    resume(cay, "e3")
+    for bad in ({"timeout": "0s"}, {"timeout": "-1s"}, {"idleTimeout": "0s"}):
+        fails("invalid_argument", cay.create, "bad", lifecycle=bad)
+    for name in ("e2", "e3"):
+        cay.destroy(name)
+
+
+@case
+def idle(cay):
+    """a session that nobody uses sleeps; a call wakes it where that is wanted"""
+    cay.create("i", lifecycle={"idleTimeout": "0.5s", "autoResume": True})
+    put(cay, "i", "file", "1")
+    cay.background("i", TICKER)
+    eventually(lambda: state(cay, "i") == "paused", "it sleeps")
+    assert cay.get("i")["stateReason"] == "idle"
+    assert text_of(cay, "i", "file") == "1", "a file tool wakes it"
+    assert state(cay, "i") == "active"
+    eventually(lambda: state(cay, "i") == "paused", "it sleeps")
+    cay.kill()
+    cay.start()
+    assert text_of(cay, "i", "file") == "1", "also after a restart of the daemon"
+    cay.destroy("i")
+
+
+@case
+def updated(cay):
+    """labels, variables, limits and bounds change, all or nothing"""
+    cay.create("u", labels={"a": "1", "b": "2"}, env={"X": "1", "Y": "2"})
+    session = update(cay, "u", setLabels={"b": "3", "c": "4"}, removeLabels=["a", "zzz"],
+                     setEnv={"X": "5"}, removeEnv=["Y"])
+    assert session["labels"] == {"b": "3", "c": "4"} and session["env"] == {"X": "5"}, session
+    assert cay.sh("u", "echo $X-$Y") == "5-\n"
+    update(cay, "u", limits={"pids": "20"})
+    limit = cay.get("u")["limits"]
+    assert int(limit["pids"]) == 20 and int(limit["memoryBytes"]) > 0, limit
+    _, _, said = cay.launch("u", "/bin/sh", "-c", "for i in $(seq 40); do sleep 60 & done")
+    assert b"fork" in said, said
+    fails("invalid_argument", update, cay, "u", setLabels={"d": "x"}, limits={"pids": "1"})
+    assert "d" not in cay.get("u")["labels"]
+    cay.restart()
+    assert cay.get("u")["labels"] == {"b": "3", "c": "4"}
+    for number in range(6):
+        put(cay, "u", "file", f"{number}")
+        cay.turn("u")
+    update(cay, "u", maxSnapshots=2)
+    assert [entry["name"] for entry in cay.log("u")] == ["turn-0005", "turn-0006"]
+    fails("not_found", update, cay, "nobody", setLabels={"a": "1"})
+    cay.destroy("u")
+
+
+if __name__ == "__main__":
+    run_with_cayd()
