@@ -3,6 +3,7 @@
 
 #include "api/limits.h"
 #include "base/quantity.h"
+#include "bin/cay_diff.h"
 #include "bin/cay_names.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
@@ -57,7 +58,7 @@ static void print_path(struct cay_output *out, const struct cay_v1_diff_entry *e
     }
 }
 
-static void print_status(struct cay_output *out, const struct cay_v1_diff_entry *entry)
+void cay_diff_print(struct cay_output *out, const struct cay_v1_diff_entry *entry)
 {
     char letter[] = {letter_of(entry->kind), '\0'};
     cay_output_text(out, style_of(entry->kind), cay_str(letter));
@@ -179,7 +180,7 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
         else if (diff->wants_patch && entry->patch.len)
             print_patch(out, entry);
         else
-            print_status(out, entry);
+            cay_diff_print(out, entry);
     }
     return !ferror(out->file) ||
            cay_fail(err, CAY_R_CANCELED, "the output could not be written any more");

@@ -3,17 +3,6 @@
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
-static bool read_count(struct cay_cli *cli, int32_t *out_count, struct cay_error *err)
-{
-    struct cay_str text = cay_values_text(cli, "count");
-    uint64_t count = 0;
-    if (text.ptr && (cay_str_to_u64(text, CAY_LIMIT_FORKS, &count) < 0 || !count))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--count '%.40s' is not a number from 1 to %d",
-                        text.ptr, CAY_LIMIT_FORKS);
-    *out_count = (int32_t)count;
-    return true;
-}
-
 static bool run_fork(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_args *args = &cli->args;
@@ -24,7 +13,9 @@ static bool run_fork(struct cay_cli *cli, struct cay_error *err)
         .new_session_id = cay_values_text(cli, "name"),
         .lazy_start = cay_args_has(args, "lazy"),
     };
-    if (!read_count(cli, &request.count, err) ||
+    bool is_given = false;
+    if (!cay_values_number(cli, "count", 1, CAY_LIMIT_FORKS, &is_given, &request.count, err) ||
+        !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
@@ -55,6 +46,7 @@ static const struct cay_flag fork_flags[] = {
      .value = "NAME=VALUE",
      .help = "a variable to add; may be given again"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_LIFECYCLE,
     {.name = "lazy", .help = "start the sandboxes with their first command, not now"},
     {},
 };

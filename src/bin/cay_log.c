@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/quantity.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
@@ -133,8 +134,17 @@ static void add_row(struct tree *tree, const struct node *node, const char *mark
                    cay_buf_str(&text));
     cay_output_when(snapshot->created_at, tree->now_ns, when);
     cay_table_cell(&tree->table, CAY_STYLE_DIM, cay_str(when));
+    char size[CAY_SIZE_BYTES];
+    cay_size_format((uint64_t)snapshot->size_bytes, size);
+    cay_table_cell(&tree->table, CAY_STYLE_DIM, snapshot->unchanged ? CAY_STR("-") : cay_str(size));
     cay_buf_clear(&text, SIZE_MAX);
     cay_buf_append_str(&text, snapshot->message);
+    if (snapshot->held)
+        cay_buf_append_text(&text, text.len ? " (held)" : "(held)");
+    for (size_t i = 0; i < snapshot->forks.count; i++) {
+        cay_buf_append_text(&text, i ? ", " : text.len ? " → " : "→ ");
+        cay_buf_append_str(&text, snapshot->forks.items[i]);
+    }
     if (snapshot->unchanged)
         cay_buf_append_text(&text, text.len ? " (unchanged)" : "(unchanged)");
     if (snapshot->is_head)
@@ -181,7 +191,7 @@ static void add_line(struct tree *tree, const struct node *node, const char *mar
 
 static void print_tree(struct cay_output *out, const struct cay_v1_list_snapshots_response *all)
 {
-    static const char *const titles[] = {"SNAPSHOT", "TAKEN", "MESSAGE"};
+    static const char *const titles[] = {"SNAPSHOT", "TAKEN", "SIZE", "MESSAGE"};
     struct tree tree = {.now_ns = cay_clock_wall_ns()};
     tree.nodes = cay_alloc((all->snapshots.count + 1) * sizeof(*tree.nodes));
     cay_table_init(&tree.table, titles, CAY_COUNT(titles));

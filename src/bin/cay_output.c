@@ -173,6 +173,18 @@ void cay_output_json(struct cay_output *out, struct cay_str json)
     fflush(out->file);
 }
 
+void cay_output_names(struct cay_output *out, const char *what, struct cay_pb_strs names)
+{
+    if (!names.count)
+        return;
+    cay_output_printf(out, "%s", what);
+    for (size_t i = 0; i < names.count; i++) {
+        cay_output_printf(out, "%s", i ? ", " : " ");
+        cay_output_text(out, CAY_STYLE_PLAIN, names.items[i]);
+    }
+    cay_output_printf(out, "\n");
+}
+
 bool cay_output_message(struct cay_output *out, const struct cay_pb_message *desc,
                         const void *message, struct cay_error *err)
 {

@@ -13,8 +13,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "wire/pb/pb.h"
 
-struct cay_pb_message;
 struct google_protobuf_timestamp;
 
 enum cay_style {
@@ -58,6 +58,9 @@ CAY_PRINTF(2, 3) void cay_output_printf(struct cay_output *out, const char *fmt,
 /* "  name      text": one line of a block. */
 void cay_output_field(struct cay_output *out, const char *name, enum cay_style style,
                       struct cay_str text);
+
+/* "what a, b, c": one line, or nothing when there are no names. */
+void cay_output_names(struct cay_output *out, const char *what, struct cay_pb_strs names);
 
 /* The message as one line of JSON, flushed: somebody may be waiting for it. */
 [[nodiscard]] bool cay_output_message(struct cay_output *out, const struct cay_pb_message *desc,

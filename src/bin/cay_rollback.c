@@ -2,18 +2,6 @@
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
-static void print_names(struct cay_output *out, const char *what, struct cay_pb_strs names)
-{
-    if (!names.count)
-        return;
-    cay_output_printf(out, "%s", what);
-    for (size_t i = 0; i < names.count; i++) {
-        cay_output_printf(out, "%s", i ? ", " : " ");
-        cay_output_text(out, CAY_STYLE_PLAIN, names.items[i]);
-    }
-    cay_output_printf(out, "\n");
-}
-
 static void print_rollback(struct cay_output *out, const char *snapshot,
                            const struct cay_v1_rollback_session_response *response)
 {
@@ -25,7 +13,7 @@ static void print_rollback(struct cay_output *out, const char *snapshot,
         cay_output_text(out, CAY_STYLE_BOLD, response->branch);
         cay_output_printf(out, "\n");
     }
-    print_names(out, "discarded", response->discarded);
+    cay_output_names(out, "discarded", response->discarded);
     for (size_t i = 0; i < response->killed.count; i++) {
         const struct cay_v1_leftover_process *process = &response->killed.items[i];
         cay_output_printf(out, "killed process %d", process->pid);

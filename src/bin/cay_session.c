@@ -35,6 +35,9 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
+        !cay_values_lifecycle(cli, &request.lifecycle, err) ||
+        !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
+                           &request.max_snapshots, err) ||
         !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err))
         return false;
     if (cli->out.is_json)
@@ -194,6 +197,8 @@ static const struct cay_flag create_flags[] = {
     {.name = "user", .letter = 'u', .value = "USER", .help = "whom its commands run as"},
     {.name = "cwd", .value = "DIR", .help = "where its commands start; /workspace otherwise"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_LIFECYCLE,
+    {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},
     {},
 };

@@ -39,6 +39,23 @@ bool cay_values_pairs(struct cay_cli *cli, const char *flag, struct cay_pb_pairs
     return true;
 }
 
+bool cay_values_names(struct cay_cli *cli, const char *flag, struct cay_pb_strs *out_names,
+                      struct cay_error *err)
+{
+    size_t count = 0;
+    size_t cursor = 0;
+    while (cay_args_each(&cli->args, flag, &cursor))
+        count++;
+    struct cay_str *items = cay_arena_array(&cli->arena, count, sizeof(*items));
+    if (!items)
+        return out_of_memory(err);
+    cursor = 0;
+    for (size_t i = 0; i < count; i++)
+        items[i] = cay_str(cay_args_each(&cli->args, flag, &cursor));
+    *out_names = (struct cay_pb_strs){items, count};
+    return true;
+}
+
 bool cay_values_duration(struct cay_cli *cli, const char *flag,
                          struct google_protobuf_duration **out_duration, struct cay_error *err)
 {
@@ -114,6 +131,58 @@ bool cay_values_limits(struct cay_cli *cli, struct cay_v1_resource_limits **out_
         (pids.ptr && !read_pids(pids, limits, err)))
         return false;
     *out_limits = limits;
+    return true;
+}
+
+bool cay_values_number(struct cay_cli *cli, const char *flag, int32_t min, int32_t max,
+                       bool *out_is_given, int32_t *out_number, struct cay_error *err)
+{
+    struct cay_str text = cay_values_text(cli, flag);
+    uint64_t number = 0;
+    *out_is_given = text.ptr != NULL;
+    if (text.ptr && (cay_str_to_u64(text, (uint64_t)max, &number) < 0 || number < (uint64_t)min))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s' is not a number from %d to %d",
+                        flag, text.ptr, min, max);
+    *out_number = (int32_t)number;
+    return true;
+}
+
+static bool read_action(struct cay_cli *cli, const char *flag,
+                        enum cay_v1_expiry_action *out_action, struct cay_error *err)
+{
+    static const struct {
+        const char *name;
+        enum cay_v1_expiry_action action;
+    } actions[] = {
+        {"destroy", CAY_V1_EXPIRY_ACTION_DESTROY},
+        {"pause", CAY_V1_EXPIRY_ACTION_PAUSE},
+        {"stop", CAY_V1_EXPIRY_ACTION_STOP},
+    };
+    struct cay_str text = cay_values_text(cli, flag);
+    for (size_t i = 0; i < CAY_COUNT(actions); i++) {
+        if (cay_str_is(text, actions[i].name))
+            *out_action = actions[i].action;
+    }
+    return !text.ptr || *out_action ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s': write destroy, pause or stop", flag,
+                    text.ptr);
+}
+
+bool cay_values_lifecycle(struct cay_cli *cli, struct cay_v1_lifecycle **out_lifecycle,
+                          struct cay_error *err)
+{
+    struct cay_v1_lifecycle *lifecycle = cay_arena_new(&cli->arena, struct cay_v1_lifecycle);
+    if (!lifecycle)
+        return out_of_memory(err);
+    lifecycle->auto_resume = cay_args_has(&cli->args, "auto-resume");
+    if (!cay_values_duration(cli, "expire-in", &lifecycle->timeout, err) ||
+        !cay_values_duration(cli, "idle-after", &lifecycle->idle_timeout, err) ||
+        !read_action(cli, "on-expiry", &lifecycle->on_expiry, err) ||
+        !read_action(cli, "on-idle", &lifecycle->on_idle, err))
+        return false;
+    bool is_given = lifecycle->auto_resume || lifecycle->timeout || lifecycle->idle_timeout ||
+                    lifecycle->on_expiry || lifecycle->on_idle;
+    *out_lifecycle = is_given ? lifecycle : NULL;
     return true;
 }
 

@@ -16,6 +16,10 @@
 [[nodiscard]] bool cay_values_pairs(struct cay_cli *cli, const char *flag,
                                     struct cay_pb_pairs *out_pairs, struct cay_error *err);
 
+/* --unset A --unset C. */
+[[nodiscard]] bool cay_values_names(struct cay_cli *cli, const char *flag,
+                                    struct cay_pb_strs *out_names, struct cay_error *err);
+
 /* NULL when the flag was not given. */
 [[nodiscard]] bool cay_values_duration(struct cay_cli *cli, const char *flag,
                                        struct google_protobuf_duration **out_duration,
@@ -26,12 +30,28 @@
                                      struct cay_v1_resource_limits **out_limits,
                                      struct cay_error *err);
 
-/* For the tables of the commands that take limits. */
+/* A number from `min` to `max`; *out_is_given says whether the flag was there. */
+[[nodiscard]] bool cay_values_number(struct cay_cli *cli, const char *flag, int32_t min,
+                                     int32_t max, bool *out_is_given, int32_t *out_number,
+                                     struct cay_error *err);
+
+/* What CAY_FLAGS_LIFECYCLE say; NULL when none was given. */
+[[nodiscard]] bool cay_values_lifecycle(struct cay_cli *cli,
+                                        struct cay_v1_lifecycle **out_lifecycle,
+                                        struct cay_error *err);
+
+/* For the tables of the commands that take limits, or rules for the end. */
 /* clang-format off */
 #define CAY_FLAGS_LIMITS                                                                          \
     {.name = "cpus", .value = "N", .help = "processors it may use, e.g. 0.5 or 2"},                \
     {.name = "memory", .value = "SIZE", .help = "memory it may use, e.g. 512M or 2G"},             \
     {.name = "pids", .value = "N", .help = "processes and threads it may have at once"}
+#define CAY_FLAGS_LIFECYCLE                                                                       \
+    {.name = "expire-in", .value = "DURATION", .help = "when its time is up, e.g. 30m"},           \
+    {.name = "on-expiry", .value = "ACTION", .help = "what then: destroy, pause or stop"},         \
+    {.name = "idle-after", .value = "DURATION", .help = "when it counts as idle: no calls so long"}, \
+    {.name = "on-idle", .value = "ACTION", .help = "what then: pause, stop or destroy"},           \
+    {.name = "auto-resume", .help = "the next call resumes it when it sleeps"}
 /* clang-format on */
 
 /* Words as a list of strings. */

@@ -418,6 +418,45 @@ def rollback_and_processes(cayd):
 
 
 @case
+def pasts(cayd):
+    """`restore`, `prune`, `hold` and `release`: what they do, and what they say"""
+    cayd.ok("create", "--name", "past", "--max-snapshots", "3", "--expire-in", "1h")
+    for number in range(1, 4):
+        cayd.ok("exec", "past", "--", "sh", "-c", f"echo {number} > file; echo {number} > n{number}")
+        cayd.ok("turn", "past")
+    assert cayd.ok("restore", "past", "turn-0001", "-n", "--", "file").split() == ["M", "/workspace/file"]
+    cayd.ok("restore", "past", "turn-0001", "--", "file", "n3")
+    assert cayd.ok("exec", "past", "--", "sh", "-c", "cat file; ls").split() == ["1", "file", "n1", "n2"]
+    assert "nothing to restore" in cayd.ok("restore", "past", "turn-0001", "--", "file")
+    cayd.ok("hold", "past", "turn-0001")
+    assert cayd.cay("prune", "past", "turn-0001").status == 125
+    assert "deleted turn-0002" in cayd.ok("prune", "past", "--keep-turns", "1")
+    assert "(held)" in cayd.ok("log", "past")
+    cayd.ok("release", "past", "turn-0001")
+    assert json.loads(cayd.ok("--json", "prune", "past", "turn-0001"))["deleted"] == ["turn-0001"]
+    assert cayd.cay("prune", "past").status == 125, "say what"
+    cayd.ok("rm", "past")
+
+
+@case
+def pauses(cayd):
+    """`pause`, `resume` and `update`"""
+    cayd.ok("create", "--name", "sleepy", "--label", "a=1")
+    cayd.ok("pause", "sleepy")
+    assert cayd.ok("ls", "-q", "--state", "paused").split() == ["sleepy"]
+    assert cayd.cay("exec", "sleepy", "--", "true").status == 125
+    cayd.ok("resume", "sleepy", "--expire-in", "1h")
+    assert cayd.cay("resume", "sleepy").status == 125
+    cayd.ok("resume", "sleepy", "--active-ok")
+    cayd.ok("update", "sleepy", "--label", "b=2", "--unlabel", "a", "--memory", "64M", "--env", "X=1")
+    session = json.loads(cayd.ok("--json", "show", "sleepy"))["session"]
+    assert session["labels"] == {"b": "2"} and int(session["limits"]["memoryBytes"]) == 64 << 20
+    assert cayd.ok("exec", "sleepy", "--", "sh", "-c", "echo $X").strip() == "1"
+    assert cayd.cay("update", "sleepy", "--on-expiry", "never").status == 125
+    cayd.ok("rm", "sleepy")
+
+
+@case
 def bases(cayd):
     """a base comes from a directory, an archive or standard input, and goes again"""
     with tempfile.TemporaryDirectory() as name:
