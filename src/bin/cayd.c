@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "bin/cayd_conf.h"
 #include "bin/cayd_notify.h"
@@ -247,6 +248,7 @@ static void stop(struct daemon *daemon)
 static int serve(struct daemon *daemon)
 {
     struct cay_error err = {};
+    cay_crash_arm(getenv("CAY_TEST_CRASH"));
     const struct cay_log_options log_options = {
         .level_min = (enum cay_log_level)(CAY_DEBUG + daemon->conf.log_level),
         .format = (enum cay_log_format)(CAY_LOG_LOGFMT + daemon->conf.log_format),
@@ -275,8 +277,21 @@ static void print(void (*write)(const struct cay_conf_entry *, size_t, struct ca
     fwrite(text.data, 1, text.len, stdout);
 }
 
+/* For the crash tests, which must reach every one of them. */
+static void list_crash_points(void)
+{
+    size_t count = 0;
+    const struct cay_crash_point *points = cay_crash_points(&count);
+    for (size_t i = 0; i < count; i++)
+        printf("%s\n", points[i].name);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--list-crash-points") == 0) {
+        list_crash_points();
+        return EXIT_SUCCESS;
+    }
     struct daemon daemon = {};
     struct cay_conf conf;
     struct cay_error err = {};

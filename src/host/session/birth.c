@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -142,7 +143,11 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     struct cay_session_record *record = &birth->record;
     if (!cay_session_record_put(host->db, record, err))
         return false;
-    bool is_made = make_tree(birth, host, err) && cay_waking_work(&birth->waking, host, err);
+    CAY_CRASH_POINT("create.intended");
+    bool is_made = make_tree(birth, host, err);
+    CAY_CRASH_POINT("create.tree_made");
+    is_made = is_made && cay_waking_work(&birth->waking, host, err);
+    CAY_CRASH_POINT("create.awake");
     if (is_made && birth->base[0])
         cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->uid, birth->cwd);
     if (is_made) {
@@ -150,6 +155,7 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
         if (birth->waking.sandbox)
             cay_sandbox_describe(birth->waking.sandbox, &record->sandbox);
         is_made = cay_session_record_put(host->db, record, err);
+        CAY_CRASH_POINT("create.recorded");
     }
     if (is_made)
         return true;
@@ -239,9 +245,12 @@ static bool wake_work(struct cay_op *op, struct cay_error *err)
         return cay_wrap(err, "wake session '%s'", self->record.id);
     if (!self->waking.sandbox)
         return true;
+    CAY_CRASH_POINT("wake.started");
     cay_sandbox_describe(self->waking.sandbox, &self->record.sandbox);
-    if (cay_session_record_put(host->db, &self->record, err))
+    if (cay_session_record_put(host->db, &self->record, err)) {
+        CAY_CRASH_POINT("wake.recorded");
         return true;
+    }
     cay_waking_undo(&self->waking, host);
     return false;
 }
@@ -358,6 +367,7 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
         return cay_store_destroy(host->store, store_id, err);
     if (!cay_session_record_put(host->db, &self->record, err))
         return false;
+    CAY_CRASH_POINT("destroy.intended");
     struct cay_error ignored = {};
     if (self->root_fd >= 0)
         close(cay_take_fd(self->root_fd));
@@ -365,8 +375,14 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
         (void)cay_sandbox_destroy(cay_take_ptr(self->sandbox), &ignored);
     else if (!cay_runtime_remove(host->runtime, store_id, err))
         return false;
-    return cay_store_destroy(host->store, store_id, err) && delete_snapshots(self, err) &&
-           cay_session_record_delete(host->db, self->record.id, err);
+    CAY_CRASH_POINT("destroy.sandbox_gone");
+    if (!cay_store_destroy(host->store, store_id, err) || !delete_snapshots(self, err))
+        return false;
+    CAY_CRASH_POINT("destroy.trees_gone");
+    if (!cay_session_record_delete(host->db, self->record.id, err))
+        return false;
+    CAY_CRASH_POINT("destroy.recorded");
+    return true;
 }
 
 static void death_end(struct cay_op *op)

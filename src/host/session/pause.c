@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -86,6 +87,7 @@ static bool pause_work(struct cay_op *op, struct cay_error *err)
      * freezes it. */
     if (!cay_session_record_put(op->host->db, &self->record, err))
         return false;
+    CAY_CRASH_POINT("pause.recorded");
     if (!self->sandbox || cay_sandbox_freeze(self->sandbox, FREEZE_TIMEOUT_MS, err))
         return true;
     (void)cay_sandbox_thaw(self->sandbox, &ignored);
@@ -259,6 +261,7 @@ static bool resume_work(struct cay_op *op, struct cay_error *err)
     /* A sandbox that cannot be thawed is of no use; the files are. */
     if (self->sandbox)
         (void)cay_sandbox_thaw(self->sandbox, &self->thaw_err);
+    CAY_CRASH_POINT("resume.thawed");
     return cay_session_record_put(op->host->db, &self->record, err);
 }
 

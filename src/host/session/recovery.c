@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
@@ -105,6 +106,7 @@ static bool drop_pending(struct cay_host *host, struct pending *item, struct cay
         is_good =
             is_good && cay_store_delete_snapshot(host->store, item->record.store_id, err) &&
             cay_snapshot_record_delete(host->db, item->record.session_id, item->record.name, err);
+        CAY_CRASH_POINT("recovery.pending_dropped");
         cay_snapshot_record_finish(&item->record);
         free(item);
         item = next;
@@ -309,19 +311,28 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     session->generation = stored->number;
     record->generation = stored->number;
     cay_buf_clear(&record->sandbox, 0);
-    return cay_runtime_remove(host->runtime, session->store_id, err) &&
-           (!record->pending[0] || finish_rollback(host, session, record, err)) &&
-           (!record->restore.len || finish_restore(host, session, record, err)) &&
-           cay_session_record_put(host->db, record, err);
+    if (!cay_runtime_remove(host->runtime, session->store_id, err))
+        return false;
+    CAY_CRASH_POINT("recovery.sandbox_gone");
+    if (record->pending[0] && !finish_rollback(host, session, record, err))
+        return false;
+    CAY_CRASH_POINT("recovery.rolled_back");
+    if (record->restore.len && !finish_restore(host, session, record, err))
+        return false;
+    CAY_CRASH_POINT("recovery.restored");
+    return cay_session_record_put(host->db, record, err);
 }
 
 static bool remove_session(struct cay_host *host, struct cay_session *session,
                            struct cay_error *err)
 {
     if (!cay_runtime_remove(host->runtime, session->store_id, err) ||
-        !cay_store_destroy(host->store, session->store_id, err) ||
-        !cay_session_record_delete(host->db, session->id, err))
+        !cay_store_destroy(host->store, session->store_id, err))
         return false;
+    CAY_CRASH_POINT("recovery.half_made_gone");
+    if (!cay_session_record_delete(host->db, session->id, err))
+        return false;
+    CAY_CRASH_POINT("recovery.half_made_forgotten");
     cay_session_free(session);
     return true;
 }
@@ -396,10 +407,12 @@ static bool remove_orphans(struct cay_host *host, struct cay_error *err)
         cay_log(CAY_INFO, "recovery.orphan_session", CAY_S("store_id", orphans.sessions[i]));
         is_good = cay_runtime_remove(host->runtime, orphans.sessions[i], err) &&
                   cay_store_destroy(host->store, orphans.sessions[i], err);
+        CAY_CRASH_POINT("recovery.orphan_session_gone");
     }
     for (size_t i = 0; is_good && i < orphans.snapshot_count; i++) {
         cay_log(CAY_INFO, "recovery.orphan_snapshot", CAY_S("store_id", orphans.snapshots[i]));
         is_good = cay_store_delete_snapshot(host->store, orphans.snapshots[i], err);
+        CAY_CRASH_POINT("recovery.orphan_snapshot_gone");
     }
     free(orphans.sessions);
     free(orphans.snapshots);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "host/session/change.h"
 #include "host/store/diff.h"
 #include "sys/fsid.h"
@@ -108,6 +109,7 @@ static bool apply(struct cay_restoring *restoring, struct cay_error *err)
     for (size_t i = 0; i < restoring->path_count; i++) {
         if (!cay_restore_path(&restore, restoring->paths[i], err))
             return false;
+        CAY_CRASH_POINT("restore.path");
     }
     return cay_restore_settle(&restore, err);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
@@ -147,17 +148,21 @@ static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_er
     };
     if (!cay_pointing_freeze(pointing, err))
         return false;
+    CAY_CRASH_POINT("fork.frozen");
     bool is_forked = cay_store_fork(host->store, &first, &pointing->point, err);
+    CAY_CRASH_POINT("fork.taken");
     cay_pointing_thaw(pointing);
     if (!is_forked)
         return false;
     self->is_pointed = true;
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    CAY_CRASH_POINT("fork.switched");
     /* A daemon that dies from here on must know the source's root again, or it would take the
      * sandbox for one that was left behind. */
     self->source.generation = pointing->point.generation;
     if (!cay_session_record_put(host->db, &self->source, err))
         return false;
+    CAY_CRASH_POINT("fork.recorded");
     for (size_t i = 1; i < self->count; i++) {
         const struct cay_store_fork_request next = {
             .session_id = self->store_ids[0],
@@ -168,6 +173,7 @@ static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_er
         if (!cay_store_fork(host->store, &next, &point, err))
             return false;
         self->first_generation = point.generation;
+        CAY_CRASH_POINT("fork.next_taken");
     }
     return true;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "base/crash.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
@@ -67,6 +68,7 @@ static bool delete_work(struct cay_op *op, struct cay_error *err)
         !cay_db_transaction_end(
             host->db, cay_victims_unrecord(&self->victims, host->db, self->session_id, err), err))
         return cay_wrap(err, "delete snapshots of session '%s'", self->session_id);
+    CAY_CRASH_POINT("delete.recorded");
     cay_victims_delete(&self->victims, host->store);
     return true;
 }

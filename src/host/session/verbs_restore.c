@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "base/crash.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -98,9 +99,11 @@ static bool restore(struct restore_op *self, struct cay_host *host, struct cay_e
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_session_record_put(host->db, &self->session, err))
         return false;
+    CAY_CRASH_POINT("restore.intended");
     bool is_restored = cay_restoring_apply(&self->restoring, err);
     /* Also after a failure: what was put right stays, and is not tried again by surprise. */
     struct cay_error record_err = {};
+    CAY_CRASH_POINT("restore.applied");
     cay_buf_clear(intent, SIZE_MAX);
     bool is_recorded = cay_session_record_put(host->db, &self->session, &record_err);
     if (is_restored && !is_recorded)

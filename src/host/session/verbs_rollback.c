@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
@@ -130,9 +131,12 @@ static bool take_branch(struct rollback_op *self, struct cay_host *host, struct 
         .previous_id = pointing->head_store_id,
     };
     struct cay_store_point point = {.root_fd = -1};
-    if (!cay_snapshot_record_put(host->db, &self->branch, err) ||
-        !cay_store_snapshot(host->store, &request, &point, err))
+    if (!cay_snapshot_record_put(host->db, &self->branch, err))
         return false;
+    CAY_CRASH_POINT("rollback.branch_intended");
+    if (!cay_store_snapshot(host->store, &request, &point, err))
+        return false;
+    CAY_CRASH_POINT("rollback.branch_taken");
     self->is_left = point.generation != self->session.generation;
     self->session.generation = point.generation;
     self->has_branch = point.changed;
@@ -193,17 +197,23 @@ static bool roll_back(struct rollback_op *self, struct cay_host *host, struct ca
     struct cay_pointing *pointing = &self->pointing;
     if (self->wants_branch && !take_branch(self, host, err))
         return cay_wrap(err, "keep the changes of session '%s'", self->session.id);
-    if (!write_intent(self, host, err) ||
-        !cay_store_rollback(host->store, pointing->store_id, self->target_store_id,
-                            &pointing->owner, &pointing->point, err)) {
+    bool is_taken = write_intent(self, host, err);
+    CAY_CRASH_POINT("rollback.intended");
+    is_taken =
+        is_taken && cay_store_rollback(host->store, pointing->store_id, self->target_store_id,
+                                       &pointing->owner, &pointing->point, err);
+    if (!is_taken) {
         take_back(self, host);
         return cay_wrap(err, "roll back session '%s'", self->session.id);
     }
+    CAY_CRASH_POINT("rollback.taken");
     self->is_left = true;
     self->session.generation = pointing->point.generation;
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    CAY_CRASH_POINT("rollback.switched");
     if (!write_outcome(self, host, err))
         return false;
+    CAY_CRASH_POINT("rollback.recorded");
     cay_victims_delete(&self->victims, host->store);
     return true;
 }
@@ -214,6 +224,7 @@ static bool rollback_work(struct cay_op *op, struct cay_error *err)
     struct cay_error ignored = {};
     if (self->killed_sandbox)
         (void)cay_sandbox_destroy(cay_take_ptr(self->killed_sandbox), &ignored);
+    CAY_CRASH_POINT("rollback.killed");
     self->pointing.activity = CAY_STORE_QUIET;
     bool is_done = roll_back(self, op->host, err);
     if (self->wants_branch && !self->has_branch)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/history.h"
@@ -134,9 +135,12 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     };
     if (!cay_snapshot_record_put(host->db, &self->snapshot, err))
         return false;
+    CAY_CRASH_POINT("turn.intended");
     bool is_taken = cay_pointing_freeze(pointing, err);
     if (is_taken) {
+        CAY_CRASH_POINT("turn.frozen");
         is_taken = cay_store_snapshot(host->store, &request, &pointing->point, err);
+        CAY_CRASH_POINT("turn.taken");
         cay_pointing_thaw(pointing);
     }
     if (!is_taken) {
@@ -147,6 +151,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
                         self->snapshot.session_id);
     }
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
+    CAY_CRASH_POINT("turn.switched");
     self->spec->unchanged = !pointing->point.changed;
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
@@ -159,6 +164,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
                 cay_victims_unrecord(&self->victims, host->db, self->session.id, err),
             err))
         return false;
+    CAY_CRASH_POINT("turn.recorded");
     cay_victims_delete(&self->victims, host->store);
     return true;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "base/crash.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
@@ -133,6 +134,7 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
         (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
         return cay_wrap(err, "change limits of session '%s'", self->record.id);
     }
+    CAY_CRASH_POINT("update.limited");
     if (cay_db_transaction_begin(host->db, err) &&
         cay_db_transaction_end(
             host->db,

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/crash.h"
 #include "host/store/base.h"
 #include "host/store/copy_index.h"
-#include "host/store/crash.h"
 #include "host/store/dir_list.h"
 #include "host/store/store.h"
 #include "host/store/store_ops.h"
@@ -346,7 +346,7 @@ static bool copy_children(struct copy *copy, int depth)
             return false;
     }
     if (copy->request->rule == CAY_COPY_LAYER)
-        cay_store_crash_point(CAY_CRASH_COPY_HALF);
+        CAY_CRASH_POINT("store.copy_half");
     return true;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "host/store/crash.h"
+#include "base/crash.h"
 #include "host/store/overlay/overlay_internal.h"
 
 bool ov_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
@@ -48,7 +48,7 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
                     struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    cay_store_crash_point(CAY_CRASH_BASE_FILLED);
+    CAY_CRASH_POINT("store.base_filled");
     cay_autoclose int dir_fd =
         openat(ov->layers_fd, draft->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir_fd < 0)
@@ -61,7 +61,7 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
     if (!ov_layer_ready(ov, strtoull(draft->id, NULL, 16), dir_fd, NULL, &layer, err))
         return false;
-    cay_store_crash_point(CAY_CRASH_BASE_READY);
+    CAY_CRASH_POINT("store.base_ready");
     char text[64];
     snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64, layer->node.id, ov_now_ms());
     int rc = ov_record_add(ov->bases_fd, name, text);
@@ -78,7 +78,7 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
     if (rc < 0)
         return cay_store_fail(err, rc, "write down base");
-    cay_store_crash_point(CAY_CRASH_BASE_NAMED);
+    CAY_CRASH_POINT("store.base_named");
     return true;
 }
 
@@ -109,6 +109,7 @@ static bool remove_locked(struct ov_store *ov, struct ov_base *base, struct cay_
     int rc = ov_record_remove(base->layer ? ov->bases_fd : ov->aliases_fd, base->name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove base '%s'", base->name);
+    CAY_CRASH_POINT("store.base_removed");
     forget(ov, base);
     return true;
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "host/store/crash.h"
+#include "base/crash.h"
 #include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
 #include "sys/remove.h"
@@ -22,7 +22,7 @@ static int move_dead(struct ov_store *ov)
         ov_id_text(id, name);
         if (renameat(ov->layers_fd, name, ov->trash_fd, name) < 0 && errno != ENOENT)
             return -errno;
-        cay_store_crash_point(CAY_CRASH_COLLECT_MOVED);
+        CAY_CRASH_POINT("store.collect_moved");
         pthread_mutex_lock(&ov->lock);
         for (size_t i = ov->dead_count; i-- > 0;) {
             if (ov->dead[i] == id) {
@@ -40,7 +40,7 @@ static int empty_trash(struct ov_store *ov, uint64_t budget)
     int rc = cay_dir_list_read(&names, ov->trash_fd);
     for (size_t i = 0; !rc && i < names.count; i++) {
         rc = cay_remove_tree(ov->trash_fd, cay_dir_list_name(&names, i), &budget);
-        cay_store_crash_point(CAY_CRASH_COLLECT_HALF);
+        CAY_CRASH_POINT("store.collect_half");
     }
     return rc;
 }

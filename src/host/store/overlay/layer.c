@@ -9,8 +9,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "host/store/copy.h"
-#include "host/store/crash.h"
 #include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
 
@@ -53,7 +53,7 @@ bool ov_layer_dirs(struct ov_store *ov, uint64_t id, int *out_dir_fd, struct cay
     int rc = make_dirs(ov, name, out_dir_fd);
     if (rc < 0)
         return cay_store_fail(err, rc, "make layer");
-    cay_store_crash_point(CAY_CRASH_LAYER_DIR);
+    CAY_CRASH_POINT("store.layer_dir");
     return true;
 }
 
@@ -67,7 +67,7 @@ bool ov_layer_ready(struct ov_store *ov, uint64_t id, int dir_fd, struct ov_laye
         ov_drop(ov, parent);
         return cay_store_fail(err, rc, "finish layer");
     }
-    cay_store_crash_point(CAY_CRASH_LAYER_READY);
+    CAY_CRASH_POINT("store.layer_ready");
     struct ov_layer *layer = cay_new(struct ov_layer);
     *layer = (struct ov_layer){
         .node = {.id = id},

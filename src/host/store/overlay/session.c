@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "host/store/crash.h"
+#include "base/crash.h"
 #include "host/store/overlay/overlay_internal.h"
 
 /* A reference to the layer to start from. Under the lock. */
@@ -47,7 +47,7 @@ static bool add_session(struct ov_store *ov, const char *id, struct ov_layer *up
         ov_drop(ov, upper);
         return cay_store_fail(err, rc, "write down session");
     }
-    cay_store_crash_point(CAY_CRASH_CREATE_SESSION);
+    CAY_CRASH_POINT("store.session_added");
     pthread_mutex_lock(&ov->lock);
     upper->is_upper = true;
     ov_map_add(&ov->sessions, &session->node);
@@ -100,7 +100,7 @@ bool ov_session_switch(struct ov_store *ov, struct ov_session *session, struct o
         ov_drop(ov, upper);
         return cay_store_fail(err, rc, "write down session");
     }
-    cay_store_crash_point(CAY_CRASH_SWITCH_RECORDED);
+    CAY_CRASH_POINT("store.switch_recorded");
     pthread_mutex_lock(&ov->lock);
     struct ov_layer *old = session->upper;
     struct ov_layer *copy = session->copy;
@@ -127,7 +127,7 @@ bool ov_upper_prepare(struct ov_store *ov, struct ov_layer *parent,
         ov_drop(ov, upper);
         return false;
     }
-    cay_store_crash_point(CAY_CRASH_SWITCH_MOUNTED);
+    CAY_CRASH_POINT("store.switch_mounted");
     *out_upper = upper;
     return true;
 }
@@ -223,7 +223,7 @@ bool ov_destroy(struct cay_store *store, const char *id, struct cay_error *err)
     int rc = ov_record_remove(ov->sessions_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove session");
-    cay_store_crash_point(CAY_CRASH_DESTROY_RECORDED);
+    CAY_CRASH_POINT("store.session_removed");
     pthread_mutex_lock(&ov->lock);
     session->upper->is_upper = false;
     ov_layer_unref(ov, session->upper);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "host/store/copy.h"
 #include "host/store/copy_index.h"
-#include "host/store/crash.h"
 #include "host/store/overlay/overlay_internal.h"
 
 static int open_layer_dir(struct ov_store *ov, const struct ov_layer *layer)
@@ -64,7 +64,7 @@ static bool copy_upper(struct ov_store *ov, struct ov_session *session, int uppe
         int rc = cay_copy_index_save(&index, dir_fd, "i");
         ok = rc == 0 || cay_store_fail(err, rc, "write index");
     }
-    cay_store_crash_point(CAY_CRASH_COPY_DONE);
+    CAY_CRASH_POINT("store.copy_done");
     if (ok) {
         pthread_mutex_lock(&ov->lock);
         struct ov_layer *parent = ov_layer_ref(session->upper->parent);
@@ -87,7 +87,7 @@ static bool keep_copy(struct ov_store *ov, struct ov_session *session, struct ov
     int rc = ov_session_change(ov, session, &changed);
     if (rc < 0)
         return cay_store_fail(err, rc, "write down session");
-    cay_store_crash_point(CAY_CRASH_COPY_RECORDED);
+    CAY_CRASH_POINT("store.copy_recorded");
     pthread_mutex_lock(&ov->lock);
     ov_layer_unref(ov, session->copy);
     session->copy = ov_layer_ref(layer);
@@ -157,7 +157,7 @@ static bool add_snapshot(struct ov_store *ov, const char *id, struct ov_layer *t
         ov_drop(ov, top);
         return cay_store_fail(err, rc, "write down snapshot");
     }
-    cay_store_crash_point(CAY_CRASH_SNAPSHOT_RECORDED);
+    CAY_CRASH_POINT("store.snapshot_added");
     pthread_mutex_lock(&ov->lock);
     ov_map_add(&ov->snapshots, &snapshot->node);
     pthread_mutex_unlock(&ov->lock);
@@ -268,7 +268,7 @@ bool ov_delete_snapshot(struct cay_store *store, const char *id, struct cay_erro
     int rc = ov_record_remove(ov->snapshots_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove snapshot");
-    cay_store_crash_point(CAY_CRASH_DESTROY_RECORDED);
+    CAY_CRASH_POINT("store.snapshot_removed");
     pthread_mutex_lock(&ov->lock);
     ov_layer_unref(ov, snapshot->top);
     ov_map_remove(&ov->snapshots, &snapshot->node);
