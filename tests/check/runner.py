@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the test runner itself: a runner that counts wrongly hides every other failure."""
 
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -76,9 +78,41 @@ def unseen_leftovers():
         return wrong + ([] if status == -9 and not tmp.exists() else ["not removed"])
 
 
+def wrong_second_runs():
+    """What fails once is a failure, unless it was to be run again; then it is named."""
+    with tempfile.TemporaryDirectory() as folder:
+        tmp = Path(folder)
+        seen, tests = tmp / "seen", tmp / "tests.json"
+        scripts = {"meson": f"cat {tests}",
+                   "once": f"echo 1..1; [ -e {seen} ] && echo ok 1 || {{ touch {seen}; echo not ok 1; }}",
+                   "never": "echo 1..1; echo not ok 1"}
+        for name, script in scripts.items():
+            (tmp / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp / name).chmod(0o755)
+
+        def outcome(*flags, names=("once",)):
+            seen.unlink(missing_ok=True)
+            tests.write_text(json.dumps([{
+                "name": name, "suite": ["cay:x"], "cmd": [str(tmp / name)], "workdir": folder,
+                "timeout": 30, "env": {}, "is_parallel": True} for name in names]))
+            ran = subprocess.run(
+                [checks.ROOT / "tools/run-tests", "--build", folder, *flags], check=False,
+                env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                stdout=subprocess.PIPE, text=True)
+            lines = ran.stdout.splitlines()
+            return ran.returncode, lines[-1], "  once" in lines
+        expected = [
+            (outcome(), (1, "1 passed, 1 failed, 0 skipped", False)),
+            (outcome("--again"), (0, "2 passed, 0 failed, 0 skipped", True)),
+            (outcome("--again", names=("once", "never")), (1, "2 passed, 1 failed, 0 skipped", True)),
+        ]
+        return [f"{got}, expected {wanted}" for got, wanted in expected if got != wanted]
+
+
 if __name__ == "__main__":
     checks.run([
         ("every kind of output is counted right", miscounted),
         ("skips keep their reasons", lost_reasons),
         ("leftovers are found and removed", unseen_leftovers),
+        ("a second run is counted and told", wrong_second_runs),
     ])
