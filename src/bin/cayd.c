@@ -210,6 +210,9 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .default_memory_bytes = conf->default_memory,
         .default_pids = (uint64_t)conf->default_pids,
         .default_disk_bytes = conf->default_disk,
+        .pool_warn = conf->pool_warn,
+        .pool_critical = conf->pool_critical,
+        .health_interval_ms = conf->health_interval,
         .destroys_on_exit = conf->destroy_on_exit,
     };
     if (!make_run_dir(conf->run, err) ||

@@ -33,6 +33,9 @@ struct cayd_conf {
     uint64_t default_memory;
     int64_t default_pids;
     uint64_t default_disk;
+    double pool_warn;
+    double pool_critical;
+    int64_t health_interval;
     bool destroy_on_exit;
     bool print_config;
     bool print_config_man;

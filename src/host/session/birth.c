@@ -141,7 +141,7 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     struct cay_birth *birth = birth_of(op);
     struct cay_host *host = op->host;
     struct cay_session_record *record = &birth->record;
-    if (!cay_session_record_put(host->db, record, err))
+    if (!cay_space_check(host, err) || !cay_session_record_put(host->db, record, err))
         return false;
     CAY_CRASH_POINT("create.intended");
     bool is_made = make_tree(birth, host, err);

@@ -12,6 +12,7 @@
 #include "host/runtime/runtime.h"
 #include "host/session/service.h"
 #include "host/session/session.h"
+#include "host/session/space.h"
 #include "host/store/store.h"
 
 enum { CAY_SESSION_ID_COUNT = 65537 }; /* ids of a sandbox and, last, its init's */
@@ -23,7 +24,18 @@ struct cay_host {
     struct cay_keys keys;
     struct cay_timer flush_keys; /* writes times of last use */
     struct cay_timer quota;      /* measures sessions with a disk limit */
+    char *data_dir;
+    struct cay_pool pool;
+    struct cay_space space; /* as last looked at */
+    double pool_warn;       /* used shares */
+    double pool_critical;
+    struct cay_timer look;
+    bool is_looking;
+    bool is_moving; /* into a new pool */
     struct cay_store *store;
+    char *store_wanted;
+    struct cay_store *old_store; /* left behind for a pool: jobs may still use them; open until */
+    struct cay_pool old_pool;    /* the end */
     struct cay_runtime *runtime;
     struct cay_sessions sessions;
     struct cay_v1_resource_limits default_limits;
@@ -47,6 +59,9 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
 
 /* Frees the space of what was destroyed, in the background. */
 void cay_host_collect_soon(struct cay_host *host);
+
+/* Lives in another pool and store from now on; both are the host's. There are no sessions. */
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store);
 
 /* On a worker: the built-in base, made if need be; its own name comes out. Given up when the daemon
  * stops. */
@@ -109,6 +124,10 @@ cay_verb cay_host_move_file;
 cay_verb cay_host_remove_file;
 cay_verb cay_host_read_file;
 cay_verb cay_host_write_file;
+cay_verb cay_host_get_usage;
+cay_verb cay_host_get_pool;
+cay_verb cay_host_create_pool;
+cay_verb cay_host_grow_pool;
 cay_verb cay_host_list_bases;
 cay_verb cay_host_import_base;
 cay_verb cay_host_remove_base;

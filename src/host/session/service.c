@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -73,6 +74,10 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = cay_host_remove_file,
     [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
     [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
+    [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = cay_host_get_usage,
+    [CAY_V1_POOL_SERVICE_GET_POOL]               = cay_host_get_pool,
+    [CAY_V1_POOL_SERVICE_CREATE_POOL]            = cay_host_create_pool,
+    [CAY_V1_POOL_SERVICE_GROW_POOL]              = cay_host_grow_pool,
     [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
     [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
     [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
@@ -176,6 +181,10 @@ static bool open_data_dir(struct cay_host *host, const char *path, struct cay_er
 
 static void set_defaults(struct cay_host *host, const struct cay_host_options *options)
 {
+    host->data_dir = cay_strdup(options->data_dir);
+    host->store_wanted = cay_strdup(options->store);
+    host->pool_warn = options->pool_warn;
+    host->pool_critical = options->pool_critical;
     host->default_base = cay_strdup(options->default_base);
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->max_sessions = options->max_sessions;
@@ -198,15 +207,17 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     if (!open_data_dir(host, options->data_dir, err))
         return false;
     cay_autofree char *db_path = cay_asprintf("%s/cay.db", options->data_dir);
-    cay_autofree char *store_dir = cay_asprintf("%s/store", options->data_dir);
     cay_autofree char *sandbox_dir = cay_asprintf("%s/sandboxes", options->run_dir);
-    const struct cay_store_config store = {.kind = options->store, .directory = store_dir};
     const struct cay_runtime_config runtime = {
         .run_dir = sandbox_dir,
         .cgroup_parent = options->cgroup_parent,
         .init_path = options->init_path,
     };
     set_defaults(host, options);
+    if (!cay_pool_open(options->data_dir, &host->pool, err))
+        return false;
+    const struct cay_store_config store = {.kind = options->store,
+                                           .directory = host->pool.store_dir};
     if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
         !cay_store_open(&store, &host->store, err) ||
         !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
@@ -217,6 +228,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
     cay_quota_start(host);
+    cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
         return false;
     cay_host_prepare_soon(host);
@@ -227,6 +239,55 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     return true;
 }
 
+/* Frees what the old store held: nothing but the built-in base. */
+struct leave_job {
+    struct cay_job job;
+    struct cay_store *store;
+    char names[8][CAY_STORE_NAME_SIZE];
+    size_t count;
+};
+
+static bool note_base(void *context, const struct cay_store_item *item)
+{
+    struct leave_job *self = context;
+    if (item->kind == CAY_STORE_ITEM_BASE && self->count < CAY_COUNT(self->names))
+        snprintf(self->names[self->count++], CAY_STORE_NAME_SIZE, "%s", item->name);
+    return true;
+}
+
+static void leave_work(struct cay_job *job)
+{
+    struct leave_job *self = CAY_CONTAINER_OF(job, struct leave_job, job);
+    struct cay_error err = {};
+    bool has_more = cay_store_list(self->store, note_base, self, &err);
+    for (size_t i = 0; i < self->count; i++)
+        (void)cay_store_base_remove(self->store, self->names[i], &err);
+    while (has_more && cay_store_collect(self->store, UINT64_MAX, &has_more, &err))
+        ;
+}
+
+static void leave_done(struct cay_job *job)
+{
+    free(CAY_CONTAINER_OF(job, struct leave_job, job));
+}
+
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store)
+{
+    host->old_store = host->store;
+    host->old_pool = host->pool;
+    host->store = store;
+    host->pool = *pool;
+    struct leave_job *leave = cay_new(struct leave_job);
+    leave->store = host->old_store;
+    leave->job.work = leave_work;
+    leave->job.done = leave_done;
+    cay_loop_submit(host->loop, &leave->job);
+    cay_log(CAY_INFO, "pool.created", CAY_S("path", pool->path),
+            CAY_S("store", cay_store_kind(store)));
+    if (strcmp(host->default_base, "host") == 0)
+        cay_timer_start(&host->prepare, PREPARE_AFTER_MS, 0);
+}
+
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
                      struct cay_host **out_host, struct cay_error *err)
 {
@@ -234,6 +295,8 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->service.ops = &ops;
     host->loop = loop;
     host->lock_fd = -1;
+    host->pool = (struct cay_pool){.mount_fd = -1, .device_fd = -1};
+    host->old_pool = host->pool;
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
     if (!open_host(host, options, err)) {
@@ -283,6 +346,7 @@ void cay_host_destroy(struct cay_host *host)
         return;
     cay_host_stop(host);
     cay_quota_stop(host);
+    cay_space_stop(host);
     leave_sessions(host);
     cay_sessions_finish(&host->sessions);
     if (host->flush_keys.handle)
@@ -291,9 +355,14 @@ void cay_host_destroy(struct cay_host *host)
     cay_keys_finish(&host->keys);
     cay_runtime_close(host->runtime);
     cay_store_close(host->store);
+    cay_store_close(host->old_store);
+    cay_pool_close(&host->pool);
+    cay_pool_close(&host->old_pool);
     cay_db_close(host->db);
     if (host->lock_fd >= 0)
         close(host->lock_fd);
+    free(host->data_dir);
+    free(host->store_wanted);
     free(host->default_base);
     free(host->snapshot_prefix);
     free(host);

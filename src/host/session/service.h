@@ -25,6 +25,9 @@ struct cay_host_options {
     uint64_t default_memory_bytes;
     uint64_t default_pids;
     uint64_t default_disk_bytes;
+    double pool_warn; /* used shares of the pool: degraded, and refused */
+    double pool_critical;
+    int64_t health_interval_ms;
     bool destroys_on_exit; /* for tests: sessions do not outlive the daemon */
 };
 

@@ -9,12 +9,18 @@ void cay_host_health_check(struct cay_service *service, struct cay_call *call)
     int64_t active_tools = 0;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         active_tools += session->tools_in_flight;
+    struct cay_v1_health_problem problem;
+    bool has_problem = cay_space_problem(host, &call->arena, &problem);
     struct cay_v1_health_check_response response = {
-        .status = CAY_V1_HEALTH_STATUS_HEALTHY,
+        .status = has_problem ? problem.status : CAY_V1_HEALTH_STATUS_HEALTHY,
+        .problems = {&problem, has_problem ? 1 : 0},
+        .pool_state = cay_space_state(&host->space),
+        .pool_size_bytes = (int64_t)host->space.now.size_bytes,
+        .pool_used_bytes = (int64_t)host->space.now.used_bytes,
         .session_count = (int64_t)cay_map_count(&host->sessions.by_id),
         .active_tools = active_tools,
         .uptime = cay_noun_duration(&call->arena, cay_clock_ns() - host->started_ns),
-        .checked_at = cay_noun_time(&call->arena, cay_clock_wall_ns()),
+        .checked_at = cay_noun_time(&call->arena, host->space.looked_ns),
     };
     cay_call_done(call, &response);
 }

@@ -133,7 +133,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         .durable = self->is_durable,
         .previous_id = pointing->head_store_id,
     };
-    if (!cay_snapshot_record_put(host->db, &self->snapshot, err))
+    if (!cay_space_check(host, err) || !cay_snapshot_record_put(host->db, &self->snapshot, err))
         return false;
     CAY_CRASH_POINT("turn.intended");
     bool is_taken = cay_pointing_freeze(pointing, err);

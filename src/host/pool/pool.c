@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/crash.h"
+#include "host/pool/pool_internal.h"
+#include "sys/loop_device.h"
+#include "sys/mount.h"
+
+enum { RECORD_BYTES_MAX = 8192 };
+
+static void set_up(struct cay_pool *pool, const char *data_dir)
+{
+    *pool = (struct cay_pool){
+        .data_dir = cay_strdup(data_dir),
+        .kind = CAY_POOL_DIRECTORY,
+        .mount_fd = -1,
+        .device_fd = -1,
+    };
+}
+
+void cay_pool_close(struct cay_pool *pool)
+{
+    cay_cleanup_close(&pool->mount_fd);
+    cay_cleanup_close(&pool->device_fd);
+    free(cay_take_ptr(pool->store_dir));
+    free(cay_take_ptr(pool->path));
+    free(cay_take_ptr(pool->data_dir));
+}
+
+static bool open_loop(struct cay_pool *pool, struct cay_error *err)
+{
+    char device[CAY_LOOP_DEVICE_PATH_BYTES];
+    cay_autoclose int file_fd = open(pool->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file_fd < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "open the pool's file '%s'",
+                              pool->path);
+    pool->device_fd = cay_loop_device_open(file_fd, device);
+    if (pool->device_fd < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, pool->device_fd,
+                              "make a loop device of '%s'", pool->path);
+    const struct cay_mount_option options[] = {{"source", device}};
+    pool->mount_fd = cay_mount_new(pool->filesystem, options, CAY_COUNT(options),
+                                   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
+    if (pool->mount_fd < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, pool->mount_fd, "mount the pool '%s'",
+                              pool->path);
+    /* No path leads to it but ours. */
+    pool->store_dir = cay_asprintf("/proc/self/fd/%d/store", pool->mount_fd);
+    return true;
+}
+
+bool cay_pool_open_at(const char *data_dir, enum cay_pool_kind kind, const char *filesystem,
+                      const char *path, struct cay_pool *out_pool, struct cay_error *err)
+{
+    set_up(out_pool, data_dir);
+    out_pool->kind = kind;
+    out_pool->path = cay_strdup(path);
+    snprintf(out_pool->filesystem, sizeof(out_pool->filesystem), "%s", filesystem);
+    if (kind == CAY_POOL_DIRECTORY) {
+        out_pool->store_dir = cay_asprintf("%s/store", path);
+        return true;
+    }
+    if (open_loop(out_pool, err))
+        return true;
+    cay_pool_close(out_pool);
+    return false;
+}
+
+/* "loop ext4 /var/lib/cay/pool.img" or "directory - /srv/cay". */
+static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *out_is_there,
+                        struct cay_error *err)
+{
+    cay_autofree char *record_path = cay_asprintf("%s/" CAY_POOL_RECORD, data_dir);
+    char text[RECORD_BYTES_MAX];
+    cay_autoclose int fd = open(record_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    *out_is_there = fd >= 0;
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (len < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "read '%s'", record_path);
+    struct cay_str rest = {text, (size_t)len};
+    struct cay_str kind;
+    struct cay_str filesystem;
+    struct cay_str path;
+    char type[sizeof(out_pool->filesystem)];
+    if (!cay_str_split(&rest, ' ', &kind) || !cay_str_split(&rest, ' ', &filesystem) ||
+        !cay_str_split(&rest, '\n', &path) || !path.len || path.ptr[0] != '/' ||
+        (!cay_str_is(kind, "loop") && !cay_str_is(kind, "directory")))
+        return cay_fail(err, CAY_R_DATA_LOSS, "'%s' does not say what the pool is", record_path);
+    snprintf(type, sizeof(type), "%.*s", (int)filesystem.len, filesystem.ptr);
+    cay_autofree char *plain = cay_strndup(path.ptr, path.len);
+    return cay_pool_open_at(data_dir, cay_str_is(kind, "loop") ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
+                            type, plain, out_pool, err);
+}
+
+bool cay_pool_open(const char *data_dir, struct cay_pool *out_pool, struct cay_error *err)
+{
+    cay_autofree char *unfinished = cay_asprintf("%s/" CAY_POOL_FILE_NEW, data_dir);
+    cay_autofree char *unrecorded = cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
+    bool is_there = false;
+    if (!read_record(data_dir, out_pool, &is_there, err))
+        return false;
+    /* Of a daemon that died over it. */
+    (void)unlink(unfinished);
+    if (!is_there)
+        (void)unlink(unrecorded);
+    return is_there || cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", data_dir, out_pool, err);
+}
+
+bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space,
+                   struct cay_error *err)
+{
+    static const struct {
+        long magic;
+        const char *name;
+    } known[] = {
+        {EXT4_SUPER_MAGIC, "ext4"},
+        {BTRFS_SUPER_MAGIC, "btrfs"},
+        {XFS_SUPER_MAGIC, "xfs"},
+        {TMPFS_MAGIC, "tmpfs"},
+        {0x2FC12FC1, "zfs"},
+        {FUSE_SUPER_MAGIC, "fuse"},
+        {OVERLAYFS_SUPER_MAGIC, "overlay"},
+    };
+    struct statfs fs;
+    if ((pool->mount_fd >= 0 ? fstatfs(pool->mount_fd, &fs) : statfs(pool->path, &fs)) < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "look at the pool");
+    uint64_t unit = (uint64_t)fs.f_frsize;
+    *out_space = (struct cay_pool_space){
+        .size_bytes = fs.f_blocks * unit,
+        .used_bytes = (fs.f_blocks - fs.f_bfree) * unit,
+        .available_bytes = fs.f_bavail * unit,
+        .is_read_only = fs.f_flags & MS_RDONLY,
+    };
+    for (size_t i = 0; i < CAY_COUNT(known); i++) {
+        if (fs.f_type == known[i].magic)
+            snprintf(out_space->filesystem, sizeof(out_space->filesystem), "%s", known[i].name);
+    }
+    return true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where the store's directory is, and how full the file system around it.
+ *
+ * Order: open (before the store) -> look* , create, grow -> close (after the store). Everything but
+ * the accessors blocks. README.md says how a pool survives.
+ */
+
+#include "base/error.h"
+
+enum cay_pool_kind {
+    CAY_POOL_DIRECTORY = 1, /* a directory of the host */
+    CAY_POOL_LOOP,          /* a file with a file system inside */
+};
+
+struct cay_pool {
+    char *data_dir;
+    enum cay_pool_kind kind;
+    char filesystem[16]; /* of a loop pool: "btrfs" or "ext4" */
+    char *path;          /* the directory, or the file behind a loop pool */
+    int mount_fd;        /* of a loop pool: mounted, attached nowhere; else -1 */
+    int device_fd;       /* its loop device; else -1 */
+    char *store_dir;     /* for the store; good as long as the pool is open */
+};
+
+/* The pool that the data directory knows of; its own directory when there is none. */
+[[nodiscard]] bool cay_pool_open(const char *data_dir, struct cay_pool *out_pool,
+                                 struct cay_error *err);
+void cay_pool_close(struct cay_pool *pool);
+
+/* Called with what is being done and the share that is; false cancels. */
+typedef bool cay_pool_progress_fn(void *ctx, const char *step, double share);
+
+struct cay_pool_plan {
+    enum cay_pool_kind kind;
+    const char *path;       /* NULL: below the data directory (loop pools only) */
+    const char *filesystem; /* of a loop pool; NULL: btrfs if the host can, else ext4 */
+    uint64_t bytes;
+    bool is_preallocated;
+    cay_pool_progress_fn *progress;
+    void *ctx;
+};
+
+enum { CAY_POOL_BYTES_MIN = 256 << 20 };
+
+/* Makes a pool and opens it; the data directory knows of it from then on. On failure nothing is
+ * left. INVALID_ARGUMENT, ALREADY_EXISTS, NO_SPACE, NOT_SUPPORTED (what is missing). */
+[[nodiscard]] bool cay_pool_create(const char *data_dir, const struct cay_pool_plan *plan,
+                                   struct cay_pool *out_pool, struct cay_error *err);
+
+/* Larger, while it is in use. */
+[[nodiscard]] bool cay_pool_grow(struct cay_pool *pool, uint64_t bytes, struct cay_error *err);
+
+struct cay_pool_space {
+    uint64_t size_bytes;
+    uint64_t used_bytes;
+    uint64_t available_bytes;
+    bool is_read_only;
+    char filesystem[16];
+};
+[[nodiscard]] bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space,
+                                 struct cay_error *err);

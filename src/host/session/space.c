@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/space.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "host/session/host.h"
+
+struct look_job {
+    struct cay_job job;
+    struct cay_host *host;
+    struct cay_space space;
+};
+
+static void look_work(struct cay_job *job)
+{
+    struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
+    (void)cay_pool_look(&self->host->pool, &self->space.now, &self->space.err);
+    self->space.looked_ns = cay_clock_wall_ns();
+}
+
+static double used_share(const struct cay_pool_space *space)
+{
+    /* What only root may still write is not for sandboxes. */
+    uint64_t usable = space->used_bytes + space->available_bytes;
+    return usable ? (double)space->used_bytes / (double)usable : 1;
+}
+
+static void look_done(struct cay_job *job)
+{
+    struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
+    struct cay_host *host = self->host;
+    double before = used_share(&host->space.now);
+    host->space = self->space;
+    double now = used_share(&host->space.now);
+    if (before < host->pool_warn && now >= host->pool_warn)
+        cay_log(CAY_WARN, "pool.nearly_full",
+                CAY_I("used_bytes", (int64_t)host->space.now.used_bytes),
+                CAY_I("available_bytes", (int64_t)host->space.now.available_bytes));
+    host->is_looking = false;
+    free(self);
+}
+
+static void on_look(struct cay_timer *timer)
+{
+    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, look);
+    if (host->is_looking) /* a disk that does not answer is asked once */
+        return;
+    struct look_job *self = cay_new(struct look_job);
+    self->host = host;
+    self->job.work = look_work;
+    self->job.done = look_done;
+    host->is_looking = cay_loop_try_submit(host->loop, &self->job);
+    if (!host->is_looking)
+        free(self);
+}
+
+void cay_space_start(struct cay_host *host, int64_t interval_ms)
+{
+    (void)cay_pool_look(&host->pool, &host->space.now, &host->space.err);
+    host->space.looked_ns = cay_clock_wall_ns();
+    cay_timer_open(&host->look, host->loop, on_look);
+    cay_timer_start(&host->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
+}
+
+void cay_space_stop(struct cay_host *host)
+{
+    cay_timer_close(&host->look);
+}
+
+bool cay_space_check(struct cay_host *host, struct cay_error *err)
+{
+    struct cay_pool_space space;
+    if (!cay_pool_look(&host->pool, &space, err))
+        return false;
+    if (space.is_read_only)
+        return cay_fail(err, CAY_R_UNAVAILABLE,
+                        "the pool is read-only; look at the kernel's log for what happened to it");
+    if (used_share(&space) < host->pool_critical)
+        return true;
+    char left[CAY_SIZE_BYTES];
+    cay_size_format(space.available_bytes, left);
+    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                    "the pool has only %s left; remove sessions ('cay du'), prune snapshots or "
+                    "enlarge it",
+                    left);
+}
+
+enum cay_v1_pool_state cay_space_state(const struct cay_space *space)
+{
+    if (space->err.reason)
+        return CAY_V1_POOL_STATE_UNAVAIL;
+    return space->now.is_read_only ? CAY_V1_POOL_STATE_READ_ONLY : CAY_V1_POOL_STATE_ONLINE;
+}
+
+bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
+                       struct cay_v1_health_problem *out_problem)
+{
+    const struct cay_space *space = &host->space;
+    double share = used_share(&space->now);
+    char left[CAY_SIZE_BYTES];
+    cay_size_format(space->now.available_bytes, left);
+    const char *advice = "remove sessions, prune snapshots or enlarge it";
+    struct cay_v1_health_problem problem = {.status = CAY_V1_HEALTH_STATUS_UNHEALTHY};
+    const char *text = NULL;
+    if (space->err.reason) {
+        problem.reason = CAY_STR("pool_unavailable");
+        text = cay_arena_printf(arena, "the pool cannot be used: %s", space->err.text);
+    } else if (space->now.is_read_only) {
+        problem.reason = CAY_STR("pool_read_only");
+        text = cay_arena_printf(arena, "the pool is read-only; look at the kernel's log");
+    } else if (share >= host->pool_critical) {
+        problem.reason = CAY_STR("pool_space_critical");
+        text = cay_arena_printf(arena, "the pool has only %s left; %s", left, advice);
+    } else if (share >= host->pool_warn) {
+        problem.status = CAY_V1_HEALTH_STATUS_DEGRADED;
+        problem.reason = CAY_STR("pool_space_low");
+        text = cay_arena_printf(arena, "the pool is %d %% full, %s are left; %s",
+                                (int)(share * 100), left, advice);
+    }
+    problem.message = text ? cay_str(text) : CAY_STR("");
+    *out_problem = problem;
+    return problem.reason.len > 0;
+}

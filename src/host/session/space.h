@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How full the pool is, and what follows: from one share on the host says that it is degraded, from
+ * another on it takes no new sessions and snapshots, so that what is there can go on and be cleaned
+ * up.
+ */
+
+#include "api/cay_v1.h"
+#include "host/pool/pool.h"
+
+struct cay_host;
+
+struct cay_space {
+    struct cay_pool_space now;
+    struct cay_error err; /* the pool cannot be looked at */
+    int64_t looked_ns;    /* wall clock */
+};
+
+/* Looks now, and then again and again. */
+void cay_space_start(struct cay_host *host, int64_t interval_ms);
+void cay_space_stop(struct cay_host *host);
+
+/* On a worker, before something new takes space: RESOURCE_EXHAUSTED when there is too little. */
+[[nodiscard]] bool cay_space_check(struct cay_host *host, struct cay_error *err);
+
+enum cay_v1_pool_state cay_space_state(const struct cay_space *space);
+
+/* The worst that is to say about it; false when all is well. */
+[[nodiscard]] bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
+                                     struct cay_v1_health_problem *out_problem);

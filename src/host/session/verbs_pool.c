@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/space.h"
+
+/* The pool, for its administrators. */
+
+static bool check_admin(const struct cay_call *call, struct cay_error *err)
+{
+    return call->caller.role == CAY_ROLE_ADMIN ||
+           cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may look after the pool");
+}
+
+static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_arena *arena)
+{
+    struct cay_v1_pool *message = cay_arena_new(arena, struct cay_v1_pool);
+    if (!message)
+        return NULL;
+    const struct cay_pool *pool = &host->pool;
+    const struct cay_pool_space *space = &host->space.now;
+    struct cay_v1_health_problem problem;
+    bool is_loop = pool->kind == CAY_POOL_LOOP;
+    struct cay_str path = cay_arena_str(arena, cay_str(pool->path));
+    *message = (struct cay_v1_pool){
+        .kind = is_loop                                   ? CAY_V1_POOL_KIND_LOOP
+                : strcmp(space->filesystem, "btrfs") == 0 ? CAY_V1_POOL_KIND_BTRFS
+                : strcmp(space->filesystem, "zfs") == 0   ? CAY_V1_POOL_KIND_ZFS
+                                                          : CAY_V1_POOL_KIND_DIRECTORY,
+        .store = cay_str(cay_store_kind(host->store)),
+        .filesystem = cay_arena_str(arena, cay_str(space->filesystem)),
+        .path = is_loop ? CAY_STR("") : path,
+        .backing_file = is_loop ? path : CAY_STR(""),
+        .state = cay_space_state(&host->space),
+        .size_bytes = (int64_t)space->size_bytes,
+        .used_bytes = (int64_t)space->used_bytes,
+        .available_bytes = (int64_t)space->available_bytes,
+        .warn_threshold = host->pool_warn,
+        .critical_threshold = host->pool_critical,
+        .quota_enforcement = CAY_V1_ENFORCEMENT_ACCOUNTING,
+        .growable = is_loop,
+    };
+    if (cay_space_problem(host, arena, &problem))
+        message->message = problem.message;
+    return message;
+}
+
+/* One job for all three verbs: look, after creating or growing. */
+struct pool_job {
+    struct cay_job job;
+    struct cay_call *call;
+    struct cay_host *host;
+    struct cay_pool_plan plan;
+    uint64_t grow_bytes;
+    bool is_create;
+    struct cay_pool pool;    /* the new one, */
+    struct cay_store *store; /* and what is in it */
+    char *store_kind;
+    struct cay_space space;
+    bool is_done;
+    struct cay_error err;
+};
+
+static bool create(struct pool_job *self, struct cay_error *err)
+{
+    if (!cay_pool_create(self->host->data_dir, &self->plan, &self->pool, err))
+        return false;
+    const struct cay_store_config config = {.kind = self->store_kind,
+                                            .directory = self->pool.store_dir};
+    return cay_store_open(&config, &self->store, err);
+}
+
+static void pool_work(struct cay_job *job)
+{
+    struct pool_job *self = CAY_CONTAINER_OF(job, struct pool_job, job);
+    struct cay_pool *pool = self->is_create ? &self->pool : &self->host->pool;
+    self->is_done = self->is_create    ? create(self, &self->err)
+                    : self->grow_bytes ? cay_pool_grow(pool, self->grow_bytes, &self->err)
+                                       : true;
+    if (self->is_done)
+        (void)cay_pool_look(pool, &self->space.now, &self->space.err);
+    self->space.looked_ns = cay_clock_wall_ns();
+}
+
+static void answer(struct pool_job *self)
+{
+    struct cay_call *call = self->call;
+    struct cay_v1_pool *message = pool_message(self->host, &call->arena);
+    if (self->is_create) {
+        struct cay_v1_create_pool_response response = {.progress = 1, .pool = message};
+        if (!call->is_cancelled)
+            (void)cay_call_send(call, &response);
+        cay_call_done(call, NULL);
+    } else if (self->grow_bytes) {
+        struct cay_v1_grow_pool_response response = {.pool = message};
+        cay_call_done(call, &response);
+    } else {
+        struct cay_v1_get_pool_response response = {.pool = message};
+        cay_call_done(call, &response);
+    }
+}
+
+static void pool_done(struct cay_job *job)
+{
+    struct pool_job *self = CAY_CONTAINER_OF(job, struct pool_job, job);
+    struct cay_host *host = self->host;
+    if (self->is_done) {
+        host->space = self->space;
+        if (self->is_create)
+            cay_host_move(host, &self->pool, self->store);
+        answer(self);
+    } else {
+        cay_call_fail(self->call, &self->err);
+    }
+    host->is_moving = host->is_moving && !self->is_create;
+    free(self->store_kind);
+    free(self);
+}
+
+static struct pool_job *start(struct cay_service *service, struct cay_call *call)
+{
+    struct pool_job *self = cay_new(struct pool_job);
+    self->call = call;
+    self->host = cay_host_of(service);
+    self->job.work = pool_work;
+    self->job.done = pool_done;
+    return self;
+}
+
+void cay_host_get_pool(struct cay_service *service, struct cay_call *call)
+{
+    struct cay_error err = {};
+    if (!check_admin(call, &err)) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    cay_loop_submit(cay_host_of(service)->loop, &start(service, call)->job);
+}
+
+void cay_host_grow_pool(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_grow_pool_request *request = call->request;
+    struct cay_error err = {};
+    if (!check_admin(call, &err) ||
+        (request->size_bytes <= 0 &&
+         !cay_fail(&err, CAY_R_INVALID_ARGUMENT, "size_bytes: more than now"))) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct pool_job *self = start(service, call);
+    self->grow_bytes = (uint64_t)request->size_bytes;
+    cay_loop_submit(self->host->loop, &self->job);
+}
+
+static bool is_strange(void *context, const struct cay_store_item *item)
+{
+    bool is_own = strncmp(item->name, "host-", 5) == 0 || strcmp(item->name, "host") == 0;
+    *(bool *)context = *(bool *)context || !is_own;
+    return true;
+}
+
+static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_request *request,
+                         struct cay_error *err)
+{
+    bool has_bases = false;
+    bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
+    if (strcmp(host->pool.path, host->data_dir) != 0)
+        return cay_fail(err, CAY_R_ALREADY_EXISTS, "this host has a pool: '%s'", host->pool.path);
+    if (!cay_store_list(host->store, is_strange, &has_bases, err))
+        return false;
+    if (has_bases || cay_map_count(&host->sessions.by_id) || host->is_moving)
+        return cay_fail(err, CAY_R_INVALID_STATE,
+                        "a pool is made before there are sessions and bases; remove them, or "
+                        "export them first");
+    if (is_loop != (request->size_bytes > 0) || request->size_bytes < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "size_bytes: of a loop pool, and of no other");
+    return true;
+}
+
+void cay_host_create_pool(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_create_pool_request *request = call->request;
+    struct cay_host *host = cay_host_of(service);
+    struct cay_error err = {};
+    if (!check_admin(call, &err) || !check_create(host, request, &err)) {
+        cay_call_fail(call, &err);
+        return;
+    }
+    struct pool_job *self = start(service, call);
+    bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
+    self->is_create = true;
+    self->plan = (struct cay_pool_plan){
+        .kind = is_loop ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
+        .path = request->path.len ? cay_arena_copy(&call->arena, request->path) : NULL,
+        .filesystem =
+            request->filesystem.len ? cay_arena_copy(&call->arena, request->filesystem) : NULL,
+        .bytes = (uint64_t)request->size_bytes,
+        .is_preallocated = request->preallocate,
+    };
+    self->store_kind = cay_strdup(host->store_wanted);
+    host->is_moving = true;
+    struct cay_v1_create_pool_response step = {.step = CAY_STR("making the file system")};
+    (void)cay_call_send(call, &step);
+    cay_loop_submit(host->loop, &self->job);
+}
