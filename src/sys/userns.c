@@ -20,14 +20,19 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 struct maker {
     uint32_t owner;
     void *stack; /* of the holder */
+    pid_t parent;
     long result; /* the holder's pid or -errno */
 };
 
 /* Keeps the namespace alive until its maps are written and it has been opened. Dies with the
- * maker's thread. */
-CAY_CLONE_CHILD static int hold(void *)
+ * maker's thread, also with one that was killed before it could ask for that: it has all the
+ * maker's descriptors, locks among them. */
+CAY_CLONE_CHILD static int hold(void *arg)
 {
+    const pid_t *parent = arg;
     cay_raw2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    if (cay_raw0(SYS_getppid) != *parent)
+        return 1;
     for (;;)
         cay_raw4(SYS_ppoll, 0, 0, 0, 0);
     return 0;
@@ -47,7 +52,7 @@ CAY_CLONE_CHILD static int make(void *arg)
             .cgroup_fd = -1,
             .stack = maker->stack,
         };
-        maker->result = cay_clone_call(&how, hold, NULL);
+        maker->result = cay_clone_call(&how, hold, &maker->parent);
     }
     return 0;
 }
@@ -111,7 +116,8 @@ int cay_userns_open(uint32_t base, uint32_t count)
     if (!count || __builtin_add_overflow(base, count - 1, &last))
         return -EINVAL;
     void *stack = cay_clone_stack_open();
-    struct maker maker = {.owner = last, .stack = cay_clone_stack_open(), .result = -ECHILD};
+    struct maker maker = {
+        .owner = last, .stack = cay_clone_stack_open(), .parent = getpid(), .result = -ECHILD};
     int result = -ENOMEM;
     if (stack && maker.stack) {
         sigset_t all;
@@ -137,7 +143,8 @@ int cay_userns_open_inner(uint32_t count)
     int dumpable = prctl(PR_GET_DUMPABLE);
     prctl(PR_SET_DUMPABLE, 1);
     struct cay_clone how = {.flags = CLONE_VM | CLONE_NEWUSER, .cgroup_fd = -1, .stack = stack};
-    int result = cay_clone_call(&how, hold, NULL);
+    pid_t parent = getpid();
+    int result = cay_clone_call(&how, hold, &parent);
     if (result > 0) {
         pid_t holder = result;
         result = finish(holder, 0, count);
