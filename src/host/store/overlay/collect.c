@@ -8,13 +8,15 @@
 #include "host/store/overlay/overlay_internal.h"
 #include "sys/remove.h"
 
-/* Moves every dead layer to the trash, where a restarted daemon finds it without asking. */
+/* Moves every dead layer to the trash, where a restarted daemon finds it without asking. In the
+ * order of their death, so that none is there before those that stand on it: a layer whose parent
+ * is missing looks like damage, and stays. */
 static int move_dead(struct ov_store *ov)
 {
     for (;;) {
         pthread_mutex_lock(&ov->lock);
         bool any = ov->dead_count > 0;
-        uint64_t id = any ? ov->dead[ov->dead_count - 1] : 0;
+        uint64_t id = any ? ov->dead[0] : 0;
         pthread_mutex_unlock(&ov->lock);
         if (!any)
             return 0;
@@ -24,12 +26,7 @@ static int move_dead(struct ov_store *ov)
             return -errno;
         CAY_CRASH_POINT("store.collect_moved");
         pthread_mutex_lock(&ov->lock);
-        for (size_t i = ov->dead_count; i-- > 0;) {
-            if (ov->dead[i] == id) {
-                ov->dead[i] = ov->dead[--ov->dead_count];
-                break;
-            }
-        }
+        memmove(ov->dead, ov->dead + 1, --ov->dead_count * sizeof(*ov->dead));
         pthread_mutex_unlock(&ov->lock);
     }
 }
