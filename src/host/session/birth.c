@@ -154,7 +154,7 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
         record->state = CAY_SESSION_ACTIVE;
         if (birth->waking.sandbox)
             cay_sandbox_describe(birth->waking.sandbox, &record->sandbox);
-        is_made = cay_session_record_put(host->db, record, err);
+        is_made = birth->is_held || cay_session_record_put(host->db, record, err);
         CAY_CRASH_POINT("create.recorded");
     }
     if (is_made)
@@ -167,28 +167,47 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     return cay_wrap(err, "create session '%s'", record->id);
 }
 
+static void come_to_be(struct cay_session *session)
+{
+    struct cay_error ignored = {};
+    (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
+    cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
+            CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
+    cay_deadline_set(session);
+}
+
+static void leave(struct cay_birth *birth)
+{
+    cay_session_record_finish(&birth->record);
+    cay_op_leave(&birth->op);
+    free(birth);
+}
+
+void cay_birth_release(struct cay_birth *birth)
+{
+    come_to_be(birth->session);
+    leave(birth);
+}
+
 static void birth_end(struct cay_op *op)
 {
     struct cay_birth *birth = birth_of(op);
     struct cay_session *session = op->session;
-    struct cay_error ignored = {};
     birth->err = op->err;
     birth->session = session;
     if (op->is_done) {
         cay_waking_install(&birth->waking, session);
-        (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
-        cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
-                CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
-        cay_deadline_set(session);
+        if (!birth->is_held)
+            come_to_be(session);
         cay_host_prepare_soon(op->host);
     } else {
         cay_session_forget(session);
         birth->session = NULL;
     }
+    bool is_kept = op->is_done && birth->is_held;
     birth->born(birth);
-    cay_session_record_finish(&birth->record);
-    cay_op_leave(op);
-    free(birth);
+    if (!is_kept)
+        leave(birth);
 }
 
 static const struct cay_op_steps birth_steps = {
@@ -197,11 +216,13 @@ static const struct cay_op_steps birth_steps = {
     .end = birth_end,
 };
 
-void cay_birth_start(struct cay_session *session, struct cay_call *call,
-                     const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born)
+static void start_birth(struct cay_session *session, struct cay_call *call,
+                        const struct cay_birth_source *source, bool is_lazy, bool is_held,
+                        cay_birth_fn *born)
 {
     struct cay_birth *birth = cay_new(struct cay_birth);
     birth->call = call;
+    birth->is_held = is_held;
     birth->born = born;
     birth->waking.needs_sandbox = !is_lazy;
     birth->is_existing_tree = !source->base.len && !source->snapshot_store_id;
@@ -213,6 +234,18 @@ void cay_birth_start(struct cay_session *session, struct cay_call *call,
     if (!session->store_id[0])
         cay_store_new_id(session->store_id);
     cay_op_start_on(&birth->op, session, call, CAY_VERB_CREATED, true, &birth_steps);
+}
+
+void cay_birth_start(struct cay_session *session, struct cay_call *call,
+                     const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born)
+{
+    start_birth(session, call, source, is_lazy, false, born);
+}
+
+void cay_birth_start_held(struct cay_session *session, struct cay_call *call,
+                          const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born)
+{
+    start_birth(session, call, source, is_lazy, true, born);
 }
 
 struct wake_op {

@@ -56,6 +56,7 @@ struct cay_birth {
     char base[CAY_STORE_NAME_SIZE];
     char snapshot_store_id[CAY_STORE_ID_SIZE];
     bool is_existing_tree; /* the store has it already (a live fork) */
+    bool is_held;          /* made, and not there yet: see cay_birth_release */
     struct cay_str cwd;    /* where commands start */
     uint32_t uid;          /* and as whom */
 };
@@ -63,6 +64,13 @@ struct cay_birth {
 /* `session` is new and in the table; on failure it is gone when `born` runs. */
 void cay_birth_start(struct cay_session *session, struct cay_call *call,
                      const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born);
+
+/* The same for one of several that come to be together. After a good birth it stays in its gate, in
+ * state creating, and a daemon that dies takes it back; the caller puts birth->record when all are
+ * made, and then releases each. */
+void cay_birth_start_held(struct cay_session *session, struct cay_call *call,
+                          const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born);
+void cay_birth_release(struct cay_birth *birth);
 
 /* Makes sure the tree is mounted and, if wanted, a sandbox runs; then calls `awake` with success or
  * with op->err filled. */

@@ -25,7 +25,10 @@ struct fork_op {
     struct cay_gate_ticket *tickets; /* in the forks' gates: whoever wants one of them waits */
     char (*store_ids)[CAY_STORE_ID_SIZE];
     size_t count;
-    size_t waiting; /* births under way */
+    size_t waiting;            /* births under way */
+    struct cay_birth **births; /* that went well, in the call's arena */
+    size_t born;
+    struct cay_job publish;
     size_t failed;
     bool is_from_snapshot;
     bool is_lazy;
@@ -93,7 +96,8 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
     self->forks = cay_arena_array(&call->arena, self->count, sizeof(*self->forks));
     self->store_ids = cay_arena_array(&call->arena, self->count, sizeof(*self->store_ids));
     self->tickets = cay_arena_array(&call->arena, self->count, sizeof(*self->tickets));
-    if (!self->forks || !self->store_ids || !self->tickets)
+    self->births = cay_arena_array(&call->arena, self->count, sizeof(*self->births));
+    if (!self->forks || !self->store_ids || !self->tickets || !self->births)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!fork_spec(self, source, &spec, err) || !cay_session_check_room(host, self->count, err))
         return false;
@@ -220,11 +224,38 @@ static void answer(struct fork_op *self)
     cay_call_done(call, &response);
 }
 
+/* All are there, or none: their records change together. */
+static void publish_work(struct cay_job *job)
+{
+    struct fork_op *self = CAY_CONTAINER_OF(job, struct fork_op, publish);
+    struct cay_db *db = self->births[0]->op.host->db;
+    struct cay_error *err = &self->birth_err;
+    bool is_good = cay_db_transaction_begin(db, err);
+    if (is_good) {
+        for (size_t i = 0; is_good && i < self->born; i++)
+            is_good = cay_session_record_put(db, &self->births[i]->record, err);
+        is_good = cay_db_transaction_end(db, is_good, err);
+    }
+    self->failed += !is_good;
+    CAY_CRASH_POINT("fork.published");
+}
+
+static void publish_done(struct cay_job *job)
+{
+    struct fork_op *self = CAY_CONTAINER_OF(job, struct fork_op, publish);
+    for (size_t i = 0; i < self->born; i++)
+        cay_birth_release(self->births[i]);
+    answer(self);
+    free(self);
+}
+
 /* The forks are held by their place in self->forks, found by the call's state. */
 static void fork_born(struct cay_birth *birth)
 {
     struct fork_op *self = birth->call->state;
-    if (birth->err.reason) {
+    if (!birth->err.reason) {
+        self->births[self->born++] = birth;
+    } else {
         self->failed++;
         self->birth_err = birth->err;
         for (size_t i = 0; i < self->count; i++) {
@@ -234,10 +265,15 @@ static void fork_born(struct cay_birth *birth)
             }
         }
     }
-    if (--self->waiting == 0) {
-        answer(self);
-        free(self);
+    if (--self->waiting > 0)
+        return;
+    if (self->failed) {
+        publish_done(&self->publish);
+        return;
     }
+    self->publish.work = publish_work;
+    self->publish.done = publish_done;
+    cay_loop_submit(birth->op.host->loop, &self->publish);
 }
 
 static void forget_reserved(struct fork_op *self)
@@ -290,7 +326,7 @@ static void fork_end(struct cay_op *op)
     bool is_lazy = self->is_lazy;
     cay_op_leave(op);
     for (size_t i = 0; i < count; i++) {
-        cay_birth_start(forks[i], call, &from, is_lazy, fork_born);
+        cay_birth_start_held(forks[i], call, &from, is_lazy, fork_born);
         open_gate(forks[i], &tickets[i]);
     }
 }
