@@ -314,7 +314,7 @@ class Client:
 class Cayd(Client):
     """The daemon, with directories and a control group of its own."""
 
-    def __init__(self, *flags, binary=CAYD):
+    def __init__(self, *flags, binary=CAYD, environment=None):
         super().__init__(self)
         if os.geteuid() != 0:
             print("1..0 # SKIP needs root")
@@ -327,6 +327,7 @@ class Cayd(Client):
         self.command = [binary, "--data", str(self.data), "--run", str(self.run_dir),
                         "--listen", "127.0.0.1:0", "--cgroup-parent", self.cgroup,
                         "--no-access-log", *flags]
+        self.environment = environment or {}
         self.is_sanitized = is_sanitized(binary)
         self.log_path = self.folder / "log"
         self.process = None
@@ -334,7 +335,7 @@ class Cayd(Client):
         self.start()
 
     def start(self):
-        environment = dict(os.environ)
+        environment = dict(os.environ) | self.environment
         options = environment.get("ASAN_OPTIONS", "")
         environment["ASAN_OPTIONS"] = f"{options}:quarantine_size_mb=4".lstrip(":")
         environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")

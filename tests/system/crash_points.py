@@ -1,0 +1,437 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dies at every crash point there is (base/crash.h), in every verb that passes it, and looks at what
+the next daemon makes of it: what was acknowledged is there, what was not is done in full or not at
+all, nothing is left that nobody owns, and the verb can be repeated. A point that is never reached
+fails the last case, by name.
+
+The points of a verb are found by letting it run once. Where the next start passes points of its own
+(recovery), a second daemon dies there, too, before the third one is looked at."""
+
+import copy
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from daemon import CAYD, IS_FULL, PATIENCE_S, BASE, Cayd, Closed, case, eventually, run
+from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, look, settled,
+                     tell_difference)
+from small_base import import_small
+
+reached = set()
+in_recovery = {}  # points of a start that was died at, by scenario; the short run does each once
+
+
+def died_twice(scenario):
+    return in_recovery.setdefault(type(scenario) if IS_FULL else None, set())
+
+
+class World:
+    """A daemon, and the file by which it is told where to die."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="caysys-crash-")
+        self.order = Path(self.folder.name) / "order"
+        self.passed_path = Path(self.folder.name) / "order.passed"
+        self.forget()
+        self.cay = Cayd(*NO_HOST_BASE, environment={"CAY_TEST_CRASH": f"@{self.order}"})
+        self.fresh = None
+
+    def arm(self, point, nth=1):
+        fresh = self.order.with_suffix(".new")
+        fresh.write_text(f"{point}:{nth}\n")
+        fresh.rename(self.order)
+
+    def disarm(self):
+        self.order.write_text("")
+
+    def forget(self):
+        self.disarm()
+        self.passed_path.write_text("")
+
+    def passed(self):
+        return self.passed_path.read_text().split()
+
+    def died(self):
+        """Wait for the daemon to die by its own hand."""
+        try:
+            status = self.cay.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("the daemon lives on") from None
+        self.cay.process.stdout.close()
+        assert status == -signal.SIGKILL, f"the daemon ended with {status}: {self.cay.log_tail()}"
+
+
+# Scenarios: make a world, do one thing in it, and say what the world is then.
+
+class Scenario:
+    """`act` is the verb; `after` changes a look at the world before it into one after it."""
+
+    busy = False  # something runs meanwhile
+    keeps_processes = False  # and goes on if the verb was not done
+    is_long = False  # much the same as another one
+
+    def prepare(self, cay):
+        pass
+
+    def act(self, cay):
+        raise NotImplementedError
+
+    def after(self, world, seen):
+        raise NotImplementedError
+
+
+def past(cay, name="w", busy=False):
+    """A session with two turns and something unsaved, of all kinds of nodes."""
+    cay.create(name, labels={"a": "b"})
+    act(cay, name, "mkdir workspace/dir 750", "write workspace/dir/one 0 100 one",
+        "link workspace/dir/one workspace/dir/two", "symlink dir/one workspace/link",
+        "fifo workspace/fifo 620", "setxattr workspace/dir/one user.mark yes",
+        "chown workspace/fifo 1000 1000", "write workspace/sparse 1048576 1 end",
+        "rename usr/share/data usr/share/moved")
+    cay.turn(name, message="first")
+    act(cay, name, "remove workspace/dir", "mkdir workspace/dir 700",
+        "write workspace/dir/three 0 3 three", "remove etc/secret", "truncate workspace/sparse 9",
+        "chmod . 711")
+    cay.turn(name)
+    act(cay, name, "write workspace/unsaved 0 10 unsaved", "rename workspace/dir workspace/new",
+        "write usr/share/moved/1 0 1 changed")
+    if busy:
+        cay.background(name, "echo ready; exec sleep 1000")
+
+
+def entry(seen, name, kind, session="w"):
+    """A snapshot of the tree as it is."""
+    of = seen["sessions"][session]
+    of["log"].append((name, kind, of["head"]))
+    of["trees"][name] = of["tree"]
+    of["snapshots"] += 1
+
+
+class Create(Scenario):
+    def act(self, cay):
+        cay.create("n")
+
+    def after(self, world, seen):
+        seen["sessions"]["n"] = world.fresh
+
+
+class Wake(Scenario):
+    """The sandbox of a session that was made without one."""
+
+    def act(self, cay):
+        cay.create("n", lazyStart=True)
+        dump(cay, "n")
+
+    def after(self, world, seen):
+        seen["sessions"]["n"] = world.fresh
+
+
+class Turn(Scenario):
+    def prepare(self, cay):
+        past(cay, busy=self.busy)
+
+    def act(self, cay):
+        cay.turn("w")
+
+    def after(self, world, seen):
+        entry(seen, "turn-0003", "TURN")
+        seen["sessions"]["w"] |= {"head": "turn-0003", "turns": 3, "diff": []}
+
+
+class BusyTurn(Turn):
+    busy = True
+    keeps_processes = True
+
+
+class DurableTurn(Turn):
+    is_long = True
+
+    def act(self, cay):
+        cay.turn("w", durable=True)
+
+
+class UnchangedTurn(Turn):
+    def prepare(self, cay):
+        past(cay)
+        cay.rollback("w", "turn-0002", discard=True)
+
+
+class Named(Turn):
+    is_long = True
+
+    def act(self, cay):
+        cay.snapshot("w", "point")
+
+    def after(self, world, seen):
+        entry(seen, "point", "NAMED")
+        seen["sessions"]["w"] |= {"head": "point", "diff": []}
+
+
+class Rollback(Turn):
+    fields = {}
+
+    def act(self, cay):
+        cay.rollback("w", "turn-0001", **self.fields)
+
+    def after(self, world, seen):
+        of = seen["sessions"]["w"]
+        self.keep(seen, of)
+        of |= {"head": "turn-0001", "tree": of["trees"]["turn-0001"], "diff": []}
+
+    def keep(self, seen, of):
+        entry(seen, "branch-0001", "BRANCH")
+
+
+class BusyRollback(Rollback):
+    busy = True
+    is_long = True
+
+
+class UnchangedRollback(Rollback):
+    def prepare(self, cay):
+        UnchangedTurn.prepare(self, cay)
+
+    def keep(self, seen, of):
+        pass
+
+
+class Discard(Rollback):
+    fields = {"discard": True}
+
+    def keep(self, seen, of):
+        of["log"] = [entry for entry in of["log"] if entry[0] == "turn-0001"]
+        of["trees"] = {"turn-0001": of["trees"]["turn-0001"]}
+        of["snapshots"] = 1
+
+
+class BusyDiscard(Discard):
+    busy = True
+    is_long = True
+
+
+class Fork(Turn):
+    fields = {"newSessionId": "f"}
+    forks = ["f"]
+
+    def act(self, cay):
+        cay.fork("w", **self.fields)
+
+    def after(self, world, seen):
+        of = seen["sessions"]["w"]
+        snapshot = self.fields.get("snapshot")
+        for name in self.forks:
+            seen["sessions"][name] = {
+                "state": of["state"], "head": "", "turns": 0, "snapshots": 0, "parent": "w",
+                "labels": of["labels"], "log": [], "trees": {}, "diff": None,
+                "tree": of["trees"][snapshot] if snapshot else of["tree"]}
+
+
+class BusyFork(Fork):
+    busy = True
+    keeps_processes = True
+
+
+class Forks(Fork):
+    fields = {"newSessionId": "f", "count": 3}
+    forks = ["f-1", "f-2", "f-3"]
+
+
+class BusyForks(Forks):
+    busy = True
+    is_long = True
+
+
+class SnapshotForks(Forks):
+    fields = {"newSessionId": "f", "count": 3, "snapshot": "turn-0001"}
+
+
+class Destroy(Turn):
+    def act(self, cay):
+        cay.destroy("w")
+
+    def after(self, world, seen):
+        del seen["sessions"]["w"]
+
+
+class BusyDestroy(Destroy):
+    busy = True
+    is_long = True
+
+
+class Import(Scenario):
+    def act(self, cay):
+        import_small(cay, "other")
+
+    def after(self, world, seen):
+        seen["bases"] = ["other", "small"]
+
+
+class RemoveBase(Scenario):
+    def prepare(self, cay):
+        import_small(cay, "other")
+
+    def act(self, cay):
+        cay.call(BASE + "RemoveBase", {"name": "other"})
+
+    def after(self, world, seen):
+        seen["bases"] = ["small"]
+
+
+def does(scenario, cay):
+    """True when the verb was acknowledged."""
+    try:
+        scenario.act(cay)
+    except (Closed, OSError):
+        return False
+    return True
+
+
+class Play:
+    """One scenario, died in again and again. A world that a death left as it was is used for the
+    next one: that the verb can be repeated is shown by its coming further."""
+
+    def __init__(self, world, scenario):
+        self.world = world
+        self.scenario = scenario
+        self.before = self.after = None
+        self.failed = []
+
+    def prepare(self):
+        cay = self.world.cay
+        clear(cay)
+        self.scenario.prepare(cay)
+        settled(cay)
+        self.before = look(cay)
+        settled(cay)
+        self.after = copy.deepcopy(self.before)
+        self.scenario.after(self.world, self.after)
+
+    def rehearse(self):
+        """Let it run; the points that it passes, with how often."""
+        self.prepare()
+        self.world.forget()
+        self.scenario.act(self.world.cay)
+        settled(self.world.cay)
+        passed = Counter(self.world.passed())
+        told = tell_difference(self.after, look(self.world.cay))
+        assert not told, told
+        self.before = None
+        return passed
+
+    def die_again(self, point):
+        """The next start dies, too."""
+        cay = self.world.cay
+        self.world.arm(point)
+        try:
+            cay.start()
+        except AssertionError:
+            pass
+        else:
+            eventually(lambda: cay.process.poll() is not None, f"it dies at {point}", PATIENCE_S)
+        status = cay.process.poll()
+        assert status == -signal.SIGKILL, (status, cay.log_tail())
+        cay.process.stdout.close()
+        self.world.forget()
+
+    def die(self, point, nth, second=None):
+        """Die at one point (and at a second one in recovery); what the last start passed."""
+        is_fresh = not self.before
+        if is_fresh:
+            self.prepare()
+        self.world.forget()
+        self.world.arm(point, nth)
+        is_done = does(self.scenario, self.world.cay)
+        if is_done and not dies_or_settles(self.world.cay):
+            # What a death has left may be less work than the first time.
+            assert not is_fresh, "the daemon lives on"
+            self.world.forget()
+            told = tell_difference(self.after, look(self.world.cay))
+            assert not told, f"repeated: {told}"
+            self.before = None
+            return self.die(point, nth, second)
+        self.world.died()
+        self.world.forget()
+        if second:
+            self.die_again(second)
+        self.world.cay.start()
+        settled(self.world.cay)
+        passed = set(self.world.passed())
+        found = look(self.world.cay)
+        no_after, no_before = tell_difference(self.after, found), tell_difference(self.before, found)
+        assert not no_after or not is_done, f"acknowledged and yet: {no_after}"
+        assert not no_after or not no_before, \
+            f"half done; done it would be:\n{no_after}\nnot done:\n{no_before}"
+        if self.scenario.keeps_processes and no_after:
+            assert "sleep 1000" in self.world.cay.sh("w", "ps -o args"), "what ran does not any more"
+        if no_before:
+            self.before = None
+        settled(self.world.cay)
+        return passed
+
+    def attempt(self, point, nth, second=None):
+        try:
+            passed = self.die(point, nth, second)
+            reached.update({point, second} - {None})
+            return passed
+        except AssertionError as error:
+            where = f"{point}:{nth}" + (f", then {second}" if second else "")
+            self.failed.append(f"at {where}: {error}")
+            self.before = None
+            self.world.disarm()
+            if self.world.cay.process.poll() is None:
+                self.world.cay.kill()
+            self.world.cay.start()
+            return set()
+
+    def everywhere(self):
+        for point, count in self.rehearse().items():
+            for nth in range(1, count + 1) if IS_FULL else sorted({1, count}):
+                for second in sorted(self.attempt(point, nth) - died_twice(self.scenario)):
+                    died_twice(self.scenario).add(second)
+                    self.attempt(point, nth, second)
+        clear(self.world.cay)
+        assert not self.failed, "\n".join(self.failed)
+
+
+def scenarios(of=Scenario):
+    for kind in of.__subclasses__():
+        yield kind
+        yield from scenarios(kind)
+
+
+def add_case(kind):
+    def dies(world):
+        Play(world, kind()).everywhere()
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
+    dies.__doc__ = f"{words.strip()}: dying anywhere, it is done in full or not at all"
+    case(dies)
+
+
+def main():
+    world = World()
+    with world.cay as cay:
+        import_small(cay, tree_actor=ACTOR)
+        cay.create("n")
+        world.fresh = look(cay)["sessions"]["n"]
+        clear(cay)
+        for kind in scenarios():
+            if IS_FULL or not kind.is_long:
+                add_case(kind)
+
+        @case
+        def all_are_reached(_):
+            """every crash point was died at"""
+            listed = subprocess.run([CAYD, "--list-crash-points"], capture_output=True, text=True,
+                                    check=True).stdout.split()
+            assert len(set(listed)) == len(listed), "a name is used twice"
+            missing = sorted(set(listed) - reached)
+            assert not missing, f"never reached: {missing}"
+
+        run(world)
+
+
+if __name__ == "__main__":
+    main()
