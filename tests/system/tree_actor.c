@@ -175,25 +175,32 @@ static const char *first_name(const char *path, const struct stat *st)
     return "-";
 }
 
+/* CRC-32 as zlib has it. */
+static uint32_t checksum(uint32_t sum, const unsigned char *data, size_t len)
+{
+    static uint32_t table[256];
+    for (uint32_t i = 256; !table[1] && i-- > 0;) { /* table[1] comes nearly last */
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
+    }
+    for (size_t i = 0; i < len; i++)
+        sum = table[(sum ^ data[i]) & 255] ^ sum >> 8;
+    return sum;
+}
+
 static void tell_content(const char *path, off_t size)
 {
     static unsigned char data[65536];
-    uint64_t hash = 0xcbf29ce484222325;
+    uint32_t sum = 0xffffffff;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         printf("\t!%s", strerror(errno));
         return;
     }
-    for (ssize_t len; (len = read(fd, data, sizeof(data))) > 0;) {
-        memset(data + len, 0, sizeof(data) - (size_t)len); /* the size is told elsewhere */
-        for (ssize_t i = 0; i < len; i += 8) {
-            uint64_t piece;
-            memcpy(&piece, data + i, sizeof(piece));
-            hash = (hash ^ piece) * 0x100000001b3;
-            hash ^= hash >> 29;
-        }
-    }
-    printf("\t%016llx\t", (unsigned long long)hash);
+    for (ssize_t len; (len = read(fd, data, sizeof(data))) > 0;)
+        sum = checksum(sum, data, (size_t)len);
+    printf("\t%08x\t", ~sum);
     for (off_t at = 0; at < size;) {
         off_t from = lseek(fd, at, SEEK_DATA);
         off_t to = from < 0 ? -1 : lseek(fd, from, SEEK_HOLE);

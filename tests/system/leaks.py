@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of everything a client can do and do wrong; then the daemon holds what it held before:
+descriptors, threads, children, mounts, control groups, namespaces, files, layers, memory."""
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Stream, b64, case,
+                    eventually, fails, good, run, together)
+from history import ACTOR, NO_HOST_BASE, act, clear, dump, layers, records
+from small_base import import_small
+
+WARM_UP = 3  # until caches have what they will ever have
+ROUNDS = 60 if IS_FULL else 10
+MEMORY_MIB = 12  # by which the heap may differ; a leak of one session's tree per round is more
+
+
+def lives(cay):
+    """Sessions come, work and go, in the usual ways."""
+    cay.create("a", labels={"x": "y"})
+    cay.create("lazy", lazyStart=True)
+    act(cay, "a", "mkdir workspace/d 755", "write workspace/d/f 0 1000 data", "fifo workspace/p 600")
+    cay.turn("a")
+    cay.write("a", "big", b"x" * (2 * MIB))
+    assert len(cay.read("a", "big")) == 2 * MIB
+    cay.background("a", "echo ready; exec sleep 1000")
+    cay.turn("a", durable=True)
+    cay.snapshot("a", "named")
+    cay.fork("a", count=3)
+    cay.fork("a", snapshot="turn-0001", lazyStart=True)
+    cay.diff("a")
+    cay.rollback("a", "turn-0001")
+    cay.rollback("a", "named", discard=True)
+    dump(cay, "lazy")
+    cay.destroy("a")
+
+
+def leavers(cay):
+    """Commands that leave children, time out, or are left by their client."""
+    cay.create("b")
+    cay.launch("b", "/bin/sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 3")
+    cay.launch("b", "/bin/sleep", "1000", policy={"timeout": "0.05s"})
+    for _ in range(3):
+        with cay.attach("b", "/bin/sh", "-c", "while :; do echo output; done") as stream:
+            while "output" not in stream.next():
+                pass
+    with cay.open(FILE + "ReadFile", {"sessionId": "b", "path": "/bin/busybox"}) as stream:
+        stream.next()
+    with Stream(cay, FILE + "WriteFile") as stream:
+        stream.send({"open": {"sessionId": "b", "path": "half"}})
+        stream.send({"data": b64(b"x" * 100000)})
+    with Stream(cay, BASE + "ImportBase") as stream:
+        stream.send({"options": {"name": "half", "format": "BASE_FORMAT_TAR"}})
+        stream.send({"data": b64(b"x" * 100000)})
+    with cay.open(SANDBOX + "DiffSnapshots", {"sessionId": "b"}):
+        pass
+    raw = cay.socket(PATIENCE_S)
+    raw.sendall(b"POST /cay.v1.SandboxService/CreateSession HTTP/1.1\r\nhost: x\r\ncontent-le")
+    raw.close()
+
+
+def failures(cay):
+    """Calls that are refused, in every room."""
+    cay.create("c")
+    cay.turn("c")
+    fails("already_exists", cay.create, "c", labels={"other": "labels"})
+    fails("not_found", cay.create, "d", base="nowhere")
+    fails("not_found", cay.rollback, "c", "nowhere")
+    fails("not_found", cay.fork, "c", snapshot="nowhere")
+    fails("invalid_argument", cay.snapshot, "c", "turn-0001")
+    cay.snapshot("c", "twice")
+    fails("already_exists", cay.snapshot, "c", "twice")
+    fails("already_exists", cay.fork, "c", newSessionId="c")
+    fails("not_found", cay.destroy, "nobody")
+    fails("not_found", cay.file, "StatFile", "c", path="nothing")
+    fails("invalid_argument", cay.create, "../x")
+    assert cay.launch("c", "/no/such/program")[0]["exitCode"] == 127
+    request = {"options": {"name": "other", "format": "BASE_FORMAT_DIRECTORY", "hostPath": "/nowhere"}}
+    fails("invalid_argument", cay.send_all, BASE + "ImportBase", [request])
+    cay.background("c", "echo ready; exec sleep 9999")
+
+
+def once(cay):
+    good(together(lambda: lives(cay), lambda: leavers(cay), lambda: failures(cay)))
+    clear(cay)
+    left = cay.leftovers()
+    assert not left, left
+
+
+def held(cay):
+    """What the daemon holds of the machine, by kind."""
+    process = Path(f"/proc/{cay.process.pid}")
+    kinds = Counter()
+    for name in cay.fds():
+        name = name.removesuffix(" (deleted)").replace(str(cay.folder), "")
+        kinds[f"fd {name.split(':')[0] if ':' in name else name}"] += 1
+    kinds["threads"] = len(os.listdir(process / "task"))
+    kinds["children"] = len(cay.children())
+    kinds["mounts"] = len(cay.mounts())
+    kinds["cgroups"] = len(cay.cgroups())
+    kinds["layers"] = len(layers(cay)[1])
+    kinds["rows"] = sum(records(cay).values())
+    kinds["files"] = sum(len(files) for _, _, files in os.walk(cay.run_dir))
+    kinds["temporary files"] = len([name for name in os.listdir(tempfile.gettempdir())
+                                    if name.startswith("cay") and name != cay.folder.name])
+    return kinds
+
+
+@case
+def rounds(cay):
+    """after rounds of everything the daemon holds what it held before"""
+    for _ in range(WARM_UP):
+        once(cay)
+    before, rss = held(cay), cay.rss_bytes()
+    for _ in range(ROUNDS):
+        once(cay)
+    grown = lambda: {kind: (before[kind], count) for kind, count in held(cay).items()
+                     if count > before[kind]}
+    try:
+        eventually(lambda: not grown(), "it holds what it held", PATIENCE_S)
+    except AssertionError:
+        raise AssertionError(f"it holds more (before, now): {grown()}") from None
+    more = cay.rss_bytes() - rss
+    print(f"# {ROUNDS} rounds: {more / MIB:+.1f} MiB, {sum(before.values())} things held")
+    assert more < cay.rss_room(MEMORY_MIB), f"memory grew by {more / MIB:.1f} MiB"
+
+
+@case
+def restart(cay):
+    """and so does a new daemon on the same directories"""
+    before = cay.fd_count()
+    cay.restart()
+    once(cay)
+    eventually(lambda: cay.fd_count() <= before, "no more descriptors", PATIENCE_S)
+
+
+if __name__ == "__main__":
+    with Cayd(*NO_HOST_BASE) as the_daemon:
+        import_small(the_daemon, tree_actor=ACTOR)
+        run(the_daemon)
