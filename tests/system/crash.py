@@ -13,7 +13,7 @@ import threading
 import time
 
 from daemon import IS_FULL, Cayd, Closed, case, run
-from history import NO_HOST_BASE, clear, log_of, settled
+from oracle import NO_HOST_BASE, clear, log_of, settled
 from small_base import import_small
 
 CLIENTS = 4

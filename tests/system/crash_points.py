@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from daemon import CAYD, IS_FULL, PATIENCE_S, BASE, Cayd, Closed, case, eventually, run
+from daemon import CAYD, IS_FULL, PATIENCE_S, BASE, SANDBOX, Cayd, Closed, case, eventually, run
 from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, look, settled,
                      tell_difference)
 from small_base import import_small
@@ -81,6 +81,9 @@ class Scenario:
 
     def after(self, world, seen):
         raise NotImplementedError
+
+    def wrong(self, found):
+        """What is wrong with a world after it that `after` cannot say."""
 
 
 def past(cay, name="w", busy=False):
@@ -225,7 +228,7 @@ class Fork(Turn):
         for name in self.forks:
             seen["sessions"][name] = {
                 "state": of["state"], "head": "", "turns": 0, "snapshots": 0, "parent": "w",
-                "labels": of["labels"], "log": [], "trees": {}, "diff": None,
+                "labels": of["labels"], "limits": of["limits"], "log": [], "trees": {}, "diff": None,
                 "tree": of["trees"][snapshot] if snapshot else of["tree"]}
 
 
@@ -246,6 +249,69 @@ class BusyForks(Forks):
 
 class SnapshotForks(Forks):
     fields = {"newSessionId": "f", "count": 3, "snapshot": "turn-0001"}
+
+
+class Delete(Turn):
+    def act(self, cay):
+        cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": "w", "snapshots": ["turn-0001"]})
+
+    def after(self, world, seen):
+        of = seen["sessions"]["w"]
+        of |= {"log": [("turn-0002", "TURN", "")], "snapshots": 1}
+        del of["trees"]["turn-0001"]
+
+
+class Restore(Turn):
+    paths = ["/etc/secret", "/workspace/unsaved", "/usr/share/moved/1"]
+
+    def act(self, cay):
+        request = {"sessionId": "w", "snapshot": "turn-0001", "paths": self.paths}
+        cay.call(SANDBOX + "RestorePaths", request)
+
+    def after(self, world, seen):
+        self.wanted = self.lines(seen["sessions"]["w"]["trees"]["turn-0001"])
+        seen["sessions"]["w"] |= {"tree": None, "diff": None}
+
+    def lines(self, tree):
+        return [line for line in tree.splitlines() if f"{line.split(chr(9))[0][1:]}" in self.paths]
+
+    def wrong(self, found):
+        lines = self.lines(found["sessions"]["w"]["tree"])
+        return lines != self.wanted and f"restored: wanted {self.wanted}, found {lines}"
+
+
+class Pause(Turn):
+    busy = True
+
+    def act(self, cay):
+        cay.call(SANDBOX + "PauseSession", {"sessionId": "w"})
+
+    def after(self, world, seen):
+        seen["sessions"]["w"]["state"] = "SESSION_STATE_PAUSED"
+
+
+class Resume(Turn):
+    busy = True
+
+    def prepare(self, cay):
+        past(cay, busy=True)
+        cay.call(SANDBOX + "PauseSession", {"sessionId": "w"})
+
+    def act(self, cay):
+        cay.call(SANDBOX + "ResumeSession", {"sessionId": "w"})
+
+    def after(self, world, seen):
+        seen["sessions"]["w"]["state"] = "SESSION_STATE_ACTIVE"
+
+
+class Update(Turn):
+    def act(self, cay):
+        cay.call(SANDBOX + "UpdateSession",
+                 {"sessionId": "w", "setLabels": {"c": "d"}, "limits": {"pids": 100}})
+
+    def after(self, world, seen):
+        of = seen["sessions"]["w"]
+        of |= {"labels": {"a": "b", "c": "d"}, "limits": of["limits"] | {"pids": "100"}}
 
 
 class Destroy(Turn):
@@ -316,10 +382,13 @@ class Play:
         self.scenario.act(self.world.cay)
         settled(self.world.cay)
         passed = Counter(self.world.passed())
-        told = tell_difference(self.after, look(self.world.cay))
+        told = self.not_after(look(self.world.cay))
         assert not told, told
         self.before = None
         return passed
+
+    def not_after(self, found):
+        return tell_difference(self.after, found) or self.scenario.wrong(found)
 
     def die_again(self, point):
         """The next start dies, too."""
@@ -348,7 +417,7 @@ class Play:
             # What a death has left may be less work than the first time.
             assert not is_fresh, "the daemon lives on"
             self.world.forget()
-            told = tell_difference(self.after, look(self.world.cay))
+            told = self.not_after(look(self.world.cay))
             assert not told, f"repeated: {told}"
             self.before = None
             return self.die(point, nth, second)
@@ -360,7 +429,7 @@ class Play:
         settled(self.world.cay)
         passed = set(self.world.passed())
         found = look(self.world.cay)
-        no_after, no_before = tell_difference(self.after, found), tell_difference(self.before, found)
+        no_after, no_before = self.not_after(found), tell_difference(self.before, found)
         assert not no_after or not is_done, f"acknowledged and yet: {no_after}"
         assert not no_after or not no_before, \
             f"half done; done it would be:\n{no_after}\nnot done:\n{no_before}"

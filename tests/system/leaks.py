@@ -10,7 +10,7 @@ from pathlib import Path
 
 from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Stream, b64, case,
                     eventually, fails, good, run, together)
-from history import ACTOR, NO_HOST_BASE, act, clear, dump, layers, records
+from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, layers, records
 from small_base import import_small
 
 WARM_UP = 3  # until caches have what they will ever have

@@ -59,6 +59,17 @@ def diff_of(cay, session_id):
     return sorted((path, entry["kind"]) for path, entry in cay.diff(session_id)[0].items())
 
 
+def dump_live(cay, session):
+    """In a paused session nothing runs, but in a fork of it."""
+    if session["state"] != "SESSION_STATE_PAUSED":
+        return dump(cay, session["id"])
+    fork = cay.fork(session["id"])[0]["id"]
+    try:
+        return dump(cay, fork)
+    finally:
+        cay.destroy(fork)
+
+
 def look_at(cay, session_id):
     """All there is to see of a session."""
     session = cay.get(session_id)
@@ -67,7 +78,8 @@ def look_at(cay, session_id):
         "state": session["state"], "head": session.get("head", ""),
         "turns": int(session.get("turnCount", 0)), "snapshots": int(session.get("snapshotCount", 0)),
         "parent": session.get("parentSessionId", ""), "labels": session.get("labels", {}),
-        "log": log, "tree": dump(cay, session_id), "diff": diff_of(cay, session_id),
+        "limits": session.get("limits", {}),
+        "log": log, "tree": dump_live(cay, session), "diff": diff_of(cay, session_id),
         "trees": {name: dump_snapshot(cay, session_id, name) for name, _, _ in log},
     }
 
