@@ -483,9 +483,23 @@ def bases(cayd):
     cayd.ok("create", "--name", "based", "--base", "b1", "--lazy")
     assert cayd.cay("cp", "based:/etc/motd", "-").out == b"hi\n"
     cayd.fails(125, "stands on it", "base", "rm", "b1")
-    cayd.ok("rm", "based")
-    for number in range(1, 5):
+    cayd.ok("base", "alias", "me/app:1", "b1")
+    cayd.ok("base", "alias", "latest", "b1")
+    assert re.search(r"^b1 +(latest, me/app:1|me/app:1, latest) ", cayd.ok("base", "ls"), re.M)
+    cayd.ok("create", "--name", "aliased", "--base", "me/app:1", "--lazy")
+    assert cayd.cay("cp", "aliased:/etc/motd", "-").out == b"hi\n"
+    cayd.ok("base", "alias", "latest", "b2")  # it moves
+    cayd.fails(125, "name of a base", "base", "alias", "b2", "b1")
+    cayd.fails(125, "no base", "base", "alias", "x", "nosuch")
+    cayd.fails(125, "letters", "base", "alias", "../x", "b1")
+    cayd.ok("base", "rm", "me/app:1")
+    assert "me/app:1" not in cayd.ok("base", "ls")
+    cayd.ok("base", "rm", "--force", "b1")
+    assert cayd.cay("cp", "based:/etc/motd", "-").out == b"hi\n"  # it goes on
+    cayd.ok("rm", "based", "aliased")
+    for number in range(2, 5):
         cayd.ok("base", "rm", f"b{number}")
+    assert "latest" not in cayd.ok("base", "ls")
     cayd.fails(125, "no base 'b1'", "base", "rm", "b1")
 
 

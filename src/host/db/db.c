@@ -71,6 +71,12 @@ static const char *const migrations[] = {
 
     /* cay.v1.RestorePathsRequest under way. */
     "ALTER TABLE sessions ADD COLUMN restore BLOB NOT NULL DEFAULT x'';",
+
+    "CREATE TABLE bases ("
+    "  name TEXT PRIMARY KEY,"
+    "  state INTEGER NOT NULL," /* enum cay_base_record_state */
+    "  spec BLOB NOT NULL"      /* cay.v1.Base */
+    ") STRICT, WITHOUT ROWID;",
 };
 
 int cay_db_schema_version(void)

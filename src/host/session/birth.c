@@ -8,6 +8,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -226,8 +227,10 @@ static void start_birth(struct cay_session *session, struct cay_call *call,
     birth->born = born;
     birth->waking.needs_sandbox = !is_lazy;
     birth->is_existing_tree = !source->base.len && !source->snapshot_store_id;
-    snprintf(birth->base, sizeof(birth->base), "%.*s", (int)source->base.len,
-             source->base.len ? source->base.ptr : "");
+    /* What cannot be a name is not found by the worker, which says so. */
+    if (!cay_base_key(source->base, birth->base))
+        snprintf(birth->base, sizeof(birth->base), "%.*s", (int)source->base.len,
+                 source->base.len ? source->base.ptr : "");
     if (source->snapshot_store_id)
         snprintf(birth->snapshot_store_id, sizeof(birth->snapshot_store_id), "%s",
                  source->snapshot_store_id);

@@ -38,6 +38,7 @@ struct cay_host {
     struct cay_pool old_pool;    /* the end */
     struct cay_runtime *runtime;
     struct cay_sessions sessions;
+    struct cay_map bases; /* struct cay_base_entry, by name */
     struct cay_v1_resource_limits default_limits;
     char *default_base;
     char *snapshot_prefix;

@@ -6,6 +6,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
@@ -425,7 +426,7 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
     struct loading loading = {.host = host};
     bool is_good = cay_session_records_load(host->db, load_session, &loading, err) &&
                    load_snapshots(host, err) && recover_sessions(host, &loading, err) &&
-                   remove_orphans(host, err);
+                   remove_orphans(host, err) && cay_bases_recover(host, err);
     for (size_t i = 0; i < loading.count; i++)
         cay_session_record_finish(&loading.records[i]);
     free(loading.records);

@@ -11,6 +11,7 @@
 
 #include "api/cay_v1.h"
 #include "base/log.h"
+#include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/quota.h"
@@ -299,6 +300,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->old_pool = host->pool;
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
+    cay_map_init(&host->bases);
     if (!open_host(host, options, err)) {
         cay_loop_finish_jobs(loop);
         cay_host_destroy(host);
@@ -349,6 +351,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_space_stop(host);
     leave_sessions(host);
     cay_sessions_finish(&host->sessions);
+    cay_bases_finish(&host->bases);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "host/session/base_record.h"
 #include "host/session/change.h"
 #include "host/session/host.h"
 #include "host/session/noun.h"
@@ -72,8 +73,8 @@ static bool diff_begin(struct cay_op *op, struct cay_error *err)
                                                      : default_from(session, request->to_snapshot);
     if (!from.len || cay_str_is(from, "base")) {
         self->from_is_base = true;
-        snprintf(self->from_base, sizeof(self->from_base), "%.*s", (int)session->spec->base.len,
-                 session->spec->base.ptr);
+        if (!cay_base_key(session->spec->base, self->from_base))
+            return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
         memcpy(self->from_id, session->store_id, sizeof(self->from_id));
     } else if (!find_point(session, from, self->from_id, err)) {
         return false;

@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "host/session/base_record.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -17,6 +18,35 @@
 static void fail(struct cay_call *call, const struct cay_error *err)
 {
     cay_call_fail(call, err);
+}
+
+/* What the base says, where the request and the host say nothing. */
+static bool add_settings(const struct cay_host *host, struct cay_call *call,
+                         struct cay_v1_session *spec, struct cay_v1_resource_limits *limits,
+                         struct cay_error *err)
+{
+    static const struct cay_v1_base_settings nothing;
+    const struct cay_v1_create_session_request *request = call->request;
+    const struct cay_v1_base *base = cay_bases_find(host, spec->base);
+    const struct cay_v1_base_settings *settings =
+        base && base->settings ? base->settings : &nothing;
+    struct cay_v1_resource_limits defaults;
+    struct cay_error ignored = {};
+    if (!cay_check_limits(settings->limits, &host->default_limits, &defaults, err) ||
+        !cay_check_limits(request->limits, &defaults, limits, err))
+        return false;
+    if (!cay_noun_merge(&call->arena, settings->env, request->env, &spec->env))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    spec->default_cwd = request->default_cwd.len ? request->default_cwd : settings->cwd;
+    if (!spec->default_cwd.len)
+        spec->default_cwd = CAY_STR("/workspace");
+    spec->default_user = request->default_user;
+    /* An image may name users that sessions do not have. */
+    if (!spec->default_user.len && cay_check_user(settings->user, &ignored))
+        spec->default_user = settings->user;
+    if (!spec->default_user.len)
+        spec->default_user = CAY_STR("user");
+    return cay_check_env(spec->env, err);
 }
 
 /* What the session is made of, from the request and the host's defaults. */
@@ -31,7 +61,6 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (!limits || !network)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
-        !cay_check_limits(request->limits, &host->default_limits, limits, err) ||
         !cay_check_network(request->network, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||
         !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
@@ -47,7 +76,6 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     *out_spec = (struct cay_v1_session){
         .base = request->base.len ? request->base : cay_str(host->default_base),
         .labels = request->labels,
-        .env = request->env,
         .limits = limits,
         .network = network,
         .runtime = cay_str(cay_runtime_name(host->runtime)),
@@ -55,10 +83,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .max_snapshots = request->max_snapshots,
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),
-        .default_user = request->default_user.len ? request->default_user : CAY_STR("user"),
-        .default_cwd = request->default_cwd.len ? request->default_cwd : CAY_STR("/workspace"),
     };
-    return true;
+    return add_settings(host, call, out_spec, limits, err);
 }
 
 static bool choose_owner(const struct cay_call *call, struct cay_str wanted, char *out, size_t size,

@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/store/base_import.h"
+#include "host/store/image.h"
 #include "host/store/store_ops.h"
+#include "sys/resolve.h"
 
 bool cay_base_complete(int root_fd, struct cay_error *err)
 {
@@ -34,21 +37,6 @@ bool cay_base_complete(int root_fd, struct cay_error *err)
     return true;
 }
 
-static struct cay_copy_request copy_request(const struct cay_base_options *options)
-{
-    static const struct cay_base_options defaults;
-    if (!options)
-        options = &defaults;
-    return (struct cay_copy_request){
-        .rule = CAY_COPY_IMPORT,
-        .entries_max = options->entries_max ? options->entries_max : CAY_BASE_ENTRIES_MAX,
-        .bytes_max = options->bytes_max ? options->bytes_max : CAY_BASE_BYTES_MAX,
-        .progress = options->progress,
-        .progress_ctx = options->progress_ctx,
-        .previous_fd = -1,
-    };
-}
-
 static bool name_is_free(struct cay_store *store, const char *name, struct cay_error *err)
 {
     char found[CAY_STORE_NAME_SIZE];
@@ -58,48 +46,172 @@ static bool name_is_free(struct cay_store *store, const char *name, struct cay_e
     return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
 }
 
-/* Commits what was filled, or takes it away. */
-static bool finish(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
-                   bool ok, struct cay_error *err)
+/* The old base of the name goes only now that the new one is whole. */
+static bool make_way(struct cay_store *store, const char *name, struct cay_error *err)
 {
-    if (ok && cay_base_complete(draft->root_fd, err))
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored;
+    return !cay_store_base_resolve(store, name, found, &ignored) ||
+           cay_store_base_remove(store, name, err);
+}
+
+bool cay_base_keep(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
+                   const struct cay_base_options *options, struct cay_base_info *info,
+                   struct cay_error *err)
+{
+    if (cay_base_complete(draft->root_fd, err) &&
+        cay_base_digest(draft->root_fd, options, info->digest, err) &&
+        (!options->ready || options->ready(options->ready_ctx, info, err)) &&
+        (!options->replaces || make_way(store, name, err)))
         return cay_store_base_commit(store, draft, name, err);
     cay_store_base_abort(store, draft);
     return false;
 }
 
-bool cay_base_import_dir(struct cay_store *store, const char *name, int dir_fd,
-                         const struct cay_base_options *options, struct cay_copy_stats *out_stats,
-                         struct cay_error *err)
+/* Users of an image are names or numbers, with or without a group; sessions know numbers. */
+static struct cay_str known_user(struct cay_arena *arena, struct cay_str number)
 {
-    struct cay_store_base_draft draft;
-    if (!name_is_free(store, name, err) || !cay_store_base_begin(store, &draft, err))
+    if (cay_str_is(number, "0"))
+        return CAY_STR("root");
+    return cay_str_is(number, "1000") ? CAY_STR("user") : cay_arena_str(arena, number);
+}
+
+static void keep_user(int root_fd, struct cay_str user, struct cay_base_info *info)
+{
+    uint64_t number = 0;
+    struct cay_str rest = user;
+    struct cay_str name = {};
+    (void)cay_str_split(&rest, ':', &name);
+    if (!name.len || cay_str_is(name, "root") || cay_str_is(name, "user") ||
+        cay_str_to_u64(name, CAY_BASE_IDS - 1, &number) == 0) {
+        info->user = known_user(&info->arena, name);
+        return;
+    }
+    enum { PASSWD_BYTES_MAX = 1 << 20 };
+    cay_autoclose int fd = cay_resolve_open(root_fd, "etc/passwd", O_RDONLY | O_NONBLOCK, 0);
+    cay_autofree char *text = cay_alloc(PASSWD_BYTES_MAX);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, PASSWD_BYTES_MAX);
+    rest = (struct cay_str){text, len > 0 ? (size_t)len : 0};
+    struct cay_str line;
+    while (cay_str_split(&rest, '\n', &line)) {
+        struct cay_str fields[3] = {};
+        for (size_t i = 0; i < CAY_COUNT(fields) && cay_str_split(&line, ':', &fields[i]); i++)
+            ;
+        if (cay_str_equal(fields[0], name) &&
+            cay_str_to_u64(fields[2], CAY_BASE_IDS - 1, &number) == 0) {
+            info->user = known_user(&info->arena, fields[2]);
+            return;
+        }
+    }
+}
+
+static bool put_image_together(struct cay_base_import *import, const struct cay_image_files *files,
+                               struct cay_error *err)
+{
+    struct cay_base_info *info = import->info;
+    enum cay_base_format format = import->options->format;
+    bool is_oci =
+        cay_image_files_has(files, "index.json") && cay_image_files_has(files, "oci-layout");
+    bool is_docker = cay_image_files_has(files, "manifest.json");
+    info->format =
+        is_oci && format != CAY_BASE_FORMAT_DOCKER ? CAY_BASE_FORMAT_OCI : CAY_BASE_FORMAT_DOCKER;
+    if ((info->format == CAY_BASE_FORMAT_OCI ? !is_oci : !is_docker) ||
+        (format == CAY_BASE_FORMAT_OCI && !is_oci))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "neither an OCI image layout nor a Docker image archive");
+    const struct cay_image_request request = {
+        .files = files,
+        .is_docker = info->format == CAY_BASE_FORMAT_DOCKER,
+        .platform = import->options->platform,
+        .unpack = &import->unpack,
+    };
+    struct cay_image_found found;
+    if (!cay_image_unpack(&request, &info->arena, &found, err))
         return false;
-    struct cay_copy_request request = copy_request(options);
-    request.from_fd = dir_fd;
-    request.to_fd = draft.root_fd;
-    bool ok = cay_copy_tree(&request, out_stats, err);
-    if (!finish(store, &draft, name, ok, err))
-        return cay_wrap(err, "import '%.64s'", name);
+    info->source = found.name;
+    info->architecture = found.config.architecture;
+    info->cwd = cay_str_starts(found.config.cwd, "/") ? found.config.cwd : CAY_STR("");
+    info->env = found.config.env.items;
+    info->env_count = found.config.env.count;
+    keep_user(import->unpack.root_fd, found.config.user, info);
     return true;
 }
 
-bool cay_base_import_tar(struct cay_store *store, const char *name, int fd,
-                         const struct cay_base_options *options, struct cay_copy_stats *out_stats,
-                         struct cay_error *err)
+static bool copy_dir(struct cay_base_import *import, int dir_fd, struct cay_error *err)
 {
-    struct cay_store_base_draft draft;
-    if (!name_is_free(store, name, err) || !cay_store_base_begin(store, &draft, err))
-        return false;
-    struct cay_copy_request limits = copy_request(options);
-    struct cay_base_options bounded = {
-        .entries_max = limits.entries_max,
-        .bytes_max = limits.bytes_max,
-        .progress = limits.progress,
-        .progress_ctx = limits.progress_ctx,
+    const struct cay_copy_request request = {
+        .rule = CAY_COPY_IMPORT,
+        .from_fd = dir_fd,
+        .to_fd = import->unpack.root_fd,
+        .entries_max = import->unpack.entries_max,
+        .bytes_max = import->unpack.bytes_max,
+        .progress = import->options->progress,
+        .progress_ctx = import->options->progress_ctx,
+        .previous_fd = -1,
     };
-    bool ok = cay_base_unpack(fd, draft.root_fd, &bounded, out_stats, err);
-    if (!finish(store, &draft, name, ok, err))
+    import->info->format = CAY_BASE_FORMAT_DIRECTORY;
+    bool is_copied = cay_copy_tree(&request, &import->unpack.stats, err);
+    import->info->bytes_read = import->unpack.stats.bytes;
+    return is_copied;
+}
+
+static bool fill(struct cay_base_import *import, int fd, struct cay_error *err)
+{
+    enum cay_base_format format = import->options->format;
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return cay_store_fail(err, -errno, "look at what is imported");
+    cay_auto(cay_image_files_finish) struct cay_image_files files = {
+        .dir_fd = S_ISDIR(st.st_mode) ? fd : -1,
+        .spool_fd = import->unpack.root_fd,
+        .bytes_max = import->unpack.bytes_max,
+    };
+    if (!S_ISDIR(st.st_mode)) {
+        if (format == CAY_BASE_FORMAT_DIRECTORY)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: it is not a directory");
+        import->info->format = CAY_BASE_FORMAT_TAR;
+        return cay_base_read_tar(import, fd, &files, err) &&
+               (!import->is_image || put_image_together(import, &files, err));
+    }
+    if (format == CAY_BASE_FORMAT_TAR)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: it is a directory");
+    bool is_image = format == CAY_BASE_FORMAT_OCI || format == CAY_BASE_FORMAT_DOCKER ||
+                    (format == CAY_BASE_FORMAT_AUTO && cay_image_files_has(&files, "oci-layout") &&
+                     cay_image_files_has(&files, "index.json"));
+    return is_image ? put_image_together(import, &files, err) : copy_dir(import, fd, err);
+}
+
+bool cay_base_import(struct cay_store *store, const char *name, int fd,
+                     const struct cay_base_options *options, struct cay_base_info *out_info,
+                     struct cay_error *err)
+{
+    static const struct cay_base_options defaults;
+    enum { TEXTS_BYTES_MAX = 32 << 20 }; /* the documents of an image */
+    struct cay_store_base_draft draft;
+    options = options ? options : &defaults;
+    *out_info = (struct cay_base_info){};
+    cay_arena_init(&out_info->arena, TEXTS_BYTES_MAX);
+    if ((!options->replaces && !name_is_free(store, name, err)) ||
+        !cay_store_base_begin(store, &draft, err))
+        return false;
+    struct cay_base_import import = {
+        .options = options,
+        .info = out_info,
+        .unpack = {.root_fd = draft.root_fd,
+                   .entries_max =
+                       options->entries_max ? options->entries_max : CAY_BASE_ENTRIES_MAX,
+                   .bytes_max = options->bytes_max ? options->bytes_max : CAY_BASE_BYTES_MAX,
+                   .progress = options->progress,
+                   .progress_ctx = options->progress_ctx},
+    };
+    bool is_filled = fill(&import, fd, err);
+    if (is_filled)
+        cay_unpack_times(&import.unpack);
+    else
+        cay_store_base_abort(store, &draft);
+    cay_unpack_finish(&import.unpack);
+    out_info->stats = import.unpack.stats;
+    if (!is_filled || !cay_base_keep(store, &draft, name, options, out_info, err))
         return cay_wrap(err, "import '%.64s'", name);
     return true;
 }

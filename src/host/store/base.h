@@ -8,6 +8,7 @@
  * the range of a sandbox become nobody, and the amount is bounded.
  */
 
+#include "base/arena.h"
 #include "host/store/copy.h"
 #include "host/store/store.h"
 
@@ -18,23 +19,56 @@ enum {
 };
 #define CAY_BASE_BYTES_MAX ((uint64_t)128 << 30)
 
+enum { CAY_BASE_DIGEST_SIZE = 72 }; /* "sha256:", hex digits, NUL */
+
+enum cay_base_format {
+    CAY_BASE_FORMAT_AUTO = 0, /* by content */
+    CAY_BASE_FORMAT_DIRECTORY,
+    CAY_BASE_FORMAT_TAR,
+    CAY_BASE_FORMAT_OCI,
+    CAY_BASE_FORMAT_DOCKER,
+};
+
+/* What came of an import. */
+struct cay_base_info {
+    enum cay_base_format format;
+    struct cay_copy_stats stats;
+    uint64_t bytes_read;
+    char digest[CAY_BASE_DIGEST_SIZE]; /* of the tree; empty when it is too deep for one */
+    struct cay_arena arena;            /* of what follows; the caller finishes it */
+    struct cay_str source;             /* an image's name; may be empty */
+    struct cay_str architecture;       /* empty: not known */
+    struct cay_str user;               /* "root", "user" or a number; empty: not said */
+    struct cay_str cwd;                /* absolute, or empty */
+    struct cay_str *env;               /* NAME=VALUE */
+    size_t env_count;
+};
+
 struct cay_base_options {
     uint64_t entries_max; /* 0: CAY_BASE_ENTRIES_MAX */
     uint64_t bytes_max;   /* 0: CAY_BASE_BYTES_MAX */
     cay_copy_progress_fn *progress;
     void *progress_ctx;
+    enum cay_base_format format;
+    const char *platform; /* of an image for several: "linux/arm64"; NULL: this machine's */
+    const char *sha256;   /* the data of an archive must have; NULL: any */
+    bool replaces;        /* a base of that name makes way */
+    /* Called when all is there and before the base gets its name: the caller writes it down. */
+    bool (*ready)(void *ctx, const struct cay_base_info *info, struct cay_error *err);
+    void *ready_ctx;
 };
 
-/* A root file system in a directory. */
-[[nodiscard]] bool cay_base_import_dir(struct cay_store *store, const char *name, int dir_fd,
-                                       const struct cay_base_options *options,
-                                       struct cay_copy_stats *out_stats, struct cay_error *err);
+/* A base of whatever the descriptor is: a directory or an archive (also a pipe), a root file system
+ * or a container image. INVALID_ARGUMENT for what is none, reaches outside or does not have its
+ * digest; RESOURCE_EXHAUSTED for what is too large; BASE_EXISTS; CANCELED. */
+[[nodiscard]] bool cay_base_import(struct cay_store *store, const char *name, int fd,
+                                   const struct cay_base_options *options,
+                                   struct cay_base_info *out_info, struct cay_error *err);
 
-/* A tar file or stream, plain or compressed with gzip, zstd or xz, read from the current position.
- * INVALID_ARGUMENT for what is not one or reaches outside. */
-[[nodiscard]] bool cay_base_import_tar(struct cay_store *store, const char *name, int fd,
-                                       const struct cay_base_options *options,
-                                       struct cay_copy_stats *out_stats, struct cay_error *err);
+/* Completes a draft, asks options->ready and commits; consumes the draft in any case. */
+[[nodiscard]] bool cay_base_keep(struct cay_store *store, struct cay_store_base_draft *draft,
+                                 const char *name, const struct cay_base_options *options,
+                                 struct cay_base_info *info, struct cay_error *err);
 
 /* The built-in base "host": the machine's own /usr, hard-linked, with a small clean rest. Made once
  * per state of the machine's packages; `root` is "/" but in tests. The alias "host" then names it.
@@ -50,6 +84,7 @@ struct cay_base_options {
 [[nodiscard]] bool cay_base_complete(int root_fd, struct cay_error *err);
 /* Everything of the host base but /usr. */
 [[nodiscard]] bool cay_base_skeleton(int host_fd, int root_fd, struct cay_error *err);
-/* Unpacks into an empty directory. */
-[[nodiscard]] bool cay_base_unpack(int fd, int root_fd, const struct cay_base_options *options,
-                                   struct cay_copy_stats *out_stats, struct cay_error *err);
+/* Digest of a tree's content, "sha256:…". */
+[[nodiscard]] bool cay_base_digest(int root_fd, const struct cay_base_options *options,
+                                   char out_digest[static CAY_BASE_DIGEST_SIZE],
+                                   struct cay_error *err);

@@ -55,6 +55,7 @@ static bool is_public_only(const struct copy *copy)
 static uint32_t known_id(const struct copy *copy, uint32_t id)
 {
     bool foreign = copy->request->rule != CAY_COPY_LAYER && id >= CAY_BASE_IDS;
+    copy->stats->foreign += foreign;
     return foreign ? (uint32_t)CAY_BASE_NOBODY : id;
 }
 

@@ -49,6 +49,7 @@ struct cay_copy_stats {
     uint64_t bytes;   /* of content, copied or linked */
     uint64_t linked;  /* files hard-linked instead of copied */
     uint64_t skipped; /* devices, unreadable files */
+    uint64_t foreign; /* owners or groups that became nobody */
 };
 
 [[nodiscard]] bool cay_copy_tree(const struct cay_copy_request *request,

@@ -95,8 +95,6 @@ static void forget(struct ov_store *ov, struct ov_base *base)
 /* Under the lock. Aliases of a base go first: none is ever left without its base. */
 static bool remove_locked(struct ov_store *ov, struct ov_base *base, struct cay_error *err)
 {
-    if (base->layer && base->layer->refs > 1)
-        return cay_fail(err, CAY_R_BASE_IN_USE, "sessions stand on the base '%s'", base->name);
     for (struct ov_base *other = ov->bases, *next = NULL; base->layer && other; other = next) {
         next = other->next;
         if (other->layer || strcmp(other->target, base->name))

@@ -15,6 +15,7 @@
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "sys/remove.h"
+#include "sys/sha256.h"
 
 struct world {
     struct cay_store *store;
@@ -69,6 +70,17 @@ static void nothing_is_left(struct world *world)
         cay_dir_list_finish(&names);
         close(fd);
     }
+}
+
+static bool import_fd(struct cay_store *store, const char *name, int fd,
+                      const struct cay_base_options *options, struct cay_copy_stats *stats,
+                      struct cay_error *err)
+{
+    struct cay_base_info info;
+    bool ok = cay_base_import(store, name, fd, options, &info, err);
+    *stats = info.stats;
+    cay_arena_finish(&info.arena);
+    return ok;
 }
 
 struct member {
@@ -133,7 +145,7 @@ static bool import(struct world *world, const struct member *members, size_t cou
 {
     struct cay_copy_stats stats;
     int fd = pack(members, count, ARCHIVE_FILTER_NONE);
-    bool ok = cay_base_import_tar(world->store, "it", fd, options, &stats, &world->err);
+    bool ok = import_fd(world->store, "it", fd, options, &stats, &world->err);
     close(fd);
     return ok;
 }
@@ -160,7 +172,7 @@ static void archives_of_every_compression_become_bases(void **state)
         snprintf(name, sizeof(name), "base-%zu", i);
         int fd = pack(members, CAY_COUNT(members), filters[i]);
         struct cay_copy_stats stats;
-        assert_true(cay_base_import_tar(world->store, name, fd, NULL, &stats, &world->err));
+        assert_true(import_fd(world->store, name, fd, NULL, &stats, &world->err));
         close(fd);
         assert_int_equal(stats.entries, CAY_COUNT(members));
         assert_int_equal(stats.skipped, 1);
@@ -241,7 +253,7 @@ static void writing_through_a_link_stays_inside(void **state)
                                       {"abs/outside", AE_IFREG, "evil", 0, 0644}};
     struct cay_copy_stats stats;
     int fd = pack(dangling, CAY_COUNT(dangling), ARCHIVE_FILTER_NONE);
-    assert_false(cay_base_import_tar(world->store, "other", fd, NULL, &stats, &world->err));
+    assert_false(import_fd(world->store, "other", fd, NULL, &stats, &world->err));
     close(fd);
 }
 
@@ -285,7 +297,7 @@ static void what_is_no_archive_is_refused(void **state)
         assert_int_equal(write(fd, texts[i], strlen(texts[i])), strlen(texts[i]));
         lseek(fd, 0, SEEK_SET);
         struct cay_copy_stats stats;
-        assert_false(cay_base_import_tar(world->store, "it", fd, NULL, &stats, &world->err));
+        assert_false(import_fd(world->store, "it", fd, NULL, &stats, &world->err));
         assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
         close(fd);
     }
@@ -296,7 +308,7 @@ static void what_is_no_archive_is_refused(void **state)
     int fd = pack(&member, 1, ARCHIVE_FILTER_NONE);
     assert_return_code(ftruncate(fd, 50'000), errno);
     struct cay_copy_stats stats;
-    assert_false(cay_base_import_tar(world->store, "it", fd, NULL, &stats, &world->err));
+    assert_false(import_fd(world->store, "it", fd, NULL, &stats, &world->err));
     assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
     close(fd);
     free(large);
@@ -319,9 +331,9 @@ static void directories_become_bases_without_their_devices(void **state)
     assert_return_code(mknodat(from, "whiteout", S_IFCHR | 0666, 0), errno);
     assert_return_code(fchownat(from, "etc/hosts", 70000, 70000, 0), errno);
     struct cay_copy_stats stats;
-    assert_true(cay_base_import_dir(world->store, "dir", from, NULL, &stats, &world->err));
+    assert_true(import_fd(world->store, "dir", from, NULL, &stats, &world->err));
     assert_int_equal(stats.skipped, 2);
-    assert_false(cay_base_import_dir(world->store, "dir", from, NULL, &stats, &world->err));
+    assert_false(import_fd(world->store, "dir", from, NULL, &stats, &world->err));
     assert_int_equal(world->err.reason, CAY_R_BASE_EXISTS);
     int root = open_base(world, "dir");
     struct stat st;
@@ -335,7 +347,7 @@ static void directories_become_bases_without_their_devices(void **state)
     }
     uint64_t seen = 0;
     struct cay_base_options options = {.progress = cancel, .progress_ctx = &seen};
-    assert_false(cay_base_import_dir(world->store, "two", from, &options, &stats, &world->err));
+    assert_false(import_fd(world->store, "two", from, &options, &stats, &world->err));
     assert_int_equal(world->err.reason, CAY_R_CANCELED);
     assert_true(seen > 0);
     close(from);
@@ -356,7 +368,7 @@ static void deep_trees_are_taken_without_running_out(void **state)
     tree_write(at, "bottom", "here");
     close(at);
     struct cay_copy_stats stats;
-    if (!cay_base_import_dir(world->store, "deep", from, NULL, &stats, &world->err))
+    if (!import_fd(world->store, "deep", from, NULL, &stats, &world->err))
         fail_msg("%s", world->err.text);
     assert_int_equal(stats.entries, 3001);
     close(from);
@@ -430,6 +442,173 @@ static void the_host_base_is_made_of_what_everybody_may_read(void **state)
     close(host);
 }
 
+/* An archive around what another made: packed again, or a file in it. */
+static int pack_again(int fd, int filter)
+{
+    int out = memfd_create("again", MFD_CLOEXEC);
+    struct archive *archive = archive_write_new();
+    archive_write_set_format_raw(archive);
+    archive_write_add_filter(archive, filter);
+    assert_int_equal(archive_write_open_fd(archive, out), ARCHIVE_OK);
+    struct archive_entry *entry = archive_entry_new();
+    archive_entry_set_pathname(entry, "data");
+    archive_entry_set_filetype(entry, AE_IFREG);
+    assert_int_equal(archive_write_header(archive, entry), ARCHIVE_OK);
+    char buf[4096];
+    for (ssize_t len = 0; (len = read(fd, buf, sizeof(buf))) > 0;)
+        assert_int_equal(archive_write_data(archive, buf, (size_t)len), len);
+    archive_entry_free(entry);
+    assert_int_equal(archive_write_close(archive), ARCHIVE_OK);
+    archive_write_free(archive);
+    lseek(out, 0, SEEK_SET);
+    return out;
+}
+
+static void what_is_packed_twice_is_refused(void **state)
+{
+    struct world *world = *state;
+    const struct member member = {"a", AE_IFREG, "0123456789", 0, 0644};
+    int fd = pack(&member, 1, ARCHIVE_FILTER_GZIP);
+    int twice = pack_again(fd, ARCHIVE_FILTER_ZSTD);
+    int thrice = pack_again(twice, ARCHIVE_FILTER_GZIP);
+    lseek(twice, 0, SEEK_SET);
+    struct cay_copy_stats stats;
+    assert_false(import_fd(world->store, "it", twice, NULL, &stats, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
+    assert_false(import_fd(world->store, "it", thrice, NULL, &stats, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
+    nothing_is_left(world);
+    close(fd);
+    close(twice);
+    close(thrice);
+}
+
+/* A file of which the archive says that it is large, and which holds next to nothing. */
+static int pack_sparse(int64_t size)
+{
+    int fd = memfd_create("tar", MFD_CLOEXEC);
+    struct archive *archive = archive_write_new();
+    archive_write_set_format_pax(archive);
+    assert_int_equal(archive_write_open_fd(archive, fd), ARCHIVE_OK);
+    struct archive_entry *entry = archive_entry_new();
+    archive_entry_set_pathname(entry, "sparse");
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, size);
+    archive_entry_sparse_add_entry(entry, 1 << 20, 4096);
+    assert_int_equal(archive_write_header(archive, entry), ARCHIVE_OK);
+    char *page = cay_alloc(1 << 20);
+    memset(page, 'd', 1 << 20);
+    for (int64_t at = 0; at < size; at += 1 << 20)
+        archive_write_data(archive, page, (size_t)CAY_MIN(size - at, (int64_t)1 << 20));
+    free(page);
+    archive_entry_free(entry);
+    assert_int_equal(archive_write_close(archive), ARCHIVE_OK);
+    archive_write_free(archive);
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+static void holes_stay_holes_and_count(void **state)
+{
+    struct world *world = *state;
+    int fd = pack_sparse(64 << 20);
+    struct cay_copy_stats stats;
+    assert_true(import_fd(world->store, "it", fd, NULL, &stats, &world->err));
+    int root = open_base(world, "it");
+    struct stat st;
+    assert_return_code(fstatat(root, "sparse", &st, 0), errno);
+    assert_int_equal(st.st_size, 64 << 20);
+    assert_true(st.st_blocks * 512 <= 1 << 20);
+    close(root);
+    lseek(fd, 0, SEEK_SET);
+    struct cay_base_options small = {.bytes_max = 32 << 20};
+    assert_false(import_fd(world->store, "two", fd, &small, &stats, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_RESOURCE_EXHAUSTED);
+    close(fd);
+    /* Zeros that are written out, too. */
+    char *zeros = cay_alloc(4 << 20);
+    fd = memfd_create("zeros", MFD_CLOEXEC);
+    assert_int_equal(write(fd, zeros, 4 << 20), 4 << 20);
+    lseek(fd, 0, SEEK_SET);
+    assert_false(import_fd(world->store, "two", fd, NULL, &stats, &world->err));
+    close(fd);
+    free(zeros);
+}
+
+static void data_must_have_the_digest_that_was_said(void **state)
+{
+    struct world *world = *state;
+    const struct member member = {"a", AE_IFREG, "0123456789", 0, 0644};
+    struct cay_copy_stats stats;
+    struct cay_sha256 sha;
+    char hex[CAY_SHA256_HEX_SIZE];
+    char buf[65536];
+    int fd = pack(&member, 1, ARCHIVE_FILTER_GZIP);
+    cay_sha256_init(&sha);
+    for (ssize_t len = 0; (len = read(fd, buf, sizeof(buf))) > 0;)
+        cay_sha256_add(&sha, buf, (size_t)len);
+    cay_sha256_end(&sha, hex);
+    struct cay_base_options options = {.sha256 = hex};
+    lseek(fd, 0, SEEK_SET);
+    assert_true(import_fd(world->store, "it", fd, &options, &stats, &world->err));
+    assert_true(cay_store_base_remove(world->store, "it", &world->err));
+    hex[5] = hex[5] == '0' ? '1' : '0';
+    lseek(fd, 0, SEEK_SET);
+    assert_false(import_fd(world->store, "it", fd, &options, &stats, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
+    close(fd);
+    nothing_is_left(world);
+}
+
+static void a_base_can_take_the_place_of_another(void **state)
+{
+    struct world *world = *state;
+    const struct member old = {"file", AE_IFREG, "old", 0, 0644};
+    const struct member new = {"file", AE_IFREG, "new", 0, 0644};
+    struct cay_base_options replace = {.replaces = true};
+    assert_true(import(world, &old, 1, NULL));
+    int before = open_base(world, "it");
+    assert_false(import(world, &new, 1, NULL));
+    assert_int_equal(world->err.reason, CAY_R_BASE_EXISTS);
+    assert_true(import(world, &new, 1, &replace));
+    int after = open_base(world, "it");
+    char *text = tree_read(before, "file");
+    assert_string_equal(text, "old"); /* who stands on the old one keeps it */
+    free(text);
+    text = tree_read(after, "file");
+    assert_string_equal(text, "new");
+    free(text);
+    close(before);
+    close(after);
+}
+
+static void digests_tell_trees_apart(void **state)
+{
+    struct world *world = *state;
+    const struct member trees[][2] = {
+        {{"a", AE_IFREG, "x", 0, 0644}, {"b", AE_IFREG, "y", 0, 0644}},
+        {{"b", AE_IFREG, "y", 0, 0644}, {"a", AE_IFREG, "x", 0, 0644}}, /* the same */
+        {{"a", AE_IFREG, "x", 0, 0644}, {"b", AE_IFREG, "z", 0, 0644}},
+        {{"a", AE_IFREG, "x", 0, 0755}, {"b", AE_IFREG, "y", 0, 0644}},
+        {{"a", AE_IFREG, "x", 7, 0644}, {"b", AE_IFREG, "y", 0, 0644}},
+        {{"a", AE_IFREG, "x", 0, 0644}, {"c", AE_IFREG, "y", 0, 0644}},
+    };
+    char digests[CAY_COUNT(trees)][CAY_BASE_DIGEST_SIZE];
+    for (size_t i = 0; i < CAY_COUNT(trees); i++) {
+        struct cay_base_options replace = {.replaces = true};
+        struct cay_base_info info;
+        int fd = pack(trees[i], 2, ARCHIVE_FILTER_NONE);
+        assert_true(cay_base_import(world->store, "it", fd, &replace, &info, &world->err));
+        memcpy(digests[i], info.digest, sizeof(info.digest));
+        cay_arena_finish(&info.arena);
+        close(fd);
+    }
+    assert_string_equal(digests[0], digests[1]);
+    for (size_t i = 2; i < CAY_COUNT(trees); i++)
+        assert_string_not_equal(digests[0], digests[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +620,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(hard_links_that_point_outside_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(amounts_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_archive_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_packed_twice_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(holes_stay_holes_and_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(data_must_have_the_digest_that_was_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_base_can_take_the_place_of_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(digests_tell_trees_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(directories_become_bases_without_their_devices, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(deep_trees_are_taken_without_running_out, setup, teardown),

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/base_record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "host/session/host.h"
+#include "host/session/noun.h"
+
+enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
+
+/* The store's names have neither '/' nor ':'. */
+static const struct {
+    char shown;
+    const char *kept;
+} escapes[] = {{'/', "-_s"}, {':', "-_c"}};
+
+bool cay_base_key(struct cay_str name, char out_key[static CAY_STORE_NAME_SIZE])
+{
+    size_t len = 0;
+    char last = '/';
+    out_key[0] = '\0';
+    for (size_t i = 0; i < name.len; i++) {
+        const char one[2] = {name.ptr[i], '\0'};
+        const char *kept = one;
+        for (size_t j = 0; j < CAY_COUNT(escapes); j++)
+            kept = name.ptr[i] == escapes[j].shown ? escapes[j].kept : kept;
+        /* Each part is a name of its own: it begins with a letter or a digit. */
+        if ((last == '/' || last == ':') && strchr("._-/:", name.ptr[i]))
+            return false;
+        last = name.ptr[i];
+        if (len + strlen(kept) >= CAY_STORE_NAME_SIZE)
+            return false;
+        memcpy(out_key + len, kept, strlen(kept) + 1);
+        len += strlen(kept);
+    }
+    for (size_t j = 0; j < CAY_COUNT(escapes); j++) {
+        if (name.len && memmem(name.ptr, name.len, escapes[j].kept, strlen(escapes[j].kept)))
+            return false; /* would be taken for the other one */
+    }
+    return last != '/' && last != ':' && cay_store_base_name_valid(out_key);
+}
+
+struct cay_str cay_base_shown(const char *key, struct cay_arena *arena)
+{
+    char shown[CAY_STORE_NAME_SIZE];
+    size_t len = 0;
+    for (const char *at = key; *at && len + 1 < sizeof(shown);) {
+        char c = *at;
+        size_t step = 1;
+        for (size_t j = 0; j < CAY_COUNT(escapes); j++) {
+            if (!strncmp(at, escapes[j].kept, strlen(escapes[j].kept))) {
+                c = escapes[j].shown;
+                step = strlen(escapes[j].kept);
+            }
+        }
+        shown[len++] = c;
+        at += step;
+    }
+    return cay_arena_str(arena, (struct cay_str){shown, len});
+}
+
+const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name)
+{
+    char key[CAY_STORE_NAME_SIZE];
+    char resolved[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored = {};
+    if (!cay_base_key(name, key) || !cay_store_base_resolve(host->store, key, resolved, &ignored))
+        return NULL;
+    const struct cay_base_entry *entry = cay_map_get(&host->bases, cay_str(resolved));
+    return entry ? entry->spec : NULL;
+}
+
+static void free_entry(struct cay_base_entry *entry)
+{
+    if (!entry)
+        return;
+    cay_arena_finish(&entry->arena);
+    free(entry);
+}
+
+void cay_bases_put(struct cay_host *host, const struct cay_v1_base *spec)
+{
+    struct cay_base_entry *entry = cay_new(struct cay_base_entry);
+    snprintf(entry->name, sizeof(entry->name), "%.*s", (int)spec->name.len, spec->name.ptr);
+    cay_arena_init(&entry->arena, 2 * SPEC_BYTES_MAX);
+    entry->spec = cay_noun_copy(&cay_v1_base_desc, spec, &entry->arena);
+    if (entry->spec)
+        free_entry(cay_map_put(&host->bases, cay_str(entry->name), entry));
+    else
+        free_entry(entry);
+}
+
+void cay_bases_remove(struct cay_host *host, const char *name)
+{
+    free_entry(cay_map_remove(&host->bases, cay_str(name)));
+}
+
+void cay_bases_finish(struct cay_map *bases)
+{
+    size_t cursor = 0;
+    for (struct cay_base_entry *entry; (entry = cay_map_next(bases, &cursor));)
+        free_entry(entry);
+    cay_map_finish(bases);
+}
+
+bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
+                         const struct cay_v1_base *spec, struct cay_error *err)
+{
+    cay_auto(cay_buf_finish) struct cay_buf bytes;
+    struct cay_db_query query;
+    cay_buf_init(&bytes, SPEC_BYTES_MAX);
+    if (cay_pb_encode(&cay_v1_base_desc, spec, &bytes) < 0)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "labels and settings are too large");
+    cay_db_begin(&query, db,
+                 "INSERT INTO bases (name, state, spec) VALUES (?, ?, ?)"
+                 " ON CONFLICT (name) DO UPDATE SET state = excluded.state, spec = excluded.spec");
+    cay_db_bind_text(&query, spec->name);
+    cay_db_bind_int(&query, state);
+    cay_db_bind_blob(&query, cay_buf_str(&bytes));
+    return cay_db_end(&query, err) || cay_wrap(err, "record the base");
+}
+
+bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "DELETE FROM bases WHERE name = ?");
+    cay_db_bind_text(&query, cay_str(name));
+    return cay_db_end(&query, err) || cay_wrap(err, "remove the record of base '%s'", name);
+}
+
+struct dropped {
+    char (*names)[CAY_STORE_NAME_SIZE];
+    size_t count;
+};
+
+static bool load_one(struct cay_host *host, struct cay_db_query *query, struct dropped *dropped,
+                     struct cay_error *err)
+{
+    char name[CAY_STORE_NAME_SIZE];
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored = {};
+    struct cay_str text = cay_db_text(query, 0);
+    snprintf(name, sizeof(name), "%.*s", (int)text.len, text.len ? text.ptr : "");
+    bool is_there =
+        cay_store_base_resolve(host->store, name, found, &ignored) && strcmp(name, found) == 0;
+    if (cay_db_int(query, 1) == CAY_BASE_NEW || !is_there) {
+        dropped->names =
+            cay_realloc_array(dropped->names, dropped->count + 1, sizeof(*dropped->names));
+        memcpy(dropped->names[dropped->count++], name, sizeof(name));
+        return true;
+    }
+    struct cay_v1_base spec;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, 2 * SPEC_BYTES_MAX);
+    if (cay_pb_decode(&cay_v1_base_desc, cay_db_blob(query, 2), &arena, &spec) < 0)
+        return cay_fail(err, CAY_R_DATA_LOSS, "the record of base '%s' is damaged", name);
+    cay_bases_put(host, &spec);
+    return true;
+}
+
+static bool drop(struct cay_host *host, const char *name, struct cay_error *err)
+{
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored = {};
+    cay_log(CAY_INFO, "recovery.unfinished_base", CAY_S("base", name));
+    if (cay_store_base_resolve(host->store, name, found, &ignored) && strcmp(name, found) == 0 &&
+        !cay_store_base_remove(host->store, name, err))
+        return false;
+    return cay_base_record_delete(host->db, name, err);
+}
+
+bool cay_bases_recover(struct cay_host *host, struct cay_error *err)
+{
+    struct cay_db_query query;
+    struct dropped dropped = {};
+    bool is_good = true;
+    cay_db_begin(&query, host->db, "SELECT name, state, spec FROM bases");
+    while (is_good && cay_db_row(&query))
+        is_good = load_one(host, &query, &dropped, err);
+    struct cay_error end_err = {};
+    bool is_read = cay_db_end(&query, &end_err);
+    if (is_good && !is_read)
+        *err = end_err;
+    is_good = is_good && is_read;
+    for (size_t i = 0; is_good && i < dropped.count; i++)
+        is_good = drop(host, dropped.names[i], err);
+    free(dropped.names);
+    return is_good;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/store/unpack.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "host/store/base.h"
+#include "host/store/dir_list.h"
+#include "host/store/store_ops.h"
+#include "sys/remove.h"
+#include "sys/resolve.h"
+
+enum { PROGRESS_EVERY = 64 };
+
+struct cay_unpack_dir {
+    char *path;
+    struct timespec mtime;
+};
+
+static bool refuse(struct cay_unpack *unpack, const char *path, const char *why)
+{
+    return cay_fail(unpack->err, CAY_R_INVALID_ARGUMENT, "'%.80s' in the archive %s", path, why);
+}
+
+static int open_inside(const struct cay_unpack *unpack, const char *path)
+{
+    int flags = O_RDONLY | O_DIRECTORY;
+    return unpack->is_plain ? cay_resolve_open_plain(unpack->root_fd, path, flags, 0)
+                            : cay_resolve_open(unpack->root_fd, path, flags, 0);
+}
+
+/* Opens a directory of the tree, making what is missing. */
+static int open_dir(struct cay_unpack *unpack, const char *path, bool makes)
+{
+    if (!*path)
+        return fcntl(unpack->root_fd, F_DUPFD_CLOEXEC, 0);
+    int fd = open_inside(unpack, path);
+    if (fd != -ENOENT || !makes)
+        return fd;
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 0, path);
+    cay_autoclose int parent_fd = open_dir(unpack, parent, true);
+    if (parent_fd < 0)
+        return parent_fd;
+    const char *name = slash ? slash + 1 : path;
+    if (mkdirat(parent_fd, name, 0755) < 0 ||
+        (unpack->id_base && fchownat(parent_fd, name, unpack->id_base, unpack->id_base, 0) < 0))
+        return -errno; /* EEXIST: a link to nowhere stands there */
+    return open_inside(unpack, path);
+}
+
+/* Opens the directory an entry is in and leaves its own name in unpack->name. */
+static int open_parent(struct cay_unpack *unpack, const char *path, bool makes)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 0, path);
+    snprintf(unpack->name, sizeof(unpack->name), "%s", slash ? slash + 1 : path);
+    return open_dir(unpack, parent, makes);
+}
+
+static uint32_t known_id(struct cay_unpack *unpack, int64_t id)
+{
+    bool is_known = id >= 0 && id < CAY_BASE_IDS;
+    unpack->stats.foreign += !is_known;
+    return unpack->id_base + (is_known ? (uint32_t)id : CAY_BASE_NOBODY);
+}
+
+static bool over_limit(struct cay_unpack *unpack, uint64_t more_bytes)
+{
+    if (unpack->entries_max && unpack->stats.entries > unpack->entries_max)
+        cay_fail(unpack->err, CAY_R_RESOURCE_EXHAUSTED, "the archive has more than %llu entries",
+                 (unsigned long long)unpack->entries_max);
+    else if (unpack->bytes_max && (more_bytes > unpack->bytes_max ||
+                                   unpack->stats.bytes > unpack->bytes_max - more_bytes))
+        cay_fail(unpack->err, CAY_R_RESOURCE_EXHAUSTED, "the archive holds more than %llu bytes",
+                 (unsigned long long)unpack->bytes_max);
+    else
+        return false;
+    return true;
+}
+
+static bool goes_on(struct cay_unpack *unpack)
+{
+    return !unpack->progress ||
+           unpack->progress(unpack->progress_ctx, unpack->stats.entries, unpack->stats.bytes) ||
+           cay_fail(unpack->err, CAY_R_CANCELED, NULL);
+}
+
+static bool is_zero(const char *data, size_t len)
+{
+    return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
+}
+
+static int write_block(int fd, const char *data, size_t len, off_t at)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t count = pwrite(fd, data + done, len - done, at + (off_t)done);
+        if (count < 0)
+            return -errno;
+        done += (size_t)count;
+    }
+    return 0;
+}
+
+static bool write_content(struct cay_unpack *unpack, struct archive *archive, int fd,
+                          la_int64_t size, const char *path)
+{
+    for (;;) {
+        const void *block = NULL;
+        size_t len = 0;
+        la_int64_t offset = 0;
+        int rc = archive_read_data_block(archive, &block, &len, &offset);
+        if (rc == ARCHIVE_EOF)
+            return true;
+        if (rc < ARCHIVE_WARN || offset < 0 || offset > size || len > (uint64_t)(size - offset))
+            return refuse(unpack, path, "is damaged");
+        if (len == 0 || is_zero(block, len))
+            continue; /* a hole */
+        rc = write_block(fd, block, len, offset);
+        if (rc < 0)
+            return cay_store_fail(unpack->err, rc, "write '%.80s'", path);
+        if (!goes_on(unpack))
+            return false;
+    }
+}
+
+/* In the order in which one does not undo the other. `fd` may be -1: a link or a fifo. */
+static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, int fd,
+                        int parent_fd)
+{
+    const char *name = unpack->name;
+    uint32_t uid = known_id(unpack, archive_entry_uid(entry));
+    uint32_t gid = known_id(unpack, archive_entry_gid(entry));
+    bool link = archive_entry_filetype(entry) == AE_IFLNK;
+    if (fchownat(parent_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    mode_t mode = archive_entry_perm(entry) & 07777;
+    if (!link && (fd >= 0 ? fchmod(fd, mode) : fchmodat(parent_fd, name, mode, 0)) < 0)
+        return -errno;
+    const char *key = NULL;
+    const void *value = NULL;
+    size_t size = 0;
+    archive_entry_xattr_reset(entry);
+    while (fd >= 0 && archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
+        /* What the file system does not take is left out: an import is not a backup. */
+        if (cay_copy_keeps_xattr(CAY_COPY_IMPORT, key))
+            (void)fsetxattr(fd, key, value, size, 0);
+    }
+    if (!archive_entry_mtime_is_set(entry))
+        return 0;
+    struct timespec mtime = {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)};
+    struct timespec times[2] = {mtime, mtime};
+    return utimensat(parent_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static bool unpack_file(struct cay_unpack *unpack, struct archive *archive,
+                        struct archive_entry *entry, int parent_fd, const char *path)
+{
+    la_int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
+    cay_autoclose int fd =
+        openat(parent_fd, unpack->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_store_fail(unpack->err, -errno, "make '%.80s'", path);
+    if (!write_content(unpack, archive, fd, size, path))
+        return false;
+    int rc = ftruncate(fd, size) < 0 ? -errno : set_metadata(unpack, entry, fd, parent_fd);
+    return rc == 0 || cay_store_fail(unpack->err, rc, "finish '%.80s'", path);
+}
+
+/* The directory that is to be at unpack->name, or -1 for what is refused. */
+static int make_dir(struct cay_unpack *unpack, int parent_fd)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    if (mkdirat(parent_fd, unpack->name, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    int fd = openat(parent_fd, unpack->name, flags);
+    if (fd >= 0 || !unpack->replaces)
+        return fd < 0 ? -ENOTDIR : fd;
+    if (unlinkat(parent_fd, unpack->name, 0) < 0 || mkdirat(parent_fd, unpack->name, 0755) < 0)
+        return -errno;
+    fd = openat(parent_fd, unpack->name, flags);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool unpack_dir(struct cay_unpack *unpack, struct archive_entry *entry, int parent_fd,
+                       const char *path)
+{
+    cay_autoclose int fd = make_dir(unpack, parent_fd);
+    if (fd == -ENOTDIR)
+        return refuse(unpack, path, "is a directory where something else is");
+    int rc = fd < 0 ? fd : set_metadata(unpack, entry, fd, parent_fd);
+    if (rc < 0)
+        return cay_store_fail(unpack->err, rc, "make '%.80s'", path);
+    if (unpack->dirs_count == unpack->dirs_cap) {
+        unpack->dirs_cap = CAY_MAX(unpack->dirs_cap * 2, (size_t)64);
+        unpack->dirs = cay_realloc_array(unpack->dirs, unpack->dirs_cap, sizeof(*unpack->dirs));
+    }
+    unpack->dirs[unpack->dirs_count++] = (struct cay_unpack_dir){
+        cay_strdup(path), {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)}};
+    return true;
+}
+
+static bool is_socket(struct archive_entry *entry)
+{
+    const char *key = NULL;
+    const void *value = NULL;
+    size_t size = 0;
+    archive_entry_xattr_reset(entry);
+    while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
+        if (!strcmp(key, CAY_UNPACK_SOCKET_MARK))
+            return true;
+    }
+    return false;
+}
+
+static bool unpack_special(struct cay_unpack *unpack, struct archive_entry *entry, int parent_fd,
+                           const char *path)
+{
+    int rc = 0;
+    if (archive_entry_filetype(entry) == AE_IFLNK) {
+        const char *target = cay_archive_symlink(entry);
+        if (!target || !*target)
+            return refuse(unpack, path, "is a link without a target");
+        rc = symlinkat(target, parent_fd, unpack->name) < 0 ? -errno : 0;
+    } else if (archive_entry_filetype(entry) == AE_IFIFO) {
+        mode_t type = is_socket(entry) ? S_IFSOCK : S_IFIFO;
+        rc = mknodat(parent_fd, unpack->name, type | 0600, 0) < 0 ? -errno : 0;
+    } else {
+        unpack->stats.skipped++; /* a device, or something tar knows and we do not */
+        return true;
+    }
+    if (!rc)
+        rc = set_metadata(unpack, entry, -1, parent_fd);
+    return rc == 0 || cay_store_fail(unpack->err, rc, "make '%.80s'", path);
+}
+
+static bool unpack_root(struct cay_unpack *unpack, struct archive_entry *entry)
+{
+    if (archive_entry_filetype(entry) != AE_IFDIR)
+        return refuse(unpack, "/", "is not a directory");
+    snprintf(unpack->name, sizeof(unpack->name), ".");
+    int rc = set_metadata(unpack, entry, unpack->root_fd, unpack->root_fd);
+    return rc == 0 || cay_store_fail(unpack->err, rc, "finish the root");
+}
+
+/* Nothing may stand where an entry that is no directory comes to be. */
+static bool make_room(struct cay_unpack *unpack, int parent_fd, const char *path)
+{
+    if (unlinkat(parent_fd, unpack->name, 0) == 0 || errno == ENOENT)
+        return true;
+    if (errno != EISDIR)
+        return cay_store_fail(unpack->err, -errno, "replace '%.80s'", path);
+    if (unpack->replaces) {
+        int rc = cay_remove_tree(parent_fd, unpack->name, NULL);
+        return rc == 0 || cay_store_fail(unpack->err, rc, "replace '%.80s'", path);
+    }
+    return unlinkat(parent_fd, unpack->name, AT_REMOVEDIR) == 0 ||
+           refuse(unpack, path, "takes the place of a directory");
+}
+
+bool cay_unpack_link(struct cay_unpack *unpack, const char *path, const char *target,
+                     struct cay_error *err)
+{
+    unpack->err = err;
+    if (!*target || !*path)
+        return refuse(unpack, path, "is a hard link that points outside");
+    if (!strcmp(path, target))
+        return refuse(unpack, path, "is a hard link to itself");
+    cay_autoclose int target_fd = open_parent(unpack, target, false);
+    char target_name[NAME_MAX + 1];
+    memcpy(target_name, unpack->name, sizeof(target_name));
+    struct stat st;
+    if (target_fd < 0 || fstatat(target_fd, target_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        S_ISDIR(st.st_mode))
+        return refuse(unpack, path, "is a hard link to what is not there");
+    cay_autoclose int parent_fd = open_parent(unpack, path, true);
+    if (parent_fd < 0)
+        return refuse(unpack, path, "is in what is not a directory");
+    if (!make_room(unpack, parent_fd, path))
+        return false;
+    if (linkat(target_fd, target_name, parent_fd, unpack->name, 0) == 0)
+        return true;
+    if (errno == ENOENT) /* its own target, under another name of the directory */
+        return refuse(unpack, path, "is a hard link to itself");
+    return cay_store_fail(unpack->err, -errno, "link '%.80s'", path);
+}
+
+bool cay_unpack_entry(struct cay_unpack *unpack, struct cay_archive_in *in,
+                      struct archive_entry *entry, const char *path, struct cay_error *err)
+{
+    unpack->err = err;
+    unpack->stats.entries++;
+    la_int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
+    if (size < 0)
+        return refuse(unpack, path, "has no size");
+    /* Also of what is not written: to read over it takes its time. */
+    if (over_limit(unpack, (uint64_t)size) ||
+        (unpack->stats.entries % PROGRESS_EVERY == 0 && !goes_on(unpack)))
+        return false;
+    if (!*path)
+        return unpack_root(unpack, entry);
+    const char *link = cay_archive_hard_link(entry);
+    if (link) {
+        char target[PATH_MAX];
+        if (!cay_archive_clean(link, target))
+            return refuse(unpack, path, "is a hard link that points outside");
+        return cay_unpack_link(unpack, path, target, err);
+    }
+    unpack->stats.bytes += (uint64_t)size;
+    cay_autoclose int parent_fd = open_parent(unpack, path, true);
+    if (parent_fd < 0)
+        return refuse(unpack, path, "is in what is not a directory");
+    if (archive_entry_filetype(entry) == AE_IFDIR)
+        return unpack_dir(unpack, entry, parent_fd, path);
+    if (!make_room(unpack, parent_fd, path))
+        return false;
+    if (archive_entry_filetype(entry) == AE_IFREG)
+        return unpack_file(unpack, in->archive, entry, parent_fd, path);
+    return unpack_special(unpack, entry, parent_fd, path);
+}
+
+bool cay_unpack_remove(struct cay_unpack *unpack, const char *path, struct cay_error *err)
+{
+    unpack->err = err;
+    if (!*path)
+        return refuse(unpack, "/", "takes away the root");
+    cay_autoclose int parent_fd = open_parent(unpack, path, false);
+    if (parent_fd < 0)
+        return parent_fd == -ENOENT || parent_fd == -ENOTDIR ||
+               refuse(unpack, path, "is in what is not a directory");
+    int rc = cay_remove_tree(parent_fd, unpack->name, NULL);
+    return rc == 0 || cay_store_fail(err, rc, "remove '%.80s'", path);
+}
+
+bool cay_unpack_clear(struct cay_unpack *unpack, const char *path, struct cay_error *err)
+{
+    unpack->err = err;
+    cay_autoclose int dir_fd = open_dir(unpack, path, false);
+    if (dir_fd < 0)
+        return dir_fd == -ENOENT || dir_fd == -ENOTDIR ||
+               refuse(unpack, path, "is not a directory");
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = cay_dir_list_read(&names, dir_fd);
+    for (size_t i = 0; !rc && i < names.count; i++)
+        rc = cay_remove_tree(dir_fd, cay_dir_list_name(&names, i), NULL);
+    return rc == 0 || cay_store_fail(err, rc, "empty '%.80s'", path);
+}
+
+void cay_unpack_times(struct cay_unpack *unpack)
+{
+    for (size_t i = unpack->dirs_count; i-- > 0;) {
+        struct timespec times[2] = {unpack->dirs[i].mtime, unpack->dirs[i].mtime};
+        cay_autoclose int fd = cay_resolve_open_plain(unpack->root_fd, unpack->dirs[i].path,
+                                                      O_RDONLY | O_DIRECTORY, 0);
+        if (fd >= 0)
+            (void)futimens(fd, times);
+    }
+}
+
+void cay_unpack_finish(struct cay_unpack *unpack)
+{
+    for (size_t i = 0; i < unpack->dirs_count; i++)
+        free(unpack->dirs[i].path);
+    free(unpack->dirs);
+    unpack->dirs = NULL;
+    unpack->dirs_count = unpack->dirs_cap = 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/sha256.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void cay_sha256_init(struct cay_sha256 *sha)
+{
+    sha->context = EVP_MD_CTX_new();
+    /* Fails without memory, or with a libcrypto that lacks SHA-256: nothing works then. */
+    if (!sha->context || EVP_DigestInit_ex(sha->context, EVP_sha256(), NULL) != 1)
+        abort();
+}
+
+void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len)
+{
+    if (len && EVP_DigestUpdate(sha->context, data, len) != 1)
+        abort();
+}
+
+void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE])
+{
+    unsigned char digest[CAY_SHA256_BYTES];
+    if (EVP_DigestFinal_ex(sha->context, digest, NULL) != 1)
+        abort();
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(out_hex + 2 * i, 3, "%02x", digest[i]);
+    cay_sha256_finish(sha);
+}
+
+void cay_sha256_finish(struct cay_sha256 *sha)
+{
+    EVP_MD_CTX_free(sha->context);
+    sha->context = NULL;
+}
+
+bool cay_sha256_is_hex(struct cay_str text)
+{
+    bool is_hex = text.len == CAY_SHA256_HEX_SIZE - 1;
+    for (size_t i = 0; is_hex && i < text.len; i++)
+        is_hex = (text.ptr[i] >= '0' && text.ptr[i] <= '9') ||
+                 (text.ptr[i] >= 'a' && text.ptr[i] <= 'f');
+    return is_hex;
+}

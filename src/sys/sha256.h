@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * SHA-256 of data that comes in pieces.
+ *
+ * Order: init -> add* -> (end | finish). `end` may be called once; finish after it does nothing.
+ */
+
+#include "base/base.h"
+
+enum {
+    CAY_SHA256_BYTES = 32,
+    CAY_SHA256_HEX_SIZE = 65, /* lower-case digits and NUL */
+};
+
+struct cay_sha256 {
+    void *context; /* libcrypto's */
+};
+
+void cay_sha256_init(struct cay_sha256 *sha);
+void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len);
+void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE]);
+void cay_sha256_finish(struct cay_sha256 *sha);
+
+/* 64 lower-case hex digits. */
+[[nodiscard]] bool cay_sha256_is_hex(struct cay_str text);
