@@ -50,6 +50,7 @@ struct cay_host {
     bool is_collect_wanted;
     bool destroys_on_exit;
     int64_t started_ns;
+    int data_fd; /* the data directory, for files without names */
     int lock_fd; /* one daemon per data directory */
 };
 
@@ -113,6 +114,8 @@ cay_verb cay_host_restore_paths;
 cay_verb cay_host_rollback_session;
 cay_verb cay_host_fork_session;
 cay_verb cay_host_diff_snapshots;
+cay_verb cay_host_export_session;
+cay_verb cay_host_import_session;
 cay_verb cay_host_list_tools;
 cay_verb cay_host_execute_tool;
 cay_verb cay_host_execute_tool_stream;

@@ -64,6 +64,8 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = cay_host_rollback_session,
     [CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS]       = cay_host_restore_paths,
     [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = cay_host_diff_snapshots,
+    [CAY_V1_SANDBOX_SERVICE_EXPORT_SESSION]      = cay_host_export_session,
+    [CAY_V1_SANDBOX_SERVICE_IMPORT_SESSION]      = cay_host_import_session,
     [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK]        = cay_host_health_check,
     [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES]    = cay_host_get_capabilities,
     [CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS]      = cay_host_launch_process,
@@ -163,7 +165,8 @@ static bool open_data_dir(struct cay_host *host, const char *path, struct cay_er
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make data directory '%s'",
                               path);
-    cay_autoclose int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    host->data_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir_fd = host->data_fd;
     struct stat info;
     if (dir_fd < 0 || fstat(dir_fd, &info) < 0)
         return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open data directory '%s'",
@@ -295,6 +298,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     struct cay_host *host = cay_new(struct cay_host);
     host->service.ops = &ops;
     host->loop = loop;
+    host->data_fd = -1;
     host->lock_fd = -1;
     host->pool = (struct cay_pool){.mount_fd = -1, .device_fd = -1};
     host->old_pool = host->pool;
@@ -366,6 +370,8 @@ void cay_host_destroy(struct cay_host *host)
         close(host->lock_fd);
     free(host->data_dir);
     free(host->store_wanted);
+    if (host->data_fd >= 0)
+        close(host->data_fd);
     free(host->default_base);
     free(host->snapshot_prefix);
     free(host);

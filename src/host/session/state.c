@@ -22,6 +22,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_SNAPSHOT] = NO(INVALID_STATE, CREATING),
         [CAY_VERB_ROLLBACK] = NO(INVALID_STATE, CREATING),
         [CAY_VERB_FORK]     = NO(INVALID_STATE, CREATING),
+        [CAY_VERB_EXPORT]   = NO(INVALID_STATE, CREATING),
         [CAY_VERB_PAUSE]    = NO(INVALID_STATE, CREATING),
         [CAY_VERB_RESUME]   = NO(INVALID_STATE, CREATING),
         [CAY_VERB_DESTROY]  = GO(DESTROYING),
@@ -36,6 +37,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_SNAPSHOT] = GO(ACTIVE),
         [CAY_VERB_ROLLBACK] = GO(ACTIVE),
         [CAY_VERB_FORK]     = GO(ACTIVE),
+        [CAY_VERB_EXPORT]   = GO(ACTIVE),
         [CAY_VERB_PAUSE]    = GO(PAUSED),
         [CAY_VERB_RESUME]   = NO(INVALID_STATE, ACTIVE),
         [CAY_VERB_DESTROY]  = GO(DESTROYING),
@@ -50,6 +52,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_SNAPSHOT] = GO(PAUSED),
         [CAY_VERB_ROLLBACK] = NO(SESSION_PAUSED, PAUSED),
         [CAY_VERB_FORK]     = GO(PAUSED),
+        [CAY_VERB_EXPORT]   = GO(PAUSED),
         [CAY_VERB_PAUSE]    = NO(SESSION_PAUSED, PAUSED),
         [CAY_VERB_RESUME]   = GO(ACTIVE),
         [CAY_VERB_DESTROY]  = GO(DESTROYING),
@@ -64,6 +67,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_SNAPSHOT] = NO(SESSION_DESTROYING, DESTROYING),
         [CAY_VERB_ROLLBACK] = NO(SESSION_DESTROYING, DESTROYING),
         [CAY_VERB_FORK]     = NO(SESSION_DESTROYING, DESTROYING),
+        [CAY_VERB_EXPORT]   = NO(SESSION_DESTROYING, DESTROYING),
         [CAY_VERB_PAUSE]    = NO(SESSION_DESTROYING, DESTROYING),
         [CAY_VERB_RESUME]   = NO(SESSION_DESTROYING, DESTROYING),
         [CAY_VERB_DESTROY]  = GO(DESTROYING), /* joins the one under way, or goes on after a crash */
@@ -78,6 +82,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_SNAPSHOT] = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_ROLLBACK] = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_FORK]     = NO(SESSION_FAILED, FAILED),
+        [CAY_VERB_EXPORT]   = GO(FAILED),
         [CAY_VERB_PAUSE]    = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_RESUME]   = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_DESTROY]  = GO(DESTROYING),
@@ -111,9 +116,10 @@ const char *cay_session_verb_name(enum cay_session_verb verb)
         [CAY_VERB_LOOK] = "look",         [CAY_VERB_UPDATE] = "update",
         [CAY_VERB_TOOL] = "tool",         [CAY_VERB_EXEC] = "exec",
         [CAY_VERB_SNAPSHOT] = "snapshot", [CAY_VERB_ROLLBACK] = "rollback",
-        [CAY_VERB_FORK] = "fork",         [CAY_VERB_PAUSE] = "pause",
-        [CAY_VERB_RESUME] = "resume",     [CAY_VERB_DESTROY] = "destroy",
-        [CAY_VERB_CREATED] = "created",   [CAY_VERB_BROKE] = "broke",
+        [CAY_VERB_FORK] = "fork",         [CAY_VERB_EXPORT] = "export",
+        [CAY_VERB_PAUSE] = "pause",       [CAY_VERB_RESUME] = "resume",
+        [CAY_VERB_DESTROY] = "destroy",   [CAY_VERB_CREATED] = "created",
+        [CAY_VERB_BROKE] = "broke",
     };
     assert(verb > 0 && verb < CAY_SESSION_VERBS);
     return names[verb];

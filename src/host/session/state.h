@@ -27,6 +27,7 @@ enum cay_session_verb {
     CAY_VERB_SNAPSHOT,
     CAY_VERB_ROLLBACK,
     CAY_VERB_FORK,
+    CAY_VERB_EXPORT,
     CAY_VERB_PAUSE,
     CAY_VERB_RESUME,
     CAY_VERB_DESTROY,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host/store/image_manifest.h"
+#include "host/store/spool.h"
 #include "host/store/store_ops.h"
 #include "sys/resolve.h"
 
@@ -29,20 +30,6 @@ void cay_image_files_finish(struct cay_image_files *files)
     free(files->files);
     files->files = NULL;
     files->count = files->cap = 0;
-}
-
-/* A file without a name; where the file system knows no such thing, one whose name is gone. */
-static int open_unnamed(int dir_fd)
-{
-    static const char name[] = ".cay-spool";
-    int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
-        return fd < 0 ? -errno : fd;
-    fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    (void)unlinkat(dir_fd, name, 0);
-    return fd;
 }
 
 static bool spool(struct cay_archive_in *in, int fd, const char *path, struct cay_error *err)
@@ -129,7 +116,7 @@ bool cay_image_files_add(struct cay_image_files *files, struct cay_archive_in *i
         file->target = cay_strdup(target);
         return true;
     }
-    file->fd = open_unnamed(files->spool_fd);
+    file->fd = cay_spool_open(files->spool_fd);
     if (file->fd < 0)
         return cay_store_fail(err, file->fd, "keep '%.80s' of the image", path);
     file->size = (uint64_t)size;

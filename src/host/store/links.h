@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which names of a tree are the same file. A difference between two trees compares name by name and
+ * does not see that; whoever writes a tree down must.
+ */
+
+#include "base/error.h"
+#include "base/map.h"
+
+struct cay_link_group;
+
+struct cay_link_name {
+    char *path;
+    struct cay_link_group *group;
+    struct cay_link_name *next; /* in the group */
+};
+
+struct cay_link_group {
+    struct cay_link_group *next;
+    struct cay_link_name *first; /* as the walk met it */
+    struct cay_link_name *last;
+    char key[40]; /* device and inode */
+    size_t count;
+};
+
+struct cay_links {
+    struct cay_link_group *groups;
+    struct cay_map by_inode;
+    struct cay_map by_path;
+};
+
+/* Called for every entry of the tree in walk order, parents first; may be NULL. */
+typedef bool cay_links_visit(void *ctx, const char *path, struct cay_error *err);
+
+void cay_links_init(struct cay_links *links);
+void cay_links_finish(struct cay_links *links);
+/* RESOURCE_EXHAUSTED for a tree that is too deep or too large. */
+[[nodiscard]] bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit,
+                                  void *ctx, struct cay_error *err);
+
+/* NULL when it is the only name of its file. */
+const struct cay_link_group *cay_links_find(const struct cay_links *links, const char *path);

@@ -1,0 +1,569 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions as streams: out, in again, elsewhere, in pieces, and what hostile streams do."""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import os
+import random
+import socket
+import stat
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from daemon import (BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, b64, case, eventually, fails,
+                    run, unb64)
+from small_base import make_root
+
+PIECE = 512 * 1024
+marks = itertools.count()
+
+
+def import_rich(daemon, name="small"):
+    """The small base, and some of what tar finds hard."""
+    with tempfile.TemporaryDirectory(prefix="caysys-root-") as folder:
+        root = Path(folder) / "root"
+        root.mkdir(mode=0o755)
+        make_root(root, {})
+        rich = root / "srv"
+        rich.mkdir()
+        with socket.socket(socket.AF_UNIX) as sock:
+            here = os.getcwd()
+            os.chdir(rich)
+            sock.bind("socket")
+            os.chdir(here)
+        (rich / "one").write_text("linked")
+        os.link(rich / "one", rich / "two")
+        os.link(rich / "one", rich / "three")
+        (rich / "marked").write_text("marked")
+        os.setxattr(rich / "marked", "user.colour", b"blue")
+        (rich / "dir").mkdir()
+        (rich / "dir" / "file").write_text("file")
+        options = {"name": name, "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        return daemon.send_all(BASE + "ImportBase", [{"options": options}])["base"]
+
+
+def export(cay, session_id, **fields):
+    """The info, the archive, the summary; the digest is checked."""
+    frames = cay.stream(SANDBOX + "ExportSession", {"sessionId": session_id} | fields)
+    assert "info" in frames[0] and "summary" in frames[-1], [list(frame) for frame in frames[:3]]
+    data = b"".join(unb64(frame["data"]) for frame in frames[1:-1])
+    summary = frames[-1]["summary"]
+    assert int(summary["bytes"]) == len(data), summary
+    assert summary["sha256"] == hashlib.sha256(data).hexdigest(), summary
+    return frames[0]["info"], data
+
+
+def messages(data, options):
+    yield {"options": options}
+    for at in range(0, len(data), PIECE):
+        yield {"data": b64(data[at:at + PIECE])}
+
+
+def import_(cay, data, **options):
+    return cay.send_all(SANDBOX + "ImportSession", messages(data, options))
+
+
+def find_process(mark):
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "cmdline").read_bytes().split(b"\0"):
+                    return entry
+    return None
+
+
+@contextlib.contextmanager
+def seen_from_outside(cay, session_id):
+    """The session's root, as its own processes have it."""
+    mark = f"mark-{os.getpid()}-{next(marks)}"
+    argv = ("/bin/sh", "-c", "echo ready; while :; do sleep 60; done", mark)
+    with cay.attach(session_id, *argv, user="root") as stream:
+        said = b""
+        while b"ready" not in said:
+            said += unb64(stream.next().get("output", {}).get("data"))
+        process = find_process(mark.encode())
+        assert process, "the process is not found"
+        yield process / "root"
+    cay.launch(session_id, "/bin/sh", "-c", f"kill $(ps -o pid,args | grep '{mark}' | grep -v grep"
+               " | sed 's/^ *//; s/ .*//')", user="root")
+
+
+def dump(root):
+    """Everything an export promises to keep, by path."""
+    found, names = {}, {}
+    top = os.lstat(root / ".")
+    for folder, dirs, files in os.walk(root):
+        dirs[:] = sorted(name for name in dirs
+                         if os.path.islink(os.path.join(folder, name))
+                         or os.lstat(os.path.join(folder, name)).st_dev == top.st_dev)
+        for name in sorted(dirs + files):
+            path = os.path.join(folder, name)
+            info = os.lstat(path)
+            if info.st_dev != top.st_dev:
+                continue
+            short = os.path.relpath(path, root)
+            entry = [stat.S_IFMT(info.st_mode), info.st_mode & 0o7777,
+                     info.st_uid - top.st_uid, info.st_gid - top.st_gid]
+            if stat.S_ISLNK(info.st_mode):
+                entry.append(os.readlink(path))
+            else:
+                with contextlib.suppress(OSError):
+                    entry.append(sorted((key, os.getxattr(path, key)) for key in os.listxattr(path)
+                                        if key.startswith("user.")))
+            if stat.S_ISREG(info.st_mode):
+                digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                is_sparse = info.st_size > 1 << 20 and info.st_blocks * 512 < info.st_size / 2
+                entry += [info.st_size, digest, is_sparse]
+            if not stat.S_ISDIR(info.st_mode) and info.st_nlink > 1:
+                entry.append(names.setdefault(info.st_ino, short))
+            found[short] = entry
+    # A file may have other names in other layers of the store: only those in the tree count.
+    linked = {first for path, entry in found.items() for first in [entry[-1]]
+              if isinstance(first, str) and first in found and first != path}
+    return {path: [value for value in entry if value not in found or value in linked or value == path]
+            if not stat.S_ISLNK(entry[0]) else entry for path, entry in found.items()}
+
+
+def normal(tree):
+    """Without the mark of a file that has no second name in the tree."""
+    counts = {}
+    for path, entry in tree.items():
+        if stat.S_ISREG(entry[0]) and isinstance(entry[-1], str) and entry[-1] in tree:
+            counts[entry[-1]] = counts.get(entry[-1], 0) + 1
+    return {path: entry[:-1] if stat.S_ISREG(entry[0]) and isinstance(entry[-1], str)
+            and entry[-1] in tree and counts[entry[-1]] == 1 else entry
+            for path, entry in tree.items()}
+
+
+def tree_of(cay, session_id, snapshot=None):
+    if snapshot is None:
+        with seen_from_outside(cay, session_id) as root:
+            return normal(dump(root))
+    fork = cay.fork(session_id, snapshot=snapshot)[0]["id"]
+    try:
+        return tree_of(cay, fork)
+    finally:
+        cay.destroy(fork)
+
+
+def same(left, right, what):
+    different = {path: (left.get(path), right.get(path)) for path in left.keys() | right.keys()
+                 if left.get(path) != right.get(path)}
+    assert not different, (what, dict(sorted(different.items())[:5]))
+
+
+CHANGES = [
+    # New things of every kind.
+    "mkdir -p d/e && echo 1 > d/e/f && ln d/e/f d/hard && ln -s nowhere d/soft && mkfifo d/fifo &&"
+    " chmod 4750 d/e/f && truncate -s 8M d/sparse && echo end >> d/sparse && echo x > '.wh.odd' &&"
+    " mkdir '.wh..wh..opq' && mv /srv/socket d/socket && chown -h 1234:4321 d/soft d/e &&"
+    " printf 'caf\\351' > \"$(printf 'caf\\351')\"",
+    # Away with some, others become something else, links come and go.
+    "rm -r d/e && rm /srv/dir/file && rmdir /srv/dir && echo now-a-file > /srv/dir && rm d/soft &&"
+    " mkdir d/soft && echo in > d/soft/in && ln /srv/marked marked-too && rm /srv/two",
+    # Only attributes; a link that is parted from its file with the same content.
+    "chmod 700 d && chown 7:8 d/fifo && cp /srv/three t && rm /srv/three && mv t /srv/three &&"
+    " chmod 1777 /var/empty && chmod 711 /srv",
+    # A directory is moved, another takes its place.
+    "mv d moved && mkdir d && echo other > d/other && mv moved/sparse d/ && rm -rf /usr/share/data/1*",
+]
+
+
+def make_story(cay, session_id):
+    """A session with turns, a branch, a named snapshot and unsaved changes."""
+    cay.create(session_id, labels={"kind": "story"}, env={"A": "b"})
+    for number, script in enumerate(CHANGES, 1):
+        cay.sh(session_id, f"cd /workspace && {script}", user="root")
+        cay.turn(session_id, message=f"step {number}", metadata={"number": number})
+    with seen_from_outside(cay, session_id) as root:
+        os.setxattr(root / "workspace/d/other", "user.note", b"\0\xff")
+    cay.snapshot(session_id, "kept", message="with an attribute")
+    cay.sh(session_id, "echo abandoned > /workspace/abandoned", user="root")
+    cay.rollback(session_id, "turn-0002")
+    cay.sh(session_id, "echo on > /workspace/on", user="root")
+    cay.turn(session_id)
+    cay.turn(session_id)  # unchanged
+    cay.sh(session_id, "echo unsaved > /workspace/unsaved; rm /srv/one", user="root")
+
+
+def compare(cay, left, other, right):
+    """Both sessions have the same past and the same files at every point."""
+    past = {}
+    for key, daemon, session_id in (("left", cay, left), ("right", other, right)):
+        past[key] = [{name: entry.get(name) for name in ("name", "kind", "turnNumber", "parent",
+                                                         "message", "metadata", "unchanged")}
+                     for entry in daemon.log(session_id)]
+    assert past["left"] == past["right"], past
+    for name in ("head", "turnCount", "snapshotCount", "labels", "defaultUser", "defaultCwd"):
+        assert cay.get(left).get(name) == other.get(right).get(name), name
+    for entry in past["left"]:
+        name = entry["name"]
+        same(tree_of(cay, left, name), tree_of(other, right, name), name)
+    same(tree_of(cay, left), tree_of(other, right), "the live files")
+
+
+@case
+def round_trip(cay):
+    """what comes back is what went out: every point, every kind of file, and the live ones"""
+    make_story(cay, "story")
+    head = cay.get("story")["head"]
+    info, data = export(cay, "story")
+    assert info["session"]["id"] == "story" and int(info["snapshotCount"]) == 8, info
+    assert info["formatVersion"] == 1 and "since" not in info
+    assert cay.get("story")["head"] == head and len(cay.log("story")) == 8
+    cay.data_of_story = data
+    answer = import_(cay, data, sessionId="copy", labels={"copy": "yes"})
+    assert answer["session"]["state"] == "SESSION_STATE_ACTIVE", answer
+    assert int(answer["snapshotCount"]) == 8 and int(answer["bytes"]) == len(data), answer
+    labels = answer["session"]["labels"]
+    assert labels == {"kind": "story", "copy": "yes"}, labels
+    cay.destroy("copy")
+    import_(cay, data, sessionId="copy")
+    compare(cay, "story", cay, "copy")
+    # It goes on as any session does.
+    assert cay.turn("copy")["name"] == "turn-0007"
+    cay.rollback("copy", "turn-0003")
+    assert cay.sh("copy", "cat /workspace/d/hard", user="root") == "1\n"
+
+
+@case
+def again(cay):
+    """an import of an import of an import is still the same"""
+    info, data = export(cay, "copy", until="turn-0006")
+    assert not any(frame.startswith("live/") for frame in names_in(data))
+    import_(cay, export(cay, "story")[1], sessionId="third")
+    import_(cay, export(cay, "third")[1], sessionId="fourth")
+    compare(cay, "story", cay, "fourth")
+    for name in ("copy", "third", "fourth"):
+        cay.destroy(name)
+
+
+def names_in(data):
+    plain = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        return archive.getnames()
+
+
+@case
+def ordinary_tools(cay):
+    """tar and zstd read the archive"""
+    with tempfile.TemporaryDirectory(prefix="caysys-tar-") as folder:
+        path = Path(folder) / "story.tar.zst"
+        path.write_bytes(cay.data_of_story)
+        done = subprocess.run(["tar", "--zstd", "-xf", str(path), "-C", folder,
+                               "--warning=no-unknown-keyword"], check=False, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        head = json.loads((Path(folder) / "cay-export.json").read_text())
+        assert head["format"] == "cay-export" and len(head["points"]) == 8, head
+        first = Path(folder) / "points/000001/tree/workspace"
+        assert (first / "d/hard").read_text() == "1\n"
+        assert (first / "d/sparse").stat().st_size == (8 << 20) + 4
+        assert (Path(folder) / "points/000002/deleted/workspace/d/e").is_file()
+
+
+@case
+def elsewhere(cay):
+    """another host takes it on a base of the same content, on one it is given, or with its own"""
+    with Cayd() as other:
+        fails("not_found", import_, other, cay.data_of_story, reason="base_not_found")
+        assert other.ids() == [] and not other.store()["p"]
+        _, whole = export(cay, "story", includeBase=True)
+        answer = import_(other, whole)
+        assert answer["session"]["id"] == "story" and answer["session"]["base"] == "small", answer
+        compare(cay, "story", other, "story")
+        bases = other.call(BASE + "ListBases")["bases"]
+        assert [base["name"] for base in bases] == ["small"], bases
+        answer = import_(other, whole)  # the base is there now, the name is not free
+        assert answer["session"]["id"] != "story" and answer["session"]["base"] == "small"
+        assert len(other.call(BASE + "ListBases")["bases"]) == 1
+        other.destroy(answer["session"]["id"])
+        import_(other, cay.data_of_story, sessionId="digest")
+        same(tree_of(cay, "story"), tree_of(other, "digest"), "live")
+        key = other.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"]
+        guest = Client(other, key)
+        assert import_(guest, cay.data_of_story, sessionId="guests")["session"]["owner"] == "guest"
+        for session_id in other.ids():
+            other.destroy(session_id)
+        other.call(BASE + "RemoveBase", {"name": "small"})
+        fails("permission_denied", import_, guest, whole)
+
+
+@case
+def since(cay):
+    """a stream can continue a session that has its beginning"""
+    with Cayd() as other:
+        _, whole = export(cay, "story", includeBase=True, until="turn-0002", noBranches=True)
+        import_(other, whole)
+        assert [entry["name"] for entry in other.log("story")] == ["turn-0001", "turn-0002"]
+        same(tree_of(cay, "story", "turn-0002"), tree_of(other, "story"), "until")
+        fails("failed_precondition", export, cay, "story", since="kept")
+        fails("not_found", export, cay, "story", since="nothing")
+        fails("not_found", export, cay, "story", until="nothing")
+        _, rest = export(cay, "story", since="turn-0002", noBranches=True)
+        fails("failed_precondition", import_, other, rest, sessionId="new")
+        fails("failed_precondition", import_, other, whole, sessionId="story", intoExisting=True)
+        other.sh("story", "echo 1 > /workspace/in-the-way")
+        fails("failed_precondition", import_, other, rest, sessionId="story", intoExisting=True)
+        assert other.sh("story", "cat /workspace/in-the-way") == "1\n"
+        other.rollback("story", "turn-0002", discard=True)
+        answer = import_(other, rest, sessionId="story", intoExisting=True)
+        assert int(answer["snapshotCount"]) == 2 and answer["session"]["head"] == "turn-0006", answer
+        assert [entry["name"] for entry in other.log("story")] == [
+            "turn-0001", "turn-0002", "turn-0005", "turn-0006"]
+        for name in ("turn-0001", "turn-0005", "turn-0006"):
+            same(tree_of(cay, "story", name), tree_of(other, "story", name), name)
+        same(tree_of(cay, "story"), tree_of(other, "story"), "the live files")
+        fails("failed_precondition", import_, other, rest, sessionId="story", intoExisting=True)
+        other.restart()
+        same(tree_of(cay, "story"), tree_of(other, "story"), "after a restart")
+        # All branches that come from there.
+        _, rest = export(cay, "story", since="turn-0002")
+        assert sum(name.endswith("/tree") for name in names_in(rest)) == 6 + 1
+
+
+@case
+def running(cay):
+    """a session is exported while it writes, at one instant, and does not notice"""
+    cay.create("busy")
+    cay.background("busy", "i=0; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done")
+    for _ in range(3):
+        _, data = export(cay, "busy")
+        import_(cay, data, sessionId="still")
+        a, b = (cay.read("still", name).split() for name in ("a", "b"))
+        assert 0 <= len(a) - len(b) <= 1, (len(a), len(b))
+        cay.destroy("still")
+    before = len(cay.read("busy", "a"))
+    eventually(lambda: len(cay.read("busy", "a")) > before, "it goes on")
+    assert not cay.log("busy")
+    cay.destroy("busy")
+
+
+def changed(data, change):
+    """The archive with its members changed by a function."""
+    plain = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as old, \
+            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as new:
+        members = [(member, old.extractfile(member).read() if member.isreg() else None)
+                   for member in old]
+        for member, content in change(members):
+            if content is not None:
+                member.size = len(content)
+            new.addfile(member, io.BytesIO(content) if content is not None else None)
+    return out.getvalue()  # not packed: that is taken, too
+
+
+def head_with(**values):
+    def change(members):
+        head = json.loads(members[0][1])
+        for path, value in values.items():
+            at = head
+            keys = path.split("__")
+            for key in keys[:-1]:
+                at = at[int(key) if key.isdigit() else key]
+            at[keys[-1]] = value
+        return [(members[0][0], json.dumps(head).encode()), *members[1:]]
+    return change
+
+
+def with_member(name, kind=tarfile.REGTYPE, content=b"", at=-1, **fields):
+    def change(members):
+        member = tarfile.TarInfo(name)
+        member.type = kind
+        for key, value in fields.items():
+            setattr(member, key, value)
+        members.insert(at, (member, content if kind == tarfile.REGTYPE else None))
+        return members
+    return change
+
+
+@case
+def hostile(cay):
+    """streams that lie are refused, and nothing is left of them"""
+    cay.create("plain")
+    cay.sh("plain", "echo 1 > one; mkdir dir; echo 2 > dir/two; ln one three")
+    cay.turn("plain")
+    cay.sh("plain", "rm one; echo live > live")
+    _, data = export(cay, "plain")
+    cay.create("victim")
+    before = (cay.ids(), cay.store()["s"], cay.store()["p"])
+    changes = {
+        "above": with_member("live/tree/../../../etc/evil", content=b"evil"),
+        "absolute": with_member("/etc/evil", content=b"evil"),
+        "elsewhere": with_member("dead/tree/x", content=b"x"),
+        "no part": with_member("live/other/x", content=b"x"),
+        "back": with_member("points/000001/tree/x", content=b"x"),
+        "beyond": with_member("points/000007/tree/x", content=b"x"),
+        "device": with_member("live/tree/device", kind=tarfile.CHRTYPE, devmajor=1, devminor=3),
+        "link out": with_member("live/tree/hard", kind=tarfile.LNKTYPE, linkname="../../etc/passwd"),
+        "link across": with_member("live/tree/hard", kind=tarfile.LNKTYPE,
+                                   linkname="points/000001/tree/workspace/one"),
+        "after the end": lambda members: [*members, members[-2]],
+        "no end": lambda members: members[:-1],
+        "no live": lambda members: [m for m in members if not m[0].name.startswith("live")],
+        "no point": lambda members: [m for m in members if not m[0].name.startswith("points")],
+        "no head": lambda members: members[1:],
+        "through a link": lambda members: [
+            *members[:-1], *with_member("live/tree/out", kind=tarfile.SYMTYPE, linkname="/etc")([]),
+            *with_member("live/tree/out/evil", content=b"evil")([]), members[-1]],
+        "format": head_with(format="tar"),
+        "version": head_with(version=2),
+        "unknown head": head_with(head="nothing"),
+        "bad name": lambda members: set_snapshot(members, "name", "../../x"),
+        "bad onto": lambda members: set_point(members, "onto", "later"),
+        "bad kind": lambda members: set_snapshot(members, "kind", "SNAPSHOT_KIND_UNSPECIFIED"),
+        "long message": lambda members: set_snapshot(members, "message", "x" * 5000),
+        "wrong type": lambda members: set_snapshot(members, "turnNumber", {}),
+        "bad env": head_with(session__env={"A=B": "c"}),
+        "bad user": head_with(session__defaultUser="nobody"),
+        "no object": lambda members: [(members[0][0], b"[]"), *members[1:]],
+        "no json": lambda members: [(members[0][0], b"{"), *members[1:]],
+        "nested": lambda members: [(members[0][0], b"[" * 100000), *members[1:]],
+        "twice": lambda members: double_point(members),
+        "deletes the root": with_member("live/deleted", kind=tarfile.REGTYPE, content=b"", at=-2),
+    }
+    for what, change in changes.items():
+        bad = changed(data, change)
+        try:
+            answer = import_(cay, bad, sessionId="bad")
+        except RpcError as error:
+            assert error.code == "invalid_argument", (what, error.code, error)
+        else:
+            raise AssertionError((what, answer))
+    huge = changed(data, lambda members: [(members[0][0], b" " * (17 << 20)), *members[1:]])
+    packed = subprocess.run(["zstd", "-qc"], input=huge, capture_output=True, check=True).stdout
+    fails("resource_exhausted", import_, cay, packed, sessionId="bad")
+    fails("invalid_argument", import_, cay, b"", sessionId="bad")
+    fails("invalid_argument", import_, cay, b"this is no archive at all", sessionId="bad")
+    fails("invalid_argument", import_, cay, data, sessionId="bad", sha256="0" * 64)
+    fails("invalid_argument", import_, cay, data, sessionId="../bad")
+    fails("already_exists", import_, cay, data, sessionId="victim")
+    fails("not_found", import_, cay, data, sessionId="bad", base="nosuch")
+    import_(cay, data, sessionId="good", sha256=hashlib.sha256(data).hexdigest())
+    cay.destroy("good")
+    eventually(lambda: (cay.ids(), cay.store()["s"], cay.store()["p"]) == before,
+               "nothing of them is left")
+
+
+def set_point(members, key, value):
+    head = json.loads(members[0][1])
+    head["points"][0][key] = value
+    return [(members[0][0], json.dumps(head).encode()), *members[1:]]
+
+
+def set_snapshot(members, key, value):
+    head = json.loads(members[0][1])
+    head["points"][0]["snapshot"][key] = value
+    return [(members[0][0], json.dumps(head).encode()), *members[1:]]
+
+
+def double_point(members):
+    head = json.loads(members[0][1])
+    head["points"] *= 2
+    return [(members[0][0], json.dumps(head).encode()), *members[1:]]
+
+
+@case
+def flipped(cay):
+    """turned bits and cut ends are refused, and never leave anything"""
+    _, data = export(cay, "plain")
+    before = (cay.ids(), cay.store()["s"], cay.store()["p"])
+    dice = random.Random(7)
+    for number in range(200 if IS_FULL else 30):
+        bad = bytearray(data)
+        if number < 6:  # the checksum at the very end
+            bad[-1 - number] ^= 1
+        elif number == 6:
+            del bad[-1:]
+        elif dice.random() < 0.5:
+            bad = bad[:dice.randrange(len(bad))]
+        else:
+            bad[dice.randrange(len(bad))] ^= 1 << dice.randrange(8)
+        try:
+            answer = import_(cay, bytes(bad), sessionId="bad")
+        except RpcError as error:
+            # The name of the base's digest may be what was hit.
+            assert error.code in ("invalid_argument", "resource_exhausted", "not_found"), error
+        else:
+            raise AssertionError(("it was taken", answer))
+    eventually(lambda: (cay.ids(), cay.store()["s"], cay.store()["p"]) == before,
+               "nothing of them is left")
+
+
+@case
+def gone_clients(cay):
+    """clients that leave in the middle leave nothing"""
+    before = (cay.ids(), cay.store()["s"], cay.store()["p"])
+    for cut in (0, 1, 2):
+        with Stream(cay, SANDBOX + "ImportSession") as stream:
+            for message in itertools.islice(messages(cay.data_of_story, {"sessionId": "bad"}), cut):
+                stream.send(message)
+    with cay.open(SANDBOX + "ExportSession", {"sessionId": "story"}) as stream:
+        assert "info" in stream.next()
+    eventually(lambda: (cay.ids(), cay.store()["s"], cay.store()["p"]) == before,
+               "nothing of them is left")
+
+
+@case
+def killed(cay):
+    """a daemon killed during an import or an export forgets it; what was whole is whole"""
+    before = cay.ids()
+    story = tree_of(cay, "story")
+    count = len(cay.store()["p"])
+    took = time.monotonic()
+    import_(cay, cay.data_of_story, sessionId="timed")
+    took = time.monotonic() - took
+    cay.destroy("timed")
+    outcomes = set()
+    attempts = 20 if IS_FULL else 6
+    for number in range(attempts):
+        thread = threading.Thread(target=quiet, args=(import_, cay, cay.data_of_story),
+                                  kwargs={"sessionId": "half"})
+        thread.start()
+        time.sleep(took * number / attempts)
+        cay.restart()
+        thread.join()
+        there = cay.ids()
+        outcomes.add("half" in there)
+        if "half" in there:
+            assert cay.get("half")["state"] == "SESSION_STATE_ACTIVE"
+            assert len(cay.log("half")) == len(cay.log("story"))
+            cay.destroy("half")
+        assert cay.ids() == before, there
+        eventually(lambda: len(cay.store()["p"]) == count, "its snapshots are gone")
+        eventually(lambda: len(cay.store()["s"]) == len(before), "its trees are gone")
+    assert False in outcomes, "no kill came in time"
+    thread = threading.Thread(target=quiet, args=(export, cay, "story"))
+    thread.start()
+    eventually(lambda: len(cay.store()["p"]) > count or not thread.is_alive(), "it is under way")
+    cay.restart()
+    thread.join()
+    eventually(lambda: len(cay.store()["p"]) == count, "the live point is gone")
+    same(tree_of(cay, "story"), story, "the session is as it was")
+
+
+def quiet(function, *arguments, **more):
+    with contextlib.suppress(Exception):
+        function(*arguments, **more)
+
+
+@case
+def nothing_is_left(cay):
+    """with the sessions gone, nothing of them is left on the machine"""
+    for session_id in cay.ids():
+        cay.destroy(session_id)
+    assert not cay.leftovers(), cay.leftovers()
+    eventually(lambda: not cay.store()["s"] and not cay.store()["p"], "the store is empty")
+
+
+with Cayd() as daemon:
+    import_rich(daemon)
+    run(daemon)
