@@ -16,7 +16,7 @@ enum { PLAN_BYTES_MAX = 64 << 20 };
 static bool descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
                      const struct cay_snapshot *ancestor)
 {
-    for (size_t steps = 0; snapshot && steps <= session->snapshot_count; steps++) {
+    for (size_t steps = 0; snapshot && steps <= cay_session_snapshot_count(session); steps++) {
         if (snapshot == ancestor)
             return true;
         snapshot = cay_session_snapshot(session, snapshot->spec->parent);
@@ -85,9 +85,10 @@ static bool add_points(struct cay_export *self, const struct wish *wish, struct 
 {
     const struct cay_session *session = wish->session;
     struct cay_manifest *manifest = &self->manifest;
-    manifest->points =
-        cay_arena_array(&self->arena, session->snapshot_count + 1, sizeof(*manifest->points));
-    self->store_ids = cay_realloc_array(NULL, session->snapshot_count + 1, CAY_STORE_ID_SIZE);
+    manifest->points = cay_arena_array(&self->arena, cay_session_snapshot_count(session) + 1,
+                                       sizeof(*manifest->points));
+    self->store_ids =
+        cay_realloc_array(NULL, cay_session_snapshot_count(session) + 1, CAY_STORE_ID_SIZE);
     bool is_past_last = false;
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
         if (!manifest->points || manifest->point_count == CAY_EXPORT_POINTS_MAX)

@@ -5,6 +5,7 @@
 #include "api/limits.h"
 #include "base/id.h"
 #include "host/session/base_record.h"
+#include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
 #include "host/session/noun.h"
@@ -111,6 +112,9 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .env = from->env,
+        .max_snapshots = CAY_MAX(from->max_snapshots, 0),
+        .lifecycle = options->lifecycle,
+        .deadline = cay_deadline_of(options->lifecycle, &self->arena),
         .default_user = from->default_user.len ? from->default_user : CAY_STR("user"),
         .default_cwd = from->default_cwd.len ? from->default_cwd : CAY_STR("/workspace"),
     };

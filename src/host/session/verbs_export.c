@@ -83,8 +83,6 @@ static bool export_begin(struct cay_op *op, struct cay_error *err)
     live->created_ns = cay_clock_wall_ns();
     cay_buf_init(&live->spec, CAY_LIMIT_MESSAGE_BYTES);
     cay_session_record_take(&self->session, session);
-    if (session->live)
-        cay_sandbox_describe(cay_live_sandbox(session->live), &self->session.sandbox);
     cay_pointing_init(&self->pointing, session);
     return true;
 }

@@ -7,6 +7,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
+#include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
 #include "host/session/live.h"
@@ -157,6 +158,7 @@ static void new_end(struct cay_op *op)
     }
     cay_import_install(&self->import, session);
     (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
+    cay_deadline_set(session);
     session->op_count++; /* till the answer */
     cay_op_leave(op);
     answer(self, session);
