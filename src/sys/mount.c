@@ -53,7 +53,11 @@ int cay_mount_attach(int mount_fd, int target_fd)
 
 int cay_mount_set(int mount_fd, uint64_t attr_set, bool recursive)
 {
-    struct mount_attr attr = {.attr_set = attr_set};
+    /* How access times are kept is one field of several bits: a new value needs the old one out. */
+    struct mount_attr attr = {
+        .attr_set = attr_set,
+        .attr_clr = attr_set & MOUNT_ATTR__ATIME ? MOUNT_ATTR__ATIME : 0,
+    };
     unsigned int flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
     return (int)cay_raw5(SYS_mount_setattr, mount_fd, "", flags, &attr, sizeof(attr));
 }
