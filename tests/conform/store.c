@@ -2,7 +2,7 @@
 
 /*
  * What every store promises. Run once per kind (the argument); a store that lacks a capability
- * must say NOT_SUPPORTED where the suite would use it.
+ * must refuse with the right reason where the suite would use it.
  */
 
 #include "tests/conform/store_tree.h"
@@ -19,13 +19,12 @@
 
 #include "host/store/diff.h"
 #include "host/store/dir_list.h"
-#include "sys/remove.h"
 
 static const char *kind;
 
 struct world {
     struct cay_store *store;
-    char directory[64];
+    char directory[TREE_DIRECTORY_SIZE];
     size_t fds; /* open before the store was */
     size_t mounts;
     uint32_t id_base; /* what owners are shifted by in a mounted tree */
@@ -75,9 +74,7 @@ static int setup(void **state)
     struct world *world = cay_new(struct world);
     world->fds = count_fds();
     world->mounts = count_mounts();
-    snprintf(world->directory, sizeof(world->directory), "/tmp/cay-store-%d-XXXXXX", (int)getpid());
-    if (!mkdtemp(world->directory))
-        return -1;
+    tree_make_directory(world->directory);
     struct cay_store_config config = {kind, world->directory};
     MUST(world, cay_store_open(&config, &world->store, &world->err));
     if (cay_store_caps(world->store) & CAY_STORE_ID_MAPPED)
@@ -111,10 +108,9 @@ static void collect_all(struct world *world)
 static int teardown(void **state)
 {
     struct world *world = *state;
+    tree_empty_store(world->store);
     cay_store_close(world->store);
-    int tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_return_code(cay_remove_tree(tmp_fd, world->directory + strlen("/tmp/"), NULL), 0);
-    close(tmp_fd);
+    tree_remove_directory(world->directory);
     assert_int_equal(count_fds(), world->fds);
     assert_int_equal(count_mounts(), world->mounts);
     free(world);
@@ -185,6 +181,8 @@ static char *dump_snapshot(struct world *world, const char *id)
 
 static void history_is_kept(struct world *world, const enum cay_store_activity *activities)
 {
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     char ids[TREE_STEPS][CAY_STORE_ID_SIZE];
     char *dumps[TREE_STEPS];
@@ -243,6 +241,8 @@ static void history_with_both_kinds_of_snapshot_is_kept_byte_for_byte(void **sta
 static void a_snapshot_does_not_change_with_its_session(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     for (int activity = CAY_STORE_QUIET; activity <= CAY_STORE_FROZEN; activity++) {
         struct session session = from_base(world);
         char id[CAY_STORE_ID_SIZE];
@@ -266,6 +266,8 @@ static void a_snapshot_does_not_change_with_its_session(void **state)
 static void points_can_be_looked_at(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     char id[CAY_STORE_ID_SIZE];
     for (int i = 0; i < TREE_STEPS; i++)
@@ -308,6 +310,8 @@ static uint64_t history_bytes(struct world *world, const char *session)
 static void an_unchanged_turn_shares_its_predecessor(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     char id[CAY_STORE_ID_SIZE];
     assert_false(take(world, &session, CAY_STORE_QUIET, id));
@@ -332,6 +336,8 @@ static void an_unchanged_turn_shares_its_predecessor(void **state)
 static void an_unchanged_turn_with_processes_shares_too(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     char id[CAY_STORE_ID_SIZE];
     tree_change(session.root_fd, 0, world->id_base);
@@ -359,6 +365,8 @@ static void an_unchanged_turn_with_processes_shares_too(void **state)
 static void stores_through_a_mapping_are_never_missed(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     tree_enter(world->id_base);
     tree_write(session.root_fd, "workspace/mapped", "0000000000000000");
@@ -389,6 +397,8 @@ static void stores_through_a_mapping_are_never_missed(void **state)
 static void forks_do_not_see_each_other(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     for (int activity = CAY_STORE_QUIET; activity <= CAY_STORE_FROZEN; activity++) {
         struct session session = from_base(world);
         tree_change(session.root_fd, 0, world->id_base);
@@ -449,6 +459,8 @@ static bool take_after(struct world *world, struct session *session, const char 
 static void a_fork_does_not_hide_a_change(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     struct session fork = {.root_fd = -1};
     char ids[3][CAY_STORE_ID_SIZE];
@@ -470,6 +482,8 @@ static void a_fork_does_not_hide_a_change(void **state)
 static void verbs_can_be_repeated(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     struct cay_store_source source = {.base = "base"};
     tree_enter(world->id_base);
@@ -501,6 +515,8 @@ static void verbs_can_be_repeated(void **state)
 static void a_snapshot_can_be_made_durable(void **state)
 {
     struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
     struct session session = from_base(world);
     char id[CAY_STORE_ID_SIZE];
     cay_store_new_id(id);
@@ -528,14 +544,17 @@ static void mistakes_have_their_reasons(void **state)
     struct cay_store_source no_snapshot = {.snapshot = id};
     assert_false(cay_store_create(world->store, id, &none, &err));
     assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
+    bool has_snapshots = (cay_store_caps(world->store) & CAY_STORE_SNAPSHOTS) != 0;
+    enum cay_reason absent =
+        has_snapshots ? CAY_R_SNAPSHOT_NOT_FOUND : CAY_R_SNAPSHOTS_NOT_AVAILABLE;
     assert_false(cay_store_create(world->store, id, &no_snapshot, &err));
-    assert_int_equal(err.reason, CAY_R_SNAPSHOT_NOT_FOUND);
+    assert_int_equal(err.reason, absent);
     assert_false(cay_store_mount(world->store, id, &tree_owner, &fd, &err));
     assert_int_equal(err.reason, CAY_R_SESSION_NOT_FOUND);
     tree_change(session.root_fd, 0, world->id_base);
     char *before = tree_dump(session.root_fd, world->id_base);
     assert_false(cay_store_rollback(world->store, session.id, id, &tree_owner, &point, &err));
-    assert_int_equal(err.reason, CAY_R_SNAPSHOT_NOT_FOUND);
+    assert_int_equal(err.reason, absent);
     char *after = tree_dump(session.root_fd, world->id_base);
     assert_string_equal(before, after);
     free(before);
@@ -593,6 +612,60 @@ static void bases_have_names_and_aliases(void **state)
     assert_int_equal(count(world, CAY_STORE_ITEM_ALIAS), 0);
 }
 
+/* Writes as the sandbox's root until it is refused; the bytes that went through. */
+static size_t fill(struct world *world, int root_fd, const char *name, size_t bytes_max)
+{
+    static const char block[64 * 1024] = {1};
+    size_t done = 0;
+    tree_enter(world->id_base);
+    int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    /* Synced now and then: what is refused only on the way to the disk is refused, too. */
+    while (fd >= 0 && done < bytes_max) {
+        ssize_t len = write(fd, block, sizeof(block));
+        if (len < 0 || (done % (1 << 20) == 0 && fsync(fd) < 0))
+            break;
+        done += (size_t)len;
+    }
+    assert_true(done >= bytes_max || errno == EDQUOT || errno == ENOSPC);
+    if (fd >= 0)
+        close(fd);
+    tree_leave();
+    return done;
+}
+
+static void the_kernel_refuses_what_is_too_much(void **state)
+{
+    enum { QUOTA_BYTES = 8 << 20, MUCH_BYTES = 24 << 20 };
+    struct world *world = *state;
+    struct session session = from_base(world);
+    if (!(cay_store_caps(world->store) & CAY_STORE_KERNEL_QUOTA)) {
+        assert_false(cay_store_set_quota(world->store, session.id, QUOTA_BYTES, &world->err));
+        assert_int_equal(world->err.reason, CAY_R_NOT_SUPPORTED);
+        end_session(world, &session);
+        return;
+    }
+    char id[CAY_STORE_ID_SIZE];
+    struct cay_store_point point;
+    (void)take(world, &session, CAY_STORE_QUIET, id);
+    for (int round = 0; round < 2; round++)
+        MUST(world, cay_store_set_quota(world->store, session.id, QUOTA_BYTES, &world->err));
+    assert_true(fill(world, session.root_fd, "workspace/much", MUCH_BYTES) < MUCH_BYTES);
+    MUST(world, cay_store_rollback(world->store, session.id, id, &tree_owner, &point, &world->err));
+    follow(&session, &point);
+    assert_true(fill(world, session.root_fd, "workspace/much", MUCH_BYTES) < MUCH_BYTES);
+    MUST(world, cay_store_set_quota(world->store, session.id, 0, &world->err));
+    assert_int_equal(fill(world, session.root_fd, "workspace/more", MUCH_BYTES), MUCH_BYTES);
+    struct cay_store_usage usage;
+    struct cay_store_ref ref = {.session = session.id};
+    MUST(world, cay_store_sync(world->store, &world->err));
+    MUST(world, cay_store_usage(world->store, &ref, &usage, &world->err));
+    assert_true(usage.own_bytes + usage.history_bytes >= MUCH_BYTES);
+    end_session(world, &session);
+    cay_store_new_id(id);
+    assert_false(cay_store_set_quota(world->store, id, 1, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_SESSION_NOT_FOUND);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +685,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_fork_does_not_hide_a_change, setup, teardown),
         cmocka_unit_test_setup_teardown(verbs_can_be_repeated, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_can_be_made_durable, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_kernel_refuses_what_is_too_much, setup, teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, setup, teardown),
         cmocka_unit_test_setup_teardown(bases_have_names_and_aliases, setup, teardown),
     };

@@ -17,8 +17,108 @@
 #include <unistd.h>
 
 #include "host/store/dir_list.h"
+#include "sys/remove.h"
 
 static struct __user_cap_data_struct all_caps[2];
+
+void tree_make_directory(char out[static TREE_DIRECTORY_SIZE])
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(out, TREE_DIRECTORY_SIZE, "%s/cay-store-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(out));
+}
+
+void tree_remove_directory(const char *directory)
+{
+    char parent[TREE_DIRECTORY_SIZE];
+    const char *slash = strrchr(directory, '/');
+    assert_non_null(slash);
+    snprintf(parent, sizeof(parent), "%.*s", (int)(slash - directory), directory);
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_return_code(fd, errno);
+    assert_return_code(cay_remove_tree(fd, slash + 1, NULL), 0);
+    close(fd);
+}
+
+struct items {
+    enum cay_store_item_kind kinds[1000];
+    char names[1000][CAY_STORE_NAME_SIZE];
+    size_t count;
+};
+
+static bool note_item(void *ctx, const struct cay_store_item *item)
+{
+    struct items *items = ctx;
+    assert_true(items->count < CAY_COUNT(items->kinds));
+    items->kinds[items->count] = item->kind;
+    snprintf(items->names[items->count++], CAY_STORE_NAME_SIZE, "%s", item->name);
+    return true;
+}
+
+static void remove_items(struct cay_store *store, const struct items *items,
+                         enum cay_store_item_kind kind)
+{
+    struct cay_error err = {};
+    for (size_t i = 0; i < items->count; i++) {
+        bool ok = true;
+        if (items->kinds[i] == kind && kind == CAY_STORE_ITEM_SESSION)
+            ok = cay_store_destroy(store, items->names[i], &err);
+        else if (items->kinds[i] == kind && kind == CAY_STORE_ITEM_SNAPSHOT)
+            ok = cay_store_delete_snapshot(store, items->names[i], &err);
+        else if (items->kinds[i] == kind)
+            ok = cay_store_base_remove(store, items->names[i], &err);
+        if (!ok)
+            fail_msg("remove %s: %s", items->names[i], err.text);
+    }
+}
+
+void tree_empty_store(struct cay_store *store)
+{
+    struct items *items = cay_new(struct items);
+    struct cay_error err = {};
+    bool more = true;
+    assert_true(cay_store_list(store, note_item, items, &err));
+    remove_items(store, items, CAY_STORE_ITEM_SESSION);
+    remove_items(store, items, CAY_STORE_ITEM_SNAPSHOT);
+    remove_items(store, items, CAY_STORE_ITEM_ALIAS);
+    remove_items(store, items, CAY_STORE_ITEM_BASE);
+    free(items);
+    while (more) {
+        if (!cay_store_collect(store, 1000, &more, &err))
+            fail_msg("collect: %s", err.text);
+    }
+}
+
+static void expect_refusal(bool done, const struct cay_error *err)
+{
+    assert_false(done);
+    assert_int_equal(err->reason, CAY_R_SNAPSHOTS_NOT_AVAILABLE);
+    assert_non_null(strstr(err->text, "snapshots"));
+}
+
+bool tree_has_snapshots(struct cay_store *store)
+{
+    if (cay_store_caps(store) & CAY_STORE_SNAPSHOTS)
+        return true;
+    char ids[3][CAY_STORE_ID_SIZE];
+    struct cay_error err = {};
+    struct cay_store_point point;
+    for (size_t i = 0; i < CAY_COUNT(ids); i++)
+        cay_store_new_id(ids[i]);
+    const struct cay_store_source base = {.base = "base"};
+    const struct cay_store_source snapshot = {.snapshot = ids[1]};
+    assert_true(cay_store_create(store, ids[0], &base, &err));
+    const struct cay_store_snapshot_request take = {
+        .session_id = ids[0], .snapshot_id = ids[1], .activity = CAY_STORE_QUIET};
+    expect_refusal(cay_store_snapshot(store, &take, &point, &err), &err);
+    expect_refusal(cay_store_rollback(store, ids[0], ids[1], &tree_owner, &point, &err), &err);
+    const struct cay_store_fork_request fork = {ids[0], ids[2], CAY_STORE_QUIET, &tree_owner};
+    expect_refusal(cay_store_fork(store, &fork, &point, &err), &err);
+    expect_refusal(cay_store_create(store, ids[2], &snapshot, &err), &err);
+    assert_true(cay_store_delete_snapshot(store, ids[1], &err)); /* absent is done */
+    assert_true(cay_store_destroy(store, ids[0], &err));
+    return false;
+}
 
 void tree_enter(uint32_t uid)
 {

@@ -15,6 +15,18 @@ enum { TREE_ID_BASE = 1000000, TREE_ID_COUNT = 65536 };
 
 static const struct cay_store_owner tree_owner = {TREE_ID_BASE, TREE_ID_COUNT, -1};
 
+/* An empty directory of the test's own below $TMPDIR; and away with it, whatever is in it. */
+enum { TREE_DIRECTORY_SIZE = 256 };
+void tree_make_directory(char out[static TREE_DIRECTORY_SIZE]);
+void tree_remove_directory(const char *directory);
+
+/* Destroys everything in a store and collects it. */
+void tree_empty_store(struct cay_store *store);
+
+/* True when the store takes snapshots. One that does not must refuse, with the reason that says so:
+ * the case that needed them asserts this and ends. */
+bool tree_has_snapshots(struct cay_store *store);
+
 /* Between these two, files made in a mapped tree belong to the sandbox's root. */
 void tree_enter(uint32_t uid);
 void tree_leave(void);

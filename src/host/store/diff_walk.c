@@ -146,9 +146,16 @@ static bool compare_same_type(struct walk *walk, const char *name,
     return same || emit(walk, CAY_DIFF_META, name, before, after);
 }
 
-static bool is_same_inode(const struct cay_merged_entry *a, const struct cay_merged_entry *b)
+static bool is_same_inode(const struct walk *walk, const struct cay_merged_entry *a,
+                          const struct cay_merged_entry *b)
 {
-    return a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino;
+    if (a->st.st_ino != b->st.st_ino)
+        return false;
+    if (a->st.st_dev == b->st.st_dev)
+        return true;
+    int64_t a_ns = (int64_t)a->st.st_ctim.tv_sec * 1'000'000'000 + a->st.st_ctim.tv_nsec;
+    int64_t b_ns = (int64_t)b->st.st_ctim.tv_sec * 1'000'000'000 + b->st.st_ctim.tv_nsec;
+    return a_ns == b_ns && a_ns < walk->from->shared_before_ns;
 }
 
 static bool report(struct walk *walk, const char *name, const struct cay_merged_entry *before,
@@ -160,7 +167,7 @@ static bool report(struct walk *walk, const char *name, const struct cay_merged_
         return emit(walk, CAY_DIFF_ADDED, name, before, after);
     if ((before->st.st_mode & S_IFMT) != (after->st.st_mode & S_IFMT))
         return emit(walk, CAY_DIFF_TYPE, name, before, after);
-    if (is_same_inode(before, after))
+    if (is_same_inode(walk, before, after))
         return true;
     return compare_same_type(walk, name, before, after);
 }

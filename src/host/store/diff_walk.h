@@ -17,6 +17,9 @@ struct cay_diff_layer {
 struct cay_diff_stack {
     const struct cay_diff_layer *layers; /* the top one first */
     size_t count;
+    /* Of `from`: the two are clones of one tree, which has not changed since then. What has the
+     * same inode on both sides and an older change time is the same. 0: they are not. */
+    int64_t shared_before_ns;
 };
 
 [[nodiscard]] bool cay_diff_walk(const struct cay_diff_stack *from, const struct cay_diff_stack *to,

@@ -13,6 +13,8 @@
 
 static const struct cay_store_ops *const registry[] = {
     &cay_store_overlay,
+    &cay_store_btrfs,
+    &cay_store_local_disk,
     &cay_store_fake,
 };
 
@@ -35,13 +37,18 @@ bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
     return cay_fail_errno(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, neg_errno, "%s", text);
 }
 
+const char *cay_store_pick(const char *)
+{
+    return registry[0]->name;
+}
+
 bool cay_store_open(const struct cay_store_config *config, struct cay_store **out_store,
                     struct cay_error *err)
 {
     assert(config && config->directory && out_store && err);
     const char *kind = config->kind;
     if (!kind || !strcmp(kind, "auto"))
-        kind = registry[0]->name;
+        kind = cay_store_pick(config->directory);
     for (size_t i = 0; i < CAY_COUNT(registry); i++) {
         if (strcmp(registry[i]->name, kind))
             continue;
@@ -66,7 +73,7 @@ const char *cay_store_kind(const struct cay_store *store)
 
 unsigned cay_store_caps(const struct cay_store *store)
 {
-    return store->ops->caps;
+    return store->ops->caps_here ? store->ops->caps_here(store) : store->ops->caps;
 }
 
 void cay_store_new_id(char out_id[static CAY_STORE_ID_SIZE])
@@ -131,6 +138,8 @@ bool cay_store_create(struct cay_store *store, const char *session_id,
         return false;
     if (source->base ? !need_name(source->base, err) : !need_id(source->snapshot, "snapshot", err))
         return false;
+    if (source->snapshot && !store->ops->snapshot)
+        return cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
     if (!store->ops->create(store, session_id, source, err))
         return cay_wrap(err, "create session tree");
     return true;
@@ -180,14 +189,24 @@ bool cay_store_rollback(struct cay_store *store, const char *session_id, const c
 bool cay_store_fork(struct cay_store *store, const struct cay_store_fork_request *request,
                     struct cay_store_point *out_point, struct cay_error *err)
 {
-    NEED(store, fork, err);
     assert(request && out_point);
+    if (!store->ops->fork)
+        return cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
     if (!need_id(request->session_id, "session", err) ||
         !need_id(request->new_session_id, "session", err))
         return false;
     if (!store->ops->fork(store, request, out_point, err))
         return cay_wrap(err, "fork session tree");
     return true;
+}
+
+bool cay_store_set_quota(struct cay_store *store, const char *session_id, uint64_t bytes_max,
+                         struct cay_error *err)
+{
+    NEED(store, set_quota, err);
+    if (!need_id(session_id, "session", err))
+        return false;
+    return store->ops->set_quota(store, session_id, bytes_max, err) || cay_wrap(err, "set quota");
 }
 
 bool cay_store_destroy(struct cay_store *store, const char *session_id, struct cay_error *err)

@@ -28,23 +28,30 @@ enum {
 };
 
 enum cay_store_caps {
-    CAY_STORE_SNAPSHOTS = 1 << 0, /* snapshot, rollback, fork from a snapshot */
-    CAY_STORE_SHARING = 1 << 1,   /* forks and unchanged turns cost no space */
-    CAY_STORE_LIVE_COPY = 1 << 2, /* snapshots while (frozen) processes hold the tree */
-    CAY_STORE_ID_MAPPED = 1 << 3, /* owners are natural on disk, mapped at mount time */
-    CAY_STORE_SWITCHES = 1 << 4,  /* snapshot may hand out a new root to switch to */
+    CAY_STORE_SNAPSHOTS = 1 << 0,    /* snapshot, rollback, fork from a snapshot */
+    CAY_STORE_SHARING = 1 << 1,      /* forks and unchanged turns cost no space */
+    CAY_STORE_LIVE_COPY = 1 << 2,    /* snapshots while (frozen) processes hold the tree */
+    CAY_STORE_ID_MAPPED = 1 << 3,    /* owners are natural on disk, mapped at mount time */
+    CAY_STORE_SWITCHES = 1 << 4,     /* snapshot may hand out a new root to switch to */
+    CAY_STORE_PERSISTENT = 1 << 5,   /* what it holds survives close */
+    CAY_STORE_FAST_DIFF = 1 << 6,    /* comparing looks only at what changed, and sees renames */
+    CAY_STORE_KERNEL_QUOTA = 1 << 7, /* set_quota: the kernel refuses what is too much */
 };
 
 struct cay_store;
 
 struct cay_store_config {
-    const char *kind;      /* "overlay", "fake"; NULL or "auto" picks one */
+    const char *kind;      /* of a member; NULL or "auto" picks one, see cay_store_pick */
     const char *directory; /* made when it is not there; mode 0700 */
 };
 
 [[nodiscard]] bool cay_store_open(const struct cay_store_config *config,
                                   struct cay_store **out_store, struct cay_error *err);
 void cay_store_close(struct cay_store *store);
+
+/* The kind that "auto" means for a directory (which need not exist): the one that it was used with
+ * before, else btrfs or zfs where it is on one, else overlay, else local-disk. */
+const char *cay_store_pick(const char *directory);
 
 const char *cay_store_kind(const struct cay_store *store);
 unsigned cay_store_caps(const struct cay_store *store);
@@ -120,6 +127,12 @@ struct cay_store_fork_request {
 [[nodiscard]] bool cay_store_fork(struct cay_store *store,
                                   const struct cay_store_fork_request *request,
                                   struct cay_store_point *out_point, struct cay_error *err);
+
+/* No more than this many bytes beyond the base, its history included; 0: no limit. Only with
+ * CAY_STORE_KERNEL_QUOTA; processes that want more get EDQUOT or ENOSPC. Idempotent; survives
+ * rollback and restart. */
+[[nodiscard]] bool cay_store_set_quota(struct cay_store *store, const char *session_id,
+                                       uint64_t bytes_max, struct cay_error *err);
 
 /* Both acknowledge fast; cay_store_collect frees the space. Absent is done. */
 [[nodiscard]] bool cay_store_destroy(struct cay_store *store, const char *session_id,

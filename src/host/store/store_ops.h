@@ -14,6 +14,8 @@
 struct cay_store_ops {
     const char *name;
     unsigned caps;
+    /* What it can do here, where that is less than caps. May be NULL. */
+    unsigned (*caps_here)(const struct cay_store *);
 
     /* Takes what a dead daemon left half done to one of its ends. Reasons: UNAVAILABLE when another
      * daemon has the directory, DATA_LOSS, NOT_SUPPORTED when the machine cannot do it. */
@@ -35,6 +37,9 @@ struct cay_store_ops {
                      const struct cay_store_owner *, struct cay_store_point *, struct cay_error *);
     bool (*fork)(struct cay_store *, const struct cay_store_fork_request *,
                  struct cay_store_point *, struct cay_error *);
+    /* SESSION_NOT_FOUND. */
+    bool (*set_quota)(struct cay_store *, const char *session_id, uint64_t bytes_max,
+                      struct cay_error *);
     /* Idempotent, a few system calls long. */
     bool (*destroy)(struct cay_store *, const char *session_id, struct cay_error *);
     bool (*delete_snapshot)(struct cay_store *, const char *snapshot_id, struct cay_error *);
@@ -67,6 +72,8 @@ struct cay_store {
 };
 
 extern const struct cay_store_ops cay_store_overlay;
+extern const struct cay_store_ops cay_store_btrfs;
+extern const struct cay_store_ops cay_store_local_disk;
 extern const struct cay_store_ops cay_store_fake;
 
 /* STORE_FAILED, or NO_SPACE when the errno says so. */

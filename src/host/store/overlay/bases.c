@@ -38,7 +38,7 @@ static void enter(struct ov_store *ov, const char *name, struct ov_layer *layer,
     struct ov_base *base = cay_new(struct ov_base);
     base->next = ov->bases;
     base->layer = layer;
-    base->created_ms = ov_now_ms();
+    base->created_ms = cay_record_now_ms();
     snprintf(base->name, sizeof(base->name), "%s", name);
     snprintf(base->target, sizeof(base->target), "%s", target);
     ov->bases = base;
@@ -63,8 +63,8 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
         return false;
     CAY_CRASH_POINT("store.base_ready");
     char text[64];
-    snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64, layer->node.id, ov_now_ms());
-    int rc = ov_record_add(ov->bases_fd, name, text);
+    snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64, layer->node.id, cay_record_now_ms());
+    int rc = cay_record_add(ov->bases_fd, name, text);
     pthread_mutex_lock(&ov->lock);
     if (rc < 0) {
         /* Out of the table, but not buried: the wrapper's abort does that. */
@@ -99,12 +99,12 @@ static bool remove_locked(struct ov_store *ov, struct ov_base *base, struct cay_
         next = other->next;
         if (other->layer || strcmp(other->target, base->name))
             continue;
-        int rc = ov_record_remove(ov->aliases_fd, other->name);
+        int rc = cay_record_remove(ov->aliases_fd, other->name);
         if (rc < 0)
             return cay_store_fail(err, rc, "remove alias '%s'", other->name);
         forget(ov, other);
     }
-    int rc = ov_record_remove(base->layer ? ov->bases_fd : ov->aliases_fd, base->name);
+    int rc = cay_record_remove(base->layer ? ov->bases_fd : ov->aliases_fd, base->name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove base '%s'", base->name);
     CAY_CRASH_POINT("store.base_removed");
@@ -132,7 +132,7 @@ static bool alias_locked(struct ov_store *ov, const char *alias, const char *nam
         return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
     if (old && old->layer)
         return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
-    int rc = ov_record_replace(ov->aliases_fd, alias, name);
+    int rc = cay_record_replace(ov->aliases_fd, alias, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "write down alias '%s'", alias);
     if (old)

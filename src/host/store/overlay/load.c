@@ -28,15 +28,6 @@ static bool read_names(int dir_fd, const char *what, struct cay_dir_list *names,
     return rc == 0 || cay_store_fail(err, rc, "read the directory of %s", what);
 }
 
-/* A text that was being written when the daemon died. */
-static bool is_leftover(int dir_fd, const char *name)
-{
-    if (name[0] != '.')
-        return false;
-    unlinkat(dir_fd, name, 0);
-    return true;
-}
-
 static bool read_parent(struct ov_store *ov, const char *layer, uint64_t *out_parent)
 {
     char text[CAY_STORE_ID_SIZE] = "";
@@ -183,7 +174,7 @@ static bool load_snapshots(struct ov_store *ov, struct cay_error *err)
             continue;
         if (layer->is_upper) {
             /* Its session was not switched: the snapshot was never done. */
-            int rc = ov_record_remove(ov->snapshots_fd, name);
+            int rc = cay_record_remove(ov->snapshots_fd, name);
             if (rc < 0)
                 return cay_store_fail(err, rc, "remove unfinished snapshot");
             continue;
@@ -208,8 +199,8 @@ static bool load_names(struct ov_store *ov, int dir_fd, bool aliases, struct cay
     for (size_t i = 0; i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
         char text[CAY_STORE_NAME_SIZE + 1];
-        if (is_leftover(dir_fd, name) || !cay_store_base_name_valid(name) ||
-            ov_record_read(dir_fd, name, text, sizeof(text)) < 0)
+        if (cay_record_is_leftover(dir_fd, name) || !cay_store_base_name_valid(name) ||
+            cay_record_read(dir_fd, name, text, sizeof(text)) < 0)
             continue;
         uint64_t id = 0;
         int64_t created = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -11,57 +10,8 @@
 #include "sys/layer_mount.h"
 #include "sys/mount.h"
 #include "sys/remove.h"
-#include "sys/userns.h"
 
 enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
-
-/* A user namespace costs a process; the few ranges used lately are kept, whoever made them. */
-static void remember_userns(struct ov_store *ov, const struct cay_store_owner *owner, int fd)
-{
-    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (kept < 0)
-        return;
-    pthread_mutex_lock(&ov->lock);
-    struct ov_userns *slot = NULL;
-    for (size_t i = 0; !slot && i < OV_USERNS_CACHE; i++) {
-        if (ov->userns[i].fd > 0 && ov->userns[i].id_base == owner->id_base)
-            slot = &ov->userns[i];
-    }
-    if (!slot)
-        slot = &ov->userns[ov->userns_next++ % OV_USERNS_CACHE];
-    if (slot->fd > 0)
-        close(slot->fd);
-    *slot = (struct ov_userns){owner->id_base, owner->id_count, kept};
-    pthread_mutex_unlock(&ov->lock);
-}
-
-static int find_userns(struct ov_store *ov, const struct cay_store_owner *owner)
-{
-    pthread_mutex_lock(&ov->lock);
-    int fd = -1;
-    for (size_t i = 0; fd < 0 && i < OV_USERNS_CACHE; i++) {
-        const struct ov_userns *cached = &ov->userns[i];
-        if (cached->fd > 0 && cached->id_base == owner->id_base &&
-            cached->id_count == owner->id_count)
-            fd = fcntl(cached->fd, F_DUPFD_CLOEXEC, 3);
-    }
-    pthread_mutex_unlock(&ov->lock);
-    return fd;
-}
-
-/* The result is the caller's own descriptor. */
-static int userns_for(struct ov_store *ov, const struct cay_store_owner *owner)
-{
-    int fd = owner->userns_fd >= 0 ? fcntl(owner->userns_fd, F_DUPFD_CLOEXEC, 3)
-                                   : find_userns(ov, owner);
-    if (fd >= 0 && owner->userns_fd < 0)
-        return fd;
-    if (fd < 0)
-        fd = cay_userns_open(owner->id_base, owner->id_count);
-    if (fd >= 0)
-        remember_userns(ov, owner, fd);
-    return fd;
-}
 
 /* A volatile mount marks its work directory as used up, because the kernel cannot know whether the
  * machine went down meanwhile. We say what survives that; the directory is replaced. */
@@ -117,7 +67,7 @@ bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
     int rc = fresh_work(ov, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "renew work directory");
-    cay_autoclose int userns_fd = userns_for(ov, owner);
+    cay_autoclose int userns_fd = cay_owner_map_open(&ov->owners, owner);
     if (userns_fd < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");
     struct cay_layer_stack stack = {
@@ -152,7 +102,7 @@ bool ov_layer_view(struct ov_store *ov, const struct ov_layer *top,
     cay_autofree char(*paths)[PATH_SIZE] = cay_alloc(top->depth * sizeof(*paths));
     cay_autofree const char **names = cay_alloc(top->depth * sizeof(char *));
     name_layers(top, paths, names);
-    cay_autoclose int userns_fd = owner ? userns_for(ov, owner) : -1;
+    cay_autoclose int userns_fd = owner ? cay_owner_map_open(&ov->owners, owner) : -1;
     if (owner && userns_fd < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");
     struct cay_layer_stack stack = {

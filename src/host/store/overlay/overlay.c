@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
 
 static void close_store(struct cay_store *store)
@@ -19,10 +18,7 @@ static void close_store(struct cay_store *store)
                        ov->blanks_fd, ov->lock_fd,     ov->root_fd};
     for (size_t i = 0; i < CAY_COUNT(fds); i++)
         cay_cleanup_close(&fds[i]);
-    for (size_t i = 0; i < OV_USERNS_CACHE; i++) {
-        if (ov->userns[i].fd > 0)
-            close(ov->userns[i].fd);
-    }
+    cay_owner_map_finish(&ov->owners);
     while (ov->bases) {
         struct ov_base *base = ov->bases;
         ov->bases = base->next;
@@ -86,28 +82,15 @@ static bool check_format(struct ov_store *ov, struct cay_error *err)
 {
     static const char format[] = "overlay 1";
     char text[64];
-    int rc = ov_record_add(ov->root_fd, "format", format);
+    int rc = cay_record_add(ov->root_fd, "format", format);
     if (rc == -EEXIST)
-        rc = ov_record_read(ov->root_fd, "format", text, sizeof(text));
+        rc = cay_record_read(ov->root_fd, "format", text, sizeof(text));
     else
         memcpy(text, format, sizeof(format));
     if (rc < 0)
         return cay_store_fail(err, rc, "read the format");
     return !strcmp(text, format) ||
            cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory holds a store of format '%s'", text);
-}
-
-/* A file made to be the new anchor by a daemon that died before it was. */
-static void remove_stray_anchors(struct ov_store *ov)
-{
-    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
-    if (cay_dir_list_read(&names, ov->root_fd) < 0)
-        return;
-    for (size_t i = 0; i < names.count; i++) {
-        const char *name = cay_dir_list_name(&names, i);
-        if (!strncmp(name, "anchor-", strlen("anchor-")))
-            unlinkat(ov->root_fd, name, 0);
-    }
 }
 
 static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
@@ -120,13 +103,14 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
     ov->root_fd = ov->lock_fd = ov->layers_fd = ov->sessions_fd = -1;
     ov->snapshots_fd = ov->bases_fd = ov->aliases_fd = ov->trash_fd = -1;
     ov->blanks_fd = -1;
+    cay_owner_map_init(&ov->owners);
     pthread_mutex_init(&ov->lock, NULL);
     pthread_mutex_init(&ov->collect_lock, NULL);
     bool ok = open_dirs(ov, config->directory, err) && check_format(ov, err);
     if (ok) {
         spread(ov->layers_fd);
         spread(ov->blanks_fd);
-        remove_stray_anchors(ov);
+        cay_record_clean_anchors(ov->root_fd);
         ok = ov_load(ov, err);
     }
     if (!ok) {
@@ -145,7 +129,7 @@ static bool sync_store(struct cay_store *store, struct cay_error *err)
 const struct cay_store_ops cay_store_overlay = {
     .name = "overlay",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
-            CAY_STORE_SWITCHES,
+            CAY_STORE_SWITCHES | CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF,
     .open = open_store,
     .close = close_store,
     .create = ov_create,

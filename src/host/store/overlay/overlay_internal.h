@@ -13,14 +13,14 @@
  *   n/ID    blank layers, made ahead of need               t/      what waits to be removed
  *   anchor  the file that all names in s/ and p/ are links to
  *
- * The record of a session or snapshot is a file's name: written by one link, changed by one rename,
- * never torn, and without a new inode (ext4 is slow to give those out for a minute after many were
- * deleted nearby). Bases and aliases, which change rarely, are texts of symbolic links. The tables
- * in memory mirror them all; `lock` guards the tables, never a copy or a mount.
+ * Sessions and snapshots are written down as names, bases and aliases as texts (record.h). The
+ * tables in memory mirror them all; `lock` guards the tables, never a copy or a mount.
  */
 
 #include <pthread.h>
 
+#include "host/store/owner_map.h"
+#include "host/store/record.h"
 #include "host/store/store_ops.h"
 
 /* First in everything that is found by id. */
@@ -70,18 +70,11 @@ struct ov_base {
 };
 
 enum {
-    OV_USERNS_CACHE = 32,
     OV_BLANKS_AT_OPEN = 8,
     OV_BLANKS_MAX = 64, /* what collect fills up to */
 };
 
 #define OV_PARENT_XATTR "trusted.cay.parent"
-
-struct ov_userns {
-    uint32_t id_base;
-    uint32_t id_count;
-    int fd;
-};
 
 struct ov_store {
     struct cay_store store; /* first */
@@ -96,8 +89,7 @@ struct ov_store {
     size_t dead_count, dead_cap;
     uint64_t blanks[OV_BLANKS_MAX];
     size_t blanks_count;
-    struct ov_userns userns[OV_USERNS_CACHE]; /* fd 0: free (never a real one) */
-    size_t userns_next;
+    struct cay_owner_map owners;
 };
 
 static inline struct ov_store *ov_of(struct cay_store *store)
@@ -176,20 +168,9 @@ bool ov_session_switch(struct ov_store *ov, struct ov_session *session, struct o
 bool ov_point_of(struct ov_store *ov, struct ov_session *session, bool may_copy,
                  struct ov_layer **out_top, bool *out_changed, struct cay_error *err);
 
-/* --- record.c: the texts --- */
-int64_t ov_now_ms(void);
-/* New record; -EEXIST when there is one. -errno. */
-int ov_record_add(int dir_fd, const char *name, const char *text);
-int ov_record_replace(int dir_fd, const char *name, const char *text);
-int ov_record_read(int dir_fd, const char *name, char *text, size_t size);
-/* Absent is fine. */
-int ov_record_remove(int dir_fd, const char *name);
-
-enum { OV_RECORD_SIZE = 128 };
-void ov_session_name(const struct ov_session *session, char out[static OV_RECORD_SIZE]);
-void ov_snapshot_name(const struct ov_snapshot *snapshot, char out[static OV_RECORD_SIZE]);
-/* Adds a name; -errno. */
-int ov_name_add(struct ov_store *ov, int dir_fd, const char *name);
+/* --- record.c: the names of sessions and snapshots --- */
+void ov_session_name(const struct ov_session *session, char out[static CAY_RECORD_SIZE]);
+void ov_snapshot_name(const struct ov_snapshot *snapshot, char out[static CAY_RECORD_SIZE]);
 /* Makes the session's record say what `after` says. */
 int ov_session_change(struct ov_store *ov, const struct ov_session *before,
                       const struct ov_session *after);

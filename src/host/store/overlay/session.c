@@ -37,11 +37,11 @@ static bool add_session(struct ov_store *ov, const char *id, struct ov_layer *up
         .node = {.id = strtoull(id, NULL, 16)},
         .upper = upper,
         .generation = CAY_STORE_GENERATION_FIRST,
-        .created_ms = ov_now_ms(),
+        .created_ms = cay_record_now_ms(),
     };
-    char name[OV_RECORD_SIZE];
+    char name[CAY_RECORD_SIZE];
     ov_session_name(session, name);
-    int rc = ov_name_add(ov, ov->sessions_fd, name);
+    int rc = cay_record_link(ov->root_fd, ov->sessions_fd, name);
     if (rc < 0) {
         free(session);
         ov_drop(ov, upper);
@@ -212,7 +212,7 @@ bool ov_fork(struct cay_store *store, const struct cay_store_fork_request *reque
 bool ov_destroy(struct cay_store *store, const char *id, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    char name[OV_RECORD_SIZE];
+    char name[CAY_RECORD_SIZE];
     pthread_mutex_lock(&ov->lock);
     struct ov_session *session = ov_find_session(ov, id);
     if (session)
@@ -220,7 +220,7 @@ bool ov_destroy(struct cay_store *store, const char *id, struct cay_error *err)
     pthread_mutex_unlock(&ov->lock);
     if (!session)
         return true;
-    int rc = ov_record_remove(ov->sessions_fd, name);
+    int rc = cay_record_remove(ov->sessions_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove session");
     CAY_CRASH_POINT("store.session_removed");

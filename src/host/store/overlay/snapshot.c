@@ -147,11 +147,11 @@ static bool add_snapshot(struct ov_store *ov, const char *id, struct ov_layer *t
         .node = {.id = strtoull(id, NULL, 16)},
         .top = top,
         .changed = changed,
-        .created_ms = ov_now_ms(),
+        .created_ms = cay_record_now_ms(),
     };
-    char name[OV_RECORD_SIZE];
+    char name[CAY_RECORD_SIZE];
     ov_snapshot_name(snapshot, name);
-    int rc = ov_name_add(ov, ov->snapshots_fd, name);
+    int rc = cay_record_link(ov->root_fd, ov->snapshots_fd, name);
     if (rc < 0) {
         free(snapshot);
         ov_drop(ov, top);
@@ -257,7 +257,7 @@ bool ov_snapshot(struct cay_store *store, const struct cay_store_snapshot_reques
 bool ov_delete_snapshot(struct cay_store *store, const char *id, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    char name[OV_RECORD_SIZE];
+    char name[CAY_RECORD_SIZE];
     pthread_mutex_lock(&ov->lock);
     struct ov_snapshot *snapshot = ov_find_snapshot(ov, id);
     if (snapshot)
@@ -265,7 +265,7 @@ bool ov_delete_snapshot(struct cay_store *store, const char *id, struct cay_erro
     pthread_mutex_unlock(&ov->lock);
     if (!snapshot)
         return true;
-    int rc = ov_record_remove(ov->snapshots_fd, name);
+    int rc = cay_record_remove(ov->snapshots_fd, name);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove snapshot");
     CAY_CRASH_POINT("store.snapshot_removed");

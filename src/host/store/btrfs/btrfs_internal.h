@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The btrfs store from inside: what the trees of host/store/trees are made of here. */
+
+#include "host/store/trees/trees.h"
+
+/* --- subvolume.c --- */
+bool btrfs_make(struct cay_trees *, const char *id, struct cay_error *);
+bool btrfs_clone(struct cay_trees *, const char *from, const char *id, bool sealed,
+                 struct cay_error *);
+bool btrfs_seal(struct cay_trees *, const char *id, struct cay_error *);
+int btrfs_remove(struct cay_trees *, const char *id, uint64_t *budget);
+bool btrfs_stamp(struct cay_trees *, const char *id, bool settle, struct cay_tree_stamp *,
+                 struct cay_error *);
+
+/* --- space.c --- */
+bool btrfs_stamps_tell(struct cay_trees *, const char *id);
+bool btrfs_limit(struct cay_trees *, const char *id, uint64_t bytes_max, struct cay_error *);
+bool btrfs_measure(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
+                   struct cay_error *);
+/* Whether the kernel has simple quotas, and nobody has turned on the classic ones. */
+bool btrfs_has_quota(const struct cay_trees *trees);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/crash.h"
+#include "host/store/trees/trees_internal.h"
+
+bool cay_trees_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
+                          struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    if (trees->ops->make(trees, draft->id, err)) {
+        CAY_CRASH_POINT("trees.made");
+        int fd = cay_trees_open_tree(trees, draft->id);
+        if (fd >= 0) {
+            draft->root_fd = fd;
+            return true;
+        }
+        cay_store_fail(err, fd, "open draft");
+    }
+    cay_trees_base_abort(store, draft);
+    return false;
+}
+
+void cay_trees_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
+{
+    trees_bury_unlocked(cay_trees_of(store), draft->id);
+}
+
+/* Under the lock; takes over the reference. */
+static void enter(struct cay_trees *trees, const char *text, struct tree *tree, const char *target,
+                  int64_t created_ms)
+{
+    struct name *name = cay_new(struct name);
+    snprintf(name->name, sizeof(name->name), "%s", text);
+    snprintf(name->target, sizeof(name->target), "%s", target);
+    name->tree = tree;
+    name->created_ms = created_ms;
+    cay_map_put(&trees->names, cay_str(name->name), name);
+}
+
+bool cay_trees_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
+                           const char *name, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    CAY_CRASH_POINT("trees.base_filled");
+    pthread_mutex_lock(&trees->lock);
+    bool taken = trees_name(trees, name) != NULL;
+    pthread_mutex_unlock(&trees->lock);
+    if (taken)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    if (trees->ops->seal && !trees->ops->seal(trees, draft->id, err))
+        return false;
+    CAY_CRASH_POINT("trees.base_sealed");
+    /* Whatever is changed in a clone gets a later change time: comparing counts on it. */
+    int64_t created_ms = cay_record_now_ms() + 1;
+    cay_trees_pass(created_ms * 1'000'000);
+    char text[64];
+    snprintf(text, sizeof(text), "1 %s %" PRId64, draft->id, created_ms);
+    int rc = cay_record_add(trees->bases_fd, name, text);
+    if (rc == -EEXIST)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "write down base");
+    CAY_CRASH_POINT("trees.base_named");
+    pthread_mutex_lock(&trees->lock);
+    enter(trees, name, trees_enter(trees, draft->id), "", created_ms);
+    pthread_mutex_unlock(&trees->lock);
+    return true;
+}
+
+static void forget(struct cay_trees *trees, struct name *name)
+{
+    cay_map_remove(&trees->names, cay_str(name->name));
+    trees_unref(trees, name->tree);
+    free(name);
+}
+
+static struct name *alias_of(struct cay_trees *trees, const char *base)
+{
+    size_t cursor = 0;
+    for (struct name *name; (name = cay_map_next(&trees->names, &cursor));) {
+        if (!name->tree && !strcmp(name->target, base))
+            return name;
+    }
+    return NULL;
+}
+
+/* Under the lock. Aliases of a base go first: none is ever left without its base. */
+static bool remove_locked(struct cay_trees *trees, struct name *base, struct cay_error *err)
+{
+    if (base->tree && base->tree->refs > 1)
+        return cay_fail(err, CAY_R_BASE_IN_USE, "sessions stand on the base '%s'", base->name);
+    struct name *alias = NULL;
+    while (base->tree && (alias = alias_of(trees, base->name))) {
+        int rc = cay_record_remove(trees->aliases_fd, alias->name);
+        if (rc < 0)
+            return cay_store_fail(err, rc, "remove alias '%s'", alias->name);
+        forget(trees, alias);
+    }
+    int rc = cay_record_remove(base->tree ? trees->bases_fd : trees->aliases_fd, base->name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "remove base '%s'", base->name);
+    forget(trees, base);
+    return true;
+}
+
+bool cay_trees_base_remove(struct cay_store *store, const char *name, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    pthread_mutex_lock(&trees->lock);
+    struct name *base = trees_name(trees, name);
+    bool ok = base ? remove_locked(trees, base, err)
+                   : cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    pthread_mutex_unlock(&trees->lock);
+    return ok;
+}
+
+static bool alias_locked(struct cay_trees *trees, const char *alias, const char *name,
+                         struct cay_error *err)
+{
+    struct name *old = trees_name(trees, alias);
+    const struct name *base = trees_name(trees, name);
+    if (!base || !base->tree)
+        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    if (old && old->tree)
+        return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
+    int rc = cay_record_replace(trees->aliases_fd, alias, name);
+    if (rc < 0)
+        return cay_store_fail(err, rc, "write down alias '%s'", alias);
+    if (old)
+        snprintf(old->target, sizeof(old->target), "%s", name);
+    else
+        enter(trees, alias, NULL, name, cay_record_now_ms());
+    return true;
+}
+
+bool cay_trees_base_alias(struct cay_store *store, const char *alias, const char *name,
+                          struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    pthread_mutex_lock(&trees->lock);
+    bool ok = alias_locked(trees, alias, name, err);
+    pthread_mutex_unlock(&trees->lock);
+    return ok;
+}
+
+bool cay_trees_base_resolve(struct cay_store *store, const char *name, char *out_name,
+                            struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    pthread_mutex_lock(&trees->lock);
+    const struct name *base = trees_base(trees, name, err);
+    if (base)
+        snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
+    pthread_mutex_unlock(&trees->lock);
+    return base != NULL;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "host/store/diff_walk.h"
+#include "host/store/dir_list.h"
+#include "host/store/trees/trees_internal.h"
+
+enum { WALK_DEPTH_MAX = 400 }; /* a descriptor each */
+
+static void open_layer(struct cay_trees *trees, const struct tree *tree,
+                       struct cay_diff_layer *out_layer)
+{
+    out_layer->id = strtoull(tree->id, NULL, 16);
+    out_layer->fd = cay_trees_open_tree(trees, tree->id);
+}
+
+/* Two clones of one base share what neither has touched: the same inode, and a change time from
+ * before the base was one. */
+static int64_t shared_before_ns(struct cay_trees *trees, const struct tree *from_base,
+                                const struct tree *to_base)
+{
+    int64_t ns = 0;
+    size_t cursor = 0;
+    if (from_base != to_base || !(trees->store.ops->caps & CAY_STORE_SHARING))
+        return 0;
+    pthread_mutex_lock(&trees->lock);
+    for (const struct name *name; (name = cay_map_next(&trees->names, &cursor));) {
+        if (name->tree == from_base)
+            ns = name->created_ms * 1'000'000;
+    }
+    pthread_mutex_unlock(&trees->lock);
+    return ns;
+}
+
+bool cay_trees_diff(struct cay_store *store, const struct cay_diff_request *request,
+                    struct cay_diff_stats *out_stats, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    struct tree *from = NULL, *from_base = NULL, *to = NULL, *to_base = NULL;
+    if (!trees_hold(trees, &request->from, &from, &from_base, err))
+        return false;
+    bool ok = trees_hold(trees, &request->to, &to, &to_base, err);
+    if (ok) {
+        struct cay_diff_layer layers[2] = {};
+        open_layer(trees, from, &layers[0]);
+        open_layer(trees, to, &layers[1]);
+        struct cay_diff_stack from_stack = {&layers[0], 1,
+                                            shared_before_ns(trees, from_base, to_base)};
+        struct cay_diff_stack to_stack = {&layers[1], 1};
+        int rc = CAY_MIN(layers[0].fd, layers[1].fd);
+        ok = rc < 0 ? cay_store_fail(err, rc, "open trees")
+                    : cay_diff_walk(&from_stack, &to_stack, request, out_stats, err);
+        cay_cleanup_close(&layers[0].fd);
+        cay_cleanup_close(&layers[1].fd);
+    }
+    pthread_mutex_lock(&trees->lock);
+    trees_unref(trees, from);
+    trees_unref(trees, from_base);
+    trees_unref(trees, to);
+    trees_unref(trees, to_base);
+    pthread_mutex_unlock(&trees->lock);
+    return ok;
+}
+
+bool cay_trees_view(struct cay_store *store, const struct cay_store_ref *ref,
+                    const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    struct tree *tree = NULL;
+    struct tree *base = NULL;
+    if (!trees_hold(trees, ref, &tree, &base, err))
+        return false;
+    bool ok = trees_mount_tree(trees, tree->id, owner, true, out_root_fd, err);
+    trees_drop(trees, tree);
+    trees_drop(trees, base);
+    return ok;
+}
+
+static int walk_usage(int dir_fd, struct cay_store_usage *usage, int depth)
+{
+    if (depth > WALK_DEPTH_MAX)
+        return -ENAMETOOLONG;
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = cay_dir_list_read(&names, dir_fd);
+    for (size_t i = 0; !rc && i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        struct stat st;
+        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (errno != ENOENT)
+                return -errno;
+            continue; /* it is a living tree */
+        }
+        usage->entries++;
+        usage->own_bytes += (uint64_t)st.st_blocks * 512 / CAY_MAX(st.st_nlink, (nlink_t)1);
+        if (!S_ISDIR(st.st_mode))
+            continue;
+        cay_autoclose int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0)
+            rc = walk_usage(fd, usage, depth + 1);
+        else if (errno != ENOENT)
+            rc = -errno;
+    }
+    return rc;
+}
+
+static bool walk_tree(struct cay_trees *trees, const char *id, struct cay_store_usage *out_usage,
+                      struct cay_error *err)
+{
+    cay_autoclose int fd = cay_trees_open_tree(trees, id);
+    int rc = fd < 0 ? fd : walk_usage(fd, out_usage, 0);
+    return rc == 0 || cay_store_fail(err, rc, "walk tree");
+}
+
+/* What the tree has more than its base, which is walked once. */
+static bool measure(struct cay_trees *trees, struct tree *tree, struct tree *base,
+                    struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    if (trees->ops->measure && tree != base)
+        return trees->ops->measure(trees, tree->id, base->id, out_usage, err);
+    pthread_mutex_lock(&trees->lock);
+    bool is_measured = base->is_measured;
+    struct cay_store_usage below = base->usage;
+    pthread_mutex_unlock(&trees->lock);
+    if (!is_measured) {
+        if (!walk_tree(trees, base->id, &below, err))
+            return false;
+        pthread_mutex_lock(&trees->lock);
+        base->usage = below;
+        base->is_measured = true;
+        pthread_mutex_unlock(&trees->lock);
+    }
+    if (tree == base) {
+        *out_usage = below;
+        return true;
+    }
+    if (!walk_tree(trees, tree->id, out_usage, err))
+        return false;
+    out_usage->own_bytes -= CAY_MIN(out_usage->own_bytes, below.own_bytes);
+    out_usage->entries -= CAY_MIN(out_usage->entries, below.entries);
+    return true;
+}
+
+bool cay_trees_usage(struct cay_store *store, const struct cay_store_ref *ref,
+                     struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    struct tree *tree = NULL;
+    struct tree *base = NULL;
+    struct cay_store_usage usage = {};
+    if (!trees_hold(trees, ref, &tree, &base, err))
+        return false;
+    bool ok = measure(trees, tree, base, &usage, err);
+    usage.layers = 1;
+    struct statvfs fs;
+    if (ok && fstatvfs(trees->root_fd, &fs) == 0) {
+        usage.fs_total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+        usage.fs_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+        *out_usage = usage;
+    } else if (ok) {
+        ok = cay_store_fail(err, -errno, "ask the file system");
+    }
+    trees_drop(trees, tree);
+    trees_drop(trees, base);
+    return ok;
+}
+
+bool cay_trees_list(struct cay_store *store, cay_store_item_fn *visit, void *ctx,
+                    struct cay_error *)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    bool more = true;
+    size_t cursor = 0;
+    pthread_mutex_lock(&trees->lock);
+    for (const struct name *name; more && (name = cay_map_next(&trees->names, &cursor));)
+        more = visit(ctx, &(struct cay_store_item){.kind = name->tree ? CAY_STORE_ITEM_BASE
+                                                                      : CAY_STORE_ITEM_ALIAS,
+                                                   .name = name->name,
+                                                   .target = name->tree ? NULL : name->target,
+                                                   .created_unix_ms = name->created_ms});
+    cursor = 0;
+    for (const struct session *session;
+         more && (session = cay_map_next(&trees->sessions, &cursor));)
+        more = visit(ctx, &(struct cay_store_item){.kind = CAY_STORE_ITEM_SESSION,
+                                                   .name = session->id,
+                                                   .generation = session->generation,
+                                                   .created_unix_ms = session->created_ms});
+    cursor = 0;
+    for (const struct snapshot *snapshot;
+         more && (snapshot = cay_map_next(&trees->snapshots, &cursor));)
+        more = visit(ctx, &(struct cay_store_item){.kind = CAY_STORE_ITEM_SNAPSHOT,
+                                                   .name = snapshot->id,
+                                                   .created_unix_ms = snapshot->created_ms});
+    pthread_mutex_unlock(&trees->lock);
+    return true;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Plain directories: a session is a copy of its base, by reference where the file system can. For
+ * machines where nothing better works; there are no snapshots.
+ */
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/copy.h"
+#include "host/store/trees/trees.h"
+#include "sys/remove.h"
+
+static bool make(struct cay_trees *trees, const char *id, struct cay_error *err)
+{
+    if (mkdirat(trees->trees_fd, id, 0755) < 0 || fchmodat(trees->trees_fd, id, 0755, 0) < 0)
+        return cay_store_fail(err, -errno, "make directory");
+    return true;
+}
+
+static bool copy(struct cay_trees *trees, const char *from, const char *id, bool,
+                 struct cay_error *err)
+{
+    if (!make(trees, id, err))
+        return false;
+    cay_autoclose int from_fd = cay_trees_open_tree(trees, from);
+    cay_autoclose int to_fd = cay_trees_open_tree(trees, id);
+    if (from_fd < 0 || to_fd < 0)
+        return cay_store_fail(err, CAY_MIN(from_fd, to_fd), "open tree");
+    const struct cay_copy_request request = {
+        .rule = CAY_COPY_LAYER, .from_fd = from_fd, .to_fd = to_fd, .previous_fd = -1};
+    struct cay_copy_stats stats;
+    return cay_copy_tree(&request, &stats, err);
+}
+
+static int remove_tree(struct cay_trees *trees, const char *id, uint64_t *budget)
+{
+    return cay_remove_tree(trees->trees_fd, id, budget);
+}
+
+static const struct cay_tree_ops tree_ops = {
+    .start = cay_trees_without_atime,
+    .make = make,
+    .clone = copy,
+    .remove = remove_tree,
+};
+
+static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
+                       struct cay_error *err)
+{
+    return cay_trees_open(config, &cay_store_local_disk, &tree_ops, "local-disk 1", out_store, err);
+}
+
+const struct cay_store_ops cay_store_local_disk = {
+    .name = "local-disk",
+    .caps = CAY_STORE_ID_MAPPED | CAY_STORE_PERSISTENT,
+    .open = open_store,
+    .close = cay_trees_close,
+    .create = cay_trees_create,
+    .mount = cay_trees_mount,
+    .destroy = cay_trees_destroy,
+    .delete_snapshot = cay_trees_delete_snapshot,
+    .collect = cay_trees_collect,
+    .sync = cay_trees_sync,
+    .diff = cay_trees_diff,
+    .view = cay_trees_view,
+    .usage = cay_trees_usage,
+    .list = cay_trees_list,
+    .base_begin = cay_trees_base_begin,
+    .base_commit = cay_trees_base_commit,
+    .base_abort = cay_trees_base_abort,
+    .base_remove = cay_trees_base_remove,
+    .base_alias = cay_trees_base_alias,
+    .base_resolve = cay_trees_base_resolve,
+};

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/trees/trees_internal.h"
+
+void cay_trees_close(struct cay_store *store)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    const int fds[] = {trees->trees_fd, trees->mounts_fd,  trees->sessions_fd, trees->snapshots_fd,
+                       trees->bases_fd, trees->aliases_fd, trees->lock_fd,     trees->root_fd};
+    if (trees->ops->stop)
+        trees->ops->stop(trees);
+    for (size_t i = 0; i < CAY_COUNT(fds); i++)
+        cay_cleanup_close(&fds[i]);
+    trees_finish_tables(trees);
+    cay_owner_map_finish(&trees->owners);
+    pthread_mutex_destroy(&trees->lock);
+    pthread_mutex_destroy(&trees->collect_lock);
+    free(trees);
+}
+
+static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error *err)
+{
+    if (mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
+        return cay_store_fail(err, -errno, "make '%s'", name);
+    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cay_store_fail(err, -errno, "open '%s'", name);
+    *out_fd = fd;
+    return true;
+}
+
+/* Files that belong to the host's root with the setuid bit lie in here: nobody else may look. */
+static bool open_root(struct cay_trees *trees, const char *format, struct cay_error *err)
+{
+    if (!open_dir(AT_FDCWD, trees->directory, &trees->root_fd, err))
+        return false;
+    if (fchmod(trees->root_fd, 0700) < 0)
+        return cay_store_fail(err, -errno, "close '%s' to others", trees->directory);
+    trees->lock_fd =
+        openat(trees->root_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (trees->lock_fd < 0)
+        return cay_store_fail(err, -errno, "open lock");
+    if (flock(trees->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return cay_fail_errno(err, CAY_R_UNAVAILABLE, -errno, "another daemon has the store");
+    char text[64];
+    int rc = cay_record_read(trees->root_fd, "format", text, sizeof(text));
+    if (rc == 0 && strcmp(text, format))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory holds a store of format '%s'",
+                        text);
+    if (rc == -ENOENT)
+        rc = cay_record_add(trees->root_fd, "format", format);
+    return rc == 0 || cay_store_fail(err, rc, "read the format");
+}
+
+static bool open_dirs(struct cay_trees *trees, struct cay_error *err)
+{
+    return open_dir(trees->root_fd, "t", &trees->trees_fd, err) &&
+           open_dir(trees->root_fd, "t", &trees->mounts_fd, err) &&
+           open_dir(trees->root_fd, "s", &trees->sessions_fd, err) &&
+           open_dir(trees->root_fd, "p", &trees->snapshots_fd, err) &&
+           open_dir(trees->root_fd, "b", &trees->bases_fd, err) &&
+           open_dir(trees->root_fd, "a", &trees->aliases_fd, err);
+}
+
+bool cay_trees_open(const struct cay_store_config *config, const struct cay_store_ops *store_ops,
+                    const struct cay_tree_ops *ops, const char *format,
+                    struct cay_store **out_store, struct cay_error *err)
+{
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the %s store needs root", store_ops->name);
+    struct cay_trees *trees = cay_new(struct cay_trees);
+    trees->store.ops = store_ops;
+    trees->ops = ops;
+    trees->directory = config->directory;
+    trees->root_fd = trees->lock_fd = trees->trees_fd = trees->mounts_fd = -1;
+    trees->sessions_fd = trees->snapshots_fd = trees->bases_fd = trees->aliases_fd = -1;
+    pthread_mutex_init(&trees->lock, NULL);
+    pthread_mutex_init(&trees->collect_lock, NULL);
+    cay_owner_map_init(&trees->owners);
+    cay_map_init(&trees->trees);
+    cay_map_init(&trees->sessions);
+    cay_map_init(&trees->snapshots);
+    cay_map_init(&trees->names);
+    bool ok = open_root(trees, format, err) && open_dirs(trees, err) &&
+              (!ops->start || ops->start(trees, err));
+    if (ok) {
+        cay_record_clean_anchors(trees->root_fd);
+        ok = trees_load(trees, err);
+    }
+    trees->directory = NULL; /* the caller's; only good while opening */
+    if (!ok) {
+        cay_trees_close(&trees->store);
+        return false;
+    }
+    *out_store = &trees->store;
+    return true;
+}
