@@ -136,7 +136,7 @@ static bool run_doctor(struct cay_cli *cli, struct cay_error *)
         cay_doctor_check_chroot,
         cay_doctor_check_userns,
         cay_doctor_check_namespaces,
-        cay_doctor_check_overlay,
+        cay_doctor_check_store,
         cay_doctor_check_cgroups,
         cay_doctor_check_seccomp,
         cay_doctor_check_openat2,

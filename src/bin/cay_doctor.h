@@ -43,7 +43,7 @@ void cay_doctor_check_openat2(struct cay_doctor *doctor);
 void cay_doctor_check_clone3(struct cay_doctor *doctor);
 
 /* cay_doctor_host.c */
-void cay_doctor_check_overlay(struct cay_doctor *doctor);
+void cay_doctor_check_store(struct cay_doctor *doctor);
 void cay_doctor_check_cgroups(struct cay_doctor *doctor);
 void cay_doctor_check_disk(struct cay_doctor *doctor);
 void cay_doctor_check_init(struct cay_doctor *doctor);

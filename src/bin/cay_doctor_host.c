@@ -11,13 +11,10 @@
 
 #include "base/quantity.h"
 #include "bin/cay_doctor.h"
+#include "host/store/store.h"
 #include "sys/cgroup.h"
-#include "sys/layer_mount.h"
-#include "sys/remove.h"
-#include "sys/userns.h"
 
 enum {
-    TRY_UID = 0x40000000, /* a range that nobody has: nothing is written with it */
     REMOVE_MS = 2000,
     DESCRIPTORS_MIN = 4096,
     PATH_BYTES = 4096,
@@ -51,55 +48,27 @@ static void nearest_dir(const char *path, char out[PATH_BYTES])
     }
 }
 
-/* 0 or -errno of an overlay of id-mapped layers below `dir`. */
-static int try_overlay(const char *dir)
+/* What sessions will be kept in, and what that can do. */
+void cay_doctor_check_store(struct cay_doctor *doctor)
 {
-    static const char *const parts[] = {"lower", "upper", "work"};
-    static const char *const lower[] = {"lower"};
-    cay_autofree char *path = cay_asprintf("%s/.cay-doctor-XXXXXX", dir);
-    if (!mkdtemp(path))
-        return -errno;
-    int status = 0;
-    cay_autoclose int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; !status && i < CAY_COUNT(parts); i++)
-        status = dir_fd < 0 || mkdirat(dir_fd, parts[i], 0755) < 0 ? -errno : 0;
-    cay_autoclose int userns_fd = status ? status : cay_userns_open(TRY_UID, CAY_USERNS_COUNT);
-    if (!status && userns_fd < 0)
-        status = userns_fd;
-    if (!status) {
-        const struct cay_layer_stack stack = {
-            .layers_fd = dir_fd,
-            .lower = lower,
-            .lower_count = 1,
-            .upper = "upper",
-            .work = "work",
-            .userns_fd = userns_fd,
-            .root_uid = TRY_UID,
-        };
-        cay_autoclose int mount_fd = cay_layer_mount(&stack, CAY_LAYER_AUTO);
-        status = mount_fd < 0 ? mount_fd : 0;
-    }
-    cay_autoclose int parent_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int removed = cay_remove_tree(parent_fd, strrchr(path, '/') + 1, NULL);
-    return status ? status : removed;
-}
-
-void cay_doctor_check_overlay(struct cay_doctor *doctor)
-{
-    char dir[PATH_BYTES];
+    struct cay_error err = {};
     if (!doctor->is_root)
         return;
-    nearest_dir(doctor->data_dir, dir);
-    int status = try_overlay(dir);
-    if (status == 0)
-        cay_doctor_say(doctor, "overlay", CAY_VERDICT_OK, NULL,
-                       "id-mapped layers can be mounted in %s", dir);
-    else
-        cay_doctor_say(doctor, "overlay", CAY_VERDICT_FAIL,
+    cay_autofree char *dir = cay_asprintf("%s/store", doctor->data_dir);
+    const char *kind = cay_store_pick(dir);
+    if (!cay_store_check(kind, dir, &err))
+        cay_doctor_say(doctor, "store", CAY_VERDICT_FAIL,
                        "load the module (modprobe overlay), and put the data directory on ext4, "
                        "xfs or btrfs (cayd --data DIR)",
-                       "id-mapped layers cannot be mounted in %.60s: %s", dir,
-                       strerrordesc_np(-status));
+                       "%s: %.160s", kind, err.text);
+    else if (!strcmp(kind, "local-disk"))
+        cay_doctor_say(doctor, "store", CAY_VERDICT_WARN,
+                       "for turns, put the data directory on ext4, xfs or btrfs (cayd --data DIR) "
+                       "and load the module overlay",
+                       "local-disk: no snapshots, no rollback, no forks");
+    else
+        cay_doctor_say(doctor, "store", CAY_VERDICT_OK, NULL,
+                       "%s works in %.100s: snapshots, rollback, forks", kind, doctor->data_dir);
 }
 
 static const char *layout_of(const struct cay_cgroup_host *host)

@@ -47,7 +47,7 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, shutdown_timeout), .type = CAY_CONF_DURATION, .min = 0, .max = 3600000, .fallback = "30s",
      .help = "How long calls may go on after SIGTERM or SIGINT before they are cut. A second signal cuts at once."},
     {CAY_CONF_FIELD(struct cayd_conf, store), .type = CAY_CONF_STRING, .metavar = "STORE", .fallback = "auto",
-     .help = "Where file systems of sessions live: overlay, or auto to pick what fits the data directory."},
+     .help = "Where file systems of sessions live: overlay, btrfs, zfs, local-disk (no snapshots), or auto to pick what fits the data directory."},
     {CAY_CONF_FIELD(struct cayd_conf, runtime), .type = CAY_CONF_STRING, .metavar = "RUNTIME", .fallback = "namespaces",
      .help = "What isolates commands: namespaces, or none (nothing is isolated; for development only)."},
     {CAY_CONF_FIELD(struct cayd_conf, init_path), .type = CAY_CONF_STRING, .metavar = "FILE",

@@ -13,6 +13,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/pause.h"
+#include "host/session/quota.h"
 #include "host/session/tree.h"
 #include "sys/userns.h"
 
@@ -109,6 +110,8 @@ static bool birth_begin(struct cay_op *op, struct cay_error *err)
     bool needs_sandbox = birth->waking.needs_sandbox;
     cay_waking_init(&birth->waking, session, needs_sandbox);
     birth->cwd = session->spec->default_cwd; /* stays where it is: nobody else is in the gate */
+    const struct cay_v1_resource_limits *limits = session->spec->limits;
+    birth->disk_bytes = limits->has_disk_bytes ? limits->disk_bytes : 0;
     birth->uid = cay_str_is(session->spec->default_user, "root") ? 0 : CAY_SANDBOX_USER_UID;
     return true;
 }
@@ -147,7 +150,8 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     CAY_CRASH_POINT("create.intended");
     bool is_made = make_tree(birth, host, err);
     CAY_CRASH_POINT("create.tree_made");
-    is_made = is_made && cay_waking_work(&birth->waking, host, err);
+    is_made = is_made && cay_quota_set(host, record->store_id, birth->disk_bytes, err) &&
+              cay_waking_work(&birth->waking, host, err);
     CAY_CRASH_POINT("create.awake");
     if (is_made && birth->base[0])
         cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->uid, birth->cwd);

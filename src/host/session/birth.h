@@ -59,6 +59,7 @@ struct cay_birth {
     bool is_held;          /* made, and not there yet: see cay_birth_release */
     struct cay_str cwd;    /* where commands start */
     uint32_t uid;          /* and as whom */
+    int64_t disk_bytes;    /* its limit; 0: none */
 };
 
 /* `session` is new and in the table; on failure it is gone when `born` runs. */

@@ -17,6 +17,15 @@
 
 enum { CAY_SESSION_ID_COUNT = 65537 }; /* ids of a sandbox and, last, its init's */
 
+enum { CAY_HOST_STORES_MAX = 8 };
+
+/* A store that this host could use, or why not. Found out at the start. */
+struct cay_host_store {
+    const char *name;
+    bool is_available;
+    char reason[160];
+};
+
 struct cay_host {
     struct cay_service service; /* first */
     struct cay_loop *loop;
@@ -24,6 +33,7 @@ struct cay_host {
     struct cay_keys keys;
     struct cay_timer flush_keys; /* writes times of last use */
     struct cay_timer quota;      /* measures sessions with a disk limit */
+    uint64_t quota_periods;      /* how often it did */
     char *data_dir;
     struct cay_pool pool;
     struct cay_space space; /* as last looked at */
@@ -36,6 +46,8 @@ struct cay_host {
     char *store_wanted;
     struct cay_store *old_store; /* left behind for a pool: jobs may still use them; open until */
     struct cay_pool old_pool;    /* the end */
+    struct cay_host_store stores[CAY_HOST_STORES_MAX];
+    size_t store_count;
     struct cay_runtime *runtime;
     struct cay_sessions sessions;
     struct cay_map bases; /* struct cay_base_entry, by name */

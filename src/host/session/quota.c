@@ -9,7 +9,15 @@
 #include "host/session/live.h"
 #include "host/session/op.h"
 
-enum { PERIOD_MS = 2000 };
+enum {
+    PERIOD_MS = 2000,
+    KERNEL_PERIODS = 15, /* where the kernel keeps the limit, measuring is only for telling */
+};
+
+static bool is_kept_by_kernel(const struct cay_host *host)
+{
+    return cay_store_caps(host->store) & CAY_STORE_KERNEL_QUOTA;
+}
 
 struct measure_op {
     struct cay_op op;
@@ -40,7 +48,8 @@ static void measure_end(struct cay_op *op)
     if (session && op->is_done && session->spec->limits->has_disk_bytes) {
         bool was_over = session->is_over_quota;
         session->disk_bytes = (int64_t)(self->usage.own_bytes + self->usage.history_bytes);
-        session->is_over_quota = session->disk_bytes > session->spec->limits->disk_bytes;
+        session->is_over_quota =
+            !is_kept_by_kernel(op->host) && session->disk_bytes > session->spec->limits->disk_bytes;
         if (session->is_over_quota && !was_over)
             cay_log(CAY_WARN, "session.over_quota", CAY_S("session", session->id),
                     CAY_I("bytes", session->disk_bytes),
@@ -61,6 +70,8 @@ static const struct cay_op_steps measure_steps = {
 static void on_period(struct cay_timer *timer)
 {
     struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, quota);
+    if (host->quota_periods++ % KERNEL_PERIODS && is_kept_by_kernel(host))
+        return;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         bool is_due = session->state == CAY_SESSION_ACTIVE && !session->is_gone && session->live &&
                       session->spec->limits->has_disk_bytes && !session->is_measured;
@@ -81,6 +92,13 @@ void cay_quota_start(struct cay_host *host)
 void cay_quota_stop(struct cay_host *host)
 {
     cay_timer_close(&host->quota);
+}
+
+bool cay_quota_set(struct cay_host *host, const char *store_id, int64_t bytes_max,
+                   struct cay_error *err)
+{
+    return !is_kept_by_kernel(host) ||
+           cay_store_set_quota(host->store, store_id, (uint64_t)bytes_max, err);
 }
 
 bool cay_quota_check(const struct cay_session *session, struct cay_error *err)

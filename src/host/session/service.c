@@ -205,6 +205,23 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     };
 }
 
+static void look_at_stores(struct cay_host *host, const char *directory)
+{
+    for (const char *name;
+         host->store_count < CAY_HOST_STORES_MAX && (name = cay_store_choice(host->store_count));) {
+        struct cay_host_store *store = &host->stores[host->store_count++];
+        struct cay_error err = {};
+        store->name = name;
+        store->is_available = cay_store_check(name, directory, &err);
+        snprintf(store->reason, sizeof(store->reason), "%.159s", err.text);
+    }
+    cay_log(CAY_INFO, "store.opened", CAY_S("store", cay_store_kind(host->store)));
+    if (!(cay_store_caps(host->store) & CAY_STORE_SNAPSHOTS))
+        cay_log(CAY_WARN, "store.no_snapshots", CAY_S("store", cay_store_kind(host->store)),
+                CAY_S("advice", "turns, rollback and forks need a data directory where overlay, "
+                                "btrfs or zfs works; 'cay doctor' says what is missing"));
+}
+
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,
                       struct cay_error *err)
 {
@@ -226,6 +243,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         !cay_store_open(&store, &host->store, err) ||
         !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
+    look_at_stores(host, store_dir);
     if (cay_runtime_warning(host->runtime))
         cay_log(CAY_WARN, "runtime.warning", CAY_S("runtime", cay_runtime_name(host->runtime)),
                 CAY_S("advice", cay_runtime_warning(host->runtime)));

@@ -25,6 +25,34 @@ void cay_host_health_check(struct cay_service *service, struct cay_call *call)
     cay_call_done(call, &response);
 }
 
+/* Those there are to choose from, and the one in use. */
+static size_t list_stores(const struct cay_host *host, struct cay_v1_store_info *stores)
+{
+    const char *kind = cay_store_kind(host->store);
+    bool has_active = false;
+    size_t count = 0;
+    for (size_t i = 0; i < host->store_count; i++) {
+        const struct cay_host_store *store = &host->stores[i];
+        bool is_active = strcmp(store->name, kind) == 0;
+        has_active = has_active || is_active;
+        stores[count++] = (struct cay_v1_store_info){
+            .name = cay_str(store->name),
+            .available = store->is_available || is_active,
+            .active = is_active,
+            .snapshots = cay_store_takes_snapshots(store->name),
+            .unavailable_reason = cay_str(store->is_available || is_active ? "" : store->reason),
+        };
+    }
+    if (!has_active)
+        stores[count++] = (struct cay_v1_store_info){
+            .name = cay_str(kind),
+            .available = true,
+            .active = true,
+            .snapshots = cay_store_takes_snapshots(kind),
+        };
+    return count;
+}
+
 void cay_host_get_capabilities(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
@@ -39,17 +67,20 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .is_default = true,
         .isolated = runtime_caps & CAY_RUNTIME_ISOLATES,
     };
-    struct cay_v1_store_info store = {
-        .name = cay_str(cay_store_kind(host->store)),
-        .available = true,
-        .active = true,
-        .snapshots = has_snapshots,
+    struct cay_v1_store_info stores[CAY_HOST_STORES_MAX + 1] = {};
+    size_t store_count = list_stores(host, stores);
+    bool is_kernel_quota = store_caps & CAY_STORE_KERNEL_QUOTA;
+    struct cay_v1_limit_info disk = {
+        .name = CAY_STR("disk"),
+        .enforcement = is_kernel_quota ? CAY_V1_ENFORCEMENT_KERNEL : CAY_V1_ENFORCEMENT_ACCOUNTING,
+        .detail = is_kernel_quota ? CAY_STR("quotas of the file system")
+                                  : CAY_STR("measured every two seconds"),
     };
     struct cay_v1_limit_info limits[] = {
         {CAY_STR("cpus"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("memory"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("pids"), by_cgroup, CAY_STR("control groups")},
-        {CAY_STR("disk"), CAY_V1_ENFORCEMENT_ACCOUNTING, CAY_STR("measured every two seconds")},
+        disk,
     };
     struct cay_str network_modes[] = {CAY_STR("none")};
     struct cay_v1_capabilities capabilities = {
@@ -63,7 +94,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .streaming = true,
         .survives_restart = runtime_caps & CAY_RUNTIME_PERSISTS,
         .runtimes = {&runtime, 1},
-        .stores = {&store, 1},
+        .stores = {stores, store_count},
         .limits = {limits, CAY_COUNT(limits)},
         .network_modes = {network_modes, CAY_COUNT(network_modes)},
         .default_limits = &host->default_limits,

@@ -11,11 +11,8 @@
 
 #include "host/store/store_ops.h"
 
-static const struct cay_store_ops *const registry[] = {
-    &cay_store_overlay,
-    &cay_store_btrfs,
-    &cay_store_local_disk,
-    &cay_store_fake,
+const struct cay_store_ops *const cay_store_registry[] = {
+    &cay_store_btrfs, &cay_store_overlay, &cay_store_local_disk, &cay_store_fake, NULL,
 };
 
 #define NEED(store, slot, err)                                                        \
@@ -37,11 +34,6 @@ bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
     return cay_fail_errno(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, neg_errno, "%s", text);
 }
 
-const char *cay_store_pick(const char *)
-{
-    return registry[0]->name;
-}
-
 bool cay_store_open(const struct cay_store_config *config, struct cay_store **out_store,
                     struct cay_error *err)
 {
@@ -49,12 +41,12 @@ bool cay_store_open(const struct cay_store_config *config, struct cay_store **ou
     const char *kind = config->kind;
     if (!kind || !strcmp(kind, "auto"))
         kind = cay_store_pick(config->directory);
-    for (size_t i = 0; i < CAY_COUNT(registry); i++) {
-        if (strcmp(registry[i]->name, kind))
+    for (const struct cay_store_ops *const *ops = cay_store_registry; *ops; ops++) {
+        if (strcmp((*ops)->name, kind))
             continue;
-        if (!registry[i]->open(config, out_store, err))
+        if (!(*ops)->open(config, out_store, err))
             return cay_wrap(err, "open %s store '%s'", kind, config->directory);
-        assert((*out_store)->ops == registry[i]);
+        assert((*out_store)->ops == *ops);
         return true;
     }
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no store of kind '%.32s'", kind);

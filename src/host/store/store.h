@@ -53,6 +53,16 @@ void cay_store_close(struct cay_store *store);
  * before, else btrfs or zfs where it is on one, else overlay, else local-disk. */
 const char *cay_store_pick(const char *directory);
 
+/* The stores there are to choose from; NULL past the last. */
+const char *cay_store_choice(size_t at);
+
+/* Of a kind: CAY_STORE_SNAPSHOTS. */
+[[nodiscard]] bool cay_store_takes_snapshots(const char *kind);
+
+/* Whether that kind could be used in the directory. NOT_SUPPORTED, with what is missing. Tries it
+ * out, which takes a moment, and leaves nothing. */
+[[nodiscard]] bool cay_store_check(const char *kind, const char *directory, struct cay_error *err);
+
 const char *cay_store_kind(const struct cay_store *store);
 unsigned cay_store_caps(const struct cay_store *store);
 

@@ -17,6 +17,9 @@ struct cay_store_ops {
     /* What it can do here, where that is less than caps. May be NULL. */
     unsigned (*caps_here)(const struct cay_store *);
 
+    /* Whether it could keep its things in a directory that exists; leaves nothing there.
+     * NOT_SUPPORTED, with what is missing. NULL: it is used only when it is asked for by name. */
+    bool (*check)(const char *directory, struct cay_error *);
     /* Takes what a dead daemon left half done to one of its ends. Reasons: UNAVAILABLE when another
      * daemon has the directory, DATA_LOSS, NOT_SUPPORTED when the machine cannot do it. */
     bool (*open)(const struct cay_store_config *, struct cay_store **, struct cay_error *);
@@ -70,6 +73,9 @@ struct cay_store_ops {
 struct cay_store {
     const struct cay_store_ops *ops;
 };
+
+/* In the order in which "auto" tries them; NULL past the last. */
+extern const struct cay_store_ops *const cay_store_registry[];
 
 extern const struct cay_store_ops cay_store_overlay;
 extern const struct cay_store_ops cay_store_btrfs;

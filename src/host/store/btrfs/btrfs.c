@@ -2,16 +2,26 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "host/store/btrfs/btrfs_internal.h"
 
-static bool start(struct cay_trees *trees, struct cay_error *err)
+static bool check(const char *directory, struct cay_error *err)
 {
     struct statfs fs;
-    if (fstatfs(trees->root_fd, &fs) < 0)
-        return cay_store_fail(err, -errno, "ask the file system");
-    if (fs.f_type != BTRFS_SUPER_MAGIC)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory is not on btrfs");
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the btrfs store needs root");
+    if (statfs(directory, &fs) < 0)
+        return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, -errno, "ask the file system");
+    return fs.f_type == BTRFS_SUPER_MAGIC ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED, "'%.80s' is not on btrfs", directory);
+}
+
+static bool start(struct cay_trees *trees, struct cay_error *err)
+{
+    if (!check(trees->directory, err))
+        return false;
+    trees->missing_caps = btrfs_has_quota(trees) ? 0 : CAY_STORE_KERNEL_QUOTA;
     return cay_trees_without_atime(trees, err);
 }
 
@@ -34,18 +44,12 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
     return cay_trees_open(config, &cay_store_btrfs, &tree_ops, "btrfs 1", out_store, err);
 }
 
-static unsigned caps_here(const struct cay_store *store)
-{
-    unsigned missing =
-        btrfs_has_quota((const struct cay_trees *)store) ? 0 : CAY_STORE_KERNEL_QUOTA;
-    return store->ops->caps & ~missing;
-}
-
 const struct cay_store_ops cay_store_btrfs = {
     .name = "btrfs",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
             CAY_STORE_PERSISTENT | CAY_STORE_KERNEL_QUOTA,
-    .caps_here = caps_here,
+    .caps_here = cay_trees_caps,
+    .check = check,
     .open = open_store,
     .close = cay_trees_close,
     .create = cay_trees_create,

@@ -183,6 +183,9 @@ int ov_blank_fill(struct ov_store *ov, size_t count);
 /* Finds those on disk. */
 bool ov_blank_load(struct ov_store *ov, struct cay_error *err);
 
+/* --- check.c --- */
+bool ov_check(const char *directory, struct cay_error *err);
+
 /* --- load.c --- */
 bool ov_load(struct ov_store *ov, struct cay_error *err);
 

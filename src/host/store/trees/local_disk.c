@@ -13,6 +13,11 @@
 #include "host/store/trees/trees.h"
 #include "sys/remove.h"
 
+static bool check(const char *, struct cay_error *err)
+{
+    return geteuid() == 0 || cay_fail(err, CAY_R_NOT_SUPPORTED, "the local-disk store needs root");
+}
+
 static bool make(struct cay_trees *trees, const char *id, struct cay_error *err)
 {
     if (mkdirat(trees->trees_fd, id, 0755) < 0 || fchmodat(trees->trees_fd, id, 0755, 0) < 0)
@@ -56,6 +61,7 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
 const struct cay_store_ops cay_store_local_disk = {
     .name = "local-disk",
     .caps = CAY_STORE_ID_MAPPED | CAY_STORE_PERSISTENT,
+    .check = check,
     .open = open_store,
     .close = cay_trees_close,
     .create = cay_trees_create,

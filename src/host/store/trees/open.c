@@ -8,6 +8,11 @@
 
 #include "host/store/trees/trees_internal.h"
 
+unsigned cay_trees_caps(const struct cay_store *store)
+{
+    return store->ops->caps & ~((const struct cay_trees *)store)->missing_caps;
+}
+
 void cay_trees_close(struct cay_store *store)
 {
     struct cay_trees *trees = cay_trees_of(store);

@@ -75,7 +75,8 @@ struct cay_trees {
     size_t dead_count, dead_cap;
     uint64_t spare_count, spare_clock;
     struct cay_owner_map owners;
-    void *own; /* the member's */
+    unsigned missing_caps; /* what this kind can do, but not here; set by start */
+    void *own;             /* the member's */
 };
 
 static inline struct cay_trees *cay_trees_of(struct cay_store *store)
@@ -97,6 +98,7 @@ static inline struct cay_trees *cay_trees_of(struct cay_store *store)
 void cay_trees_pass(int64_t ns);
 
 /* --- slots of struct cay_store_ops --- */
+unsigned cay_trees_caps(const struct cay_store *);
 void cay_trees_close(struct cay_store *);
 bool cay_trees_create(struct cay_store *, const char *, const struct cay_store_source *,
                       struct cay_error *);
