@@ -243,7 +243,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         !cay_store_open(&store, &host->store, err) ||
         !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
-    look_at_stores(host, store_dir);
+    look_at_stores(host, host->pool.store_dir);
     if (cay_runtime_warning(host->runtime))
         cay_log(CAY_WARN, "runtime.warning", CAY_S("runtime", cay_runtime_name(host->runtime)),
                 CAY_S("advice", cay_runtime_warning(host->runtime)));

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "host/store/copy.h"
+#include "host/store/diff_touched.h"
 #include "host/store/dir_list.h"
 #include "host/store/merged.h"
 #include "host/store/store_ops.h"
@@ -46,6 +47,16 @@ static const char *old_path_of(const char *path, const char *redirect, char out[
     return len < PATH_MAX ? out : NULL;
 }
 
+/* Where a directory that is new at its path was, when the file system can tell. */
+static bool was_elsewhere(const struct walk *walk, const struct cay_merged_entry *after,
+                          char out[static PATH_MAX])
+{
+    const struct cay_diff_touched *touched = walk->from->touched;
+    return touched && touched->path_of && after->kind == CAY_MERGED_DIR &&
+           cay_ino_set_has(&touched->moved, after->st.st_ino) &&
+           touched->path_of(walk->from->layers[0].fd, after->st.st_ino, out);
+}
+
 static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
                  const struct cay_merged_entry *before, const struct cay_merged_entry *after)
 {
@@ -67,6 +78,8 @@ static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
     [[gnu::uninitialized]] char old_path[PATH_MAX];
     if (kind == CAY_DIFF_ADDED && after->dir.redirect)
         entry.renamed_from = old_path_of(entry.path, after->dir.redirect, old_path);
+    else if (kind == CAY_DIFF_ADDED && was_elsewhere(walk, after, old_path))
+        entry.renamed_from = old_path;
     walk->stats->changes++;
     walk->stopped = !walk->request->visit(walk->request->ctx, &entry);
     return true;
@@ -222,20 +235,31 @@ static int list_parts(struct cay_dir_list *names, const struct cay_merged_dir *d
     return rc;
 }
 
+/* The names to look at, in order. */
+static int list_names(const struct walk *walk, const struct cay_merged_dir *from,
+                      const struct cay_merged_dir *to, struct cay_dir_list *names)
+{
+    if (walk->from->touched && from && to)
+        return cay_diff_touched_names(walk->from->touched, from->parts[0].fd, to->parts[0].fd,
+                                      names);
+    size_t common = from && to ? common_parts(walk, from, to) : 0;
+    int rc = list_parts(names, from, common);
+    if (!rc)
+        rc = list_parts(names, to, common);
+    cay_dir_list_sort(names);
+    return rc;
+}
+
 static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
                       const struct cay_merged_dir *to, int depth)
 {
     if (depth > DEPTH_MAX)
         return cay_fail(walk->err, CAY_R_RESOURCE_EXHAUSTED,
                         "directories are nested more than %d deep", DEPTH_MAX);
-    size_t common = from && to ? common_parts(walk, from, to) : 0;
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
-    int rc = list_parts(&names, from, common);
-    if (!rc)
-        rc = list_parts(&names, to, common);
+    int rc = list_names(walk, from, to, &names);
     if (rc < 0)
         return fail(walk, rc, "read directory");
-    cay_dir_list_sort(&names);
     for (size_t i = 0; i < names.count && !walk->stopped; i++) {
         if (!compare_name(walk, from, to, cay_dir_list_name(&names, i), depth))
             return false;

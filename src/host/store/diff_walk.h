@@ -9,6 +9,8 @@
 
 #include "host/store/diff.h"
 
+struct cay_diff_touched;
+
 struct cay_diff_layer {
     uint64_t id; /* the same number on both sides: the same immutable tree */
     int fd;      /* its root */
@@ -20,6 +22,8 @@ struct cay_diff_stack {
     /* Of `from`: the two are clones of one tree, which has not changed since then. What has the
      * same inode on both sides and an older change time is the same. 0: they are not. */
     int64_t shared_before_ns;
+    /* Of `from`, when the file system told: see there. Only for stacks of one layer. */
+    const struct cay_diff_touched *touched;
 };
 
 [[nodiscard]] bool cay_diff_walk(const struct cay_diff_stack *from, const struct cay_diff_stack *to,

@@ -12,23 +12,30 @@
 
 enum { READ_BYTES = 16 * 1024 };
 
-static int add(struct cay_dir_list *list, const char *name)
+static int add(struct cay_dir_list *list, const char *name, uint64_t ino)
 {
+    size_t before = list->has_inodes ? sizeof(ino) : 0;
     size_t len = strlen(name) + 1;
-    if (list->text_len + len > CAY_STORE_DIR_BYTES_MAX)
+    if (list->text_len + before + len > CAY_STORE_DIR_BYTES_MAX)
         return -E2BIG;
-    if (list->text_len + len > list->text_cap) {
-        list->text_cap = CAY_MAX(list->text_cap * 2, list->text_len + len + 1024);
+    if (list->text_len + before + len > list->text_cap) {
+        list->text_cap = CAY_MAX(list->text_cap * 2, list->text_len + before + len + 1024);
         list->text = cay_realloc_array(list->text, list->text_cap, 1);
     }
     if (list->count == list->cap) {
         list->cap = CAY_MAX(list->cap * 2, (size_t)64);
         list->offsets = cay_realloc_array(list->offsets, list->cap, sizeof(*list->offsets));
     }
-    memcpy(list->text + list->text_len, name, len);
-    list->offsets[list->count++] = list->text_len;
-    list->text_len += len;
+    memcpy(list->text + list->text_len, &ino, before);
+    memcpy(list->text + list->text_len + before, name, len);
+    list->offsets[list->count++] = list->text_len + before;
+    list->text_len += before + len;
     return 0;
+}
+
+int cay_dir_list_add(struct cay_dir_list *list, const char *name)
+{
+    return add(list, name, 0);
 }
 
 int cay_dir_list_read(struct cay_dir_list *list, int dir_fd)
@@ -48,7 +55,7 @@ int cay_dir_list_read(struct cay_dir_list *list, int dir_fd)
             at += entry->d_reclen;
             if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
                 continue;
-            int rc = add(list, entry->d_name);
+            int rc = add(list, entry->d_name, entry->d_ino);
             if (rc < 0)
                 return rc;
         }

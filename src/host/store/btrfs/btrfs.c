@@ -35,6 +35,7 @@ static const struct cay_tree_ops tree_ops = {
     .stamps_tell = btrfs_stamps_tell,
     .limit = btrfs_limit,
     .measure = btrfs_measure,
+    .changed = btrfs_changed,
     .keeps_spares = true,
 };
 
@@ -47,7 +48,7 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
 const struct cay_store_ops cay_store_btrfs = {
     .name = "btrfs",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
-            CAY_STORE_PERSISTENT | CAY_STORE_KERNEL_QUOTA,
+            CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF | CAY_STORE_KERNEL_QUOTA,
     .caps_here = cay_trees_caps,
     .check = check,
     .open = open_store,

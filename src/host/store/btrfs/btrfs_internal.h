@@ -14,6 +14,16 @@ int btrfs_remove(struct cay_trees *, const char *id, uint64_t *budget);
 bool btrfs_stamp(struct cay_trees *, const char *id, bool settle, struct cay_tree_stamp *,
                  struct cay_error *);
 
+/* --- changes.c --- */
+bool btrfs_changed(struct cay_trees *, const char *from, const char *to, const char *base,
+                   struct cay_diff_touched *);
+/* Every item of a subvolume's tree in the range of the key. -errno. */
+struct btrfs_ioctl_search_key;
+struct btrfs_ioctl_search_header;
+typedef void btrfs_item_fn(void *ctx, const struct btrfs_ioctl_search_header *header,
+                           const char *data);
+int btrfs_search(int fd, const struct btrfs_ioctl_search_key *key, btrfs_item_fn *visit, void *ctx);
+
 /* --- space.c --- */
 bool btrfs_stamps_tell(struct cay_trees *, const char *id);
 bool btrfs_limit(struct cay_trees *, const char *id, uint64_t bytes_max, struct cay_error *);

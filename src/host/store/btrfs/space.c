@@ -15,10 +15,7 @@
 /* Newer than the headers of the oldest supported distribution. */
 enum { QUOTA_CTL_ENABLE_SIMPLE = 4 };
 
-enum {
-    SEARCH_BYTES = 64 * 1024,
-    FACT_SIZE = 24,
-};
+enum { FACT_SIZE = 24 };
 
 static int subvolume_info(struct cay_trees *trees, const char *id,
                           struct btrfs_ioctl_get_subvol_info_args *out_info, int *out_fd)
@@ -104,21 +101,27 @@ bool btrfs_limit(struct cay_trees *trees, const char *id, uint64_t bytes_max, st
            cay_store_fail(err, -errno, "limit subvolume");
 }
 
+struct counting {
+    uint64_t base_generation;
+    struct cay_store_usage *usage;
+};
+
 /* Counts one item of a tree, when it is younger than the base. */
-static void count_item(const struct btrfs_ioctl_search_header *header, const char *data,
-                       uint64_t base_generation, struct cay_store_usage *usage)
+static void count_item(void *ctx, const struct btrfs_ioctl_search_header *header, const char *data)
 {
+    const struct counting *counting = ctx;
+    struct cay_store_usage *usage = counting->usage;
     if (header->type == BTRFS_INODE_ITEM_KEY && header->len >= sizeof(struct btrfs_inode_item)) {
         struct btrfs_inode_item inode;
         memcpy(&inode, data, sizeof(inode));
-        usage->entries += le64toh(inode.transid) > base_generation;
+        usage->entries += le64toh(inode.transid) > counting->base_generation;
     }
     size_t head = offsetof(struct btrfs_file_extent_item, disk_bytenr);
     if (header->type != BTRFS_EXTENT_DATA_KEY || header->len < head)
         return;
     struct btrfs_file_extent_item extent = {};
     memcpy(&extent, data, CAY_MIN((size_t)header->len, sizeof(extent)));
-    if (le64toh(extent.generation) <= base_generation)
+    if (le64toh(extent.generation) <= counting->base_generation)
         return;
     if (extent.type == BTRFS_FILE_EXTENT_INLINE)
         usage->own_bytes += header->len - head;
@@ -127,10 +130,10 @@ static void count_item(const struct btrfs_ioctl_search_header *header, const cha
 }
 
 /* Reads only the leaves of the subvolume that were written since the base was sealed. */
-static int search(int fd, uint64_t base_generation, struct cay_store_usage *usage)
+static int count_items(int fd, uint64_t base_generation, struct cay_store_usage *usage)
 {
-    cay_autofree struct btrfs_ioctl_search_args_v2 *args = cay_alloc(sizeof(*args) + SEARCH_BYTES);
-    struct btrfs_ioctl_search_key key = {
+    struct counting counting = {base_generation, usage};
+    const struct btrfs_ioctl_search_key key = {
         .min_objectid = BTRFS_FIRST_FREE_OBJECTID,
         .max_objectid = BTRFS_LAST_FREE_OBJECTID,
         .min_type = BTRFS_INODE_ITEM_KEY,
@@ -139,27 +142,7 @@ static int search(int fd, uint64_t base_generation, struct cay_store_usage *usag
         .min_transid = base_generation + 1,
         .max_transid = UINT64_MAX,
     };
-    for (;;) {
-        args->key = key;
-        args->key.nr_items = UINT32_MAX;
-        args->buf_size = SEARCH_BYTES;
-        if (ioctl(fd, BTRFS_IOC_TREE_SEARCH_V2, args) < 0)
-            return -errno;
-        if (args->key.nr_items == 0)
-            return 0;
-        const char *at = (const char *)args->buf;
-        struct btrfs_ioctl_search_header header = {};
-        for (uint32_t i = 0; i < args->key.nr_items; i++) {
-            memcpy(&header, at, sizeof(header));
-            count_item(&header, at + sizeof(header), base_generation, usage);
-            at += sizeof(header) + header.len;
-        }
-        key.min_objectid = header.objectid;
-        key.min_type = header.type;
-        key.min_offset = header.offset + 1;
-        if (key.min_offset == 0 && ++key.min_type == 0)
-            key.min_objectid++;
-    }
+    return btrfs_search(fd, &key, count_item, &counting);
 }
 
 bool btrfs_measure(struct cay_trees *trees, const char *id, const char *base,
@@ -172,6 +155,6 @@ bool btrfs_measure(struct cay_trees *trees, const char *id, const char *base,
     if (!rc)
         rc = subvolume_info(trees, id, &info, &fd);
     if (!rc)
-        rc = search(fd, below.generation, out_usage);
+        rc = count_items(fd, below.generation, out_usage);
     return rc == 0 || cay_store_fail(err, rc, "measure subvolume");
 }

@@ -12,13 +12,6 @@
 
 enum { WALK_DEPTH_MAX = 400 }; /* a descriptor each */
 
-static void open_layer(struct cay_trees *trees, const struct tree *tree,
-                       struct cay_diff_layer *out_layer)
-{
-    out_layer->id = strtoull(tree->id, NULL, 16);
-    out_layer->fd = cay_trees_open_tree(trees, tree->id);
-}
-
 /* Two clones of one base share what neither has touched: the same inode, and a change time from
  * before the base was one. */
 static int64_t shared_before_ns(struct cay_trees *trees, const struct tree *from_base,
@@ -37,33 +30,78 @@ static int64_t shared_before_ns(struct cay_trees *trees, const struct tree *from
     return ns;
 }
 
+/* One side of a comparison. */
+struct side {
+    struct tree *tree;
+    struct tree *base;
+    char clone[CAY_STORE_ID_SIZE]; /* of a living tree, made for this */
+};
+
+/* A tree that changes is compared as it is at one instant, where clones are cheap: then the file
+ * system can also tell what changed. */
+static bool open_side(struct cay_trees *trees, const struct cay_store_ref *ref, struct side *side,
+                      struct cay_error *err)
+{
+    if (!trees_hold(trees, ref, &side->tree, &side->base, err))
+        return false;
+    if (!ref->session || !trees->ops->changed)
+        return true;
+    cay_store_new_id(side->clone);
+    if (trees->ops->clone(trees, side->tree->id, side->clone, true, err))
+        return true;
+    trees_bury_unlocked(trees, side->clone);
+    return false;
+}
+
+static void close_side(struct cay_trees *trees, struct side *side)
+{
+    pthread_mutex_lock(&trees->lock);
+    trees_unref(trees, side->tree);
+    trees_unref(trees, side->base);
+    if (side->clone[0])
+        trees_bury(trees, side->clone);
+    pthread_mutex_unlock(&trees->lock);
+}
+
+static const char *id_of(const struct side *side)
+{
+    return side->clone[0] ? side->clone : side->tree->id;
+}
+
+static bool walk_sides(struct cay_trees *trees, const struct side *from, const struct side *to,
+                       const struct cay_diff_request *request, struct cay_diff_stats *out_stats,
+                       struct cay_error *err)
+{
+    cay_auto(cay_diff_touched_finish) struct cay_diff_touched touched = {};
+    cay_autoclose int from_fd = cay_trees_open_tree(trees, id_of(from));
+    cay_autoclose int to_fd = cay_trees_open_tree(trees, id_of(to));
+    if (from_fd < 0 || to_fd < 0)
+        return cay_store_fail(err, CAY_MIN(from_fd, to_fd), "open trees");
+    bool is_told = trees->ops->changed && from->base == to->base &&
+                   trees->ops->changed(trees, id_of(from), id_of(to), from->base->id, &touched);
+    struct cay_diff_layer layers[2] = {{strtoull(id_of(from), NULL, 16), from_fd},
+                                       {strtoull(id_of(to), NULL, 16), to_fd}};
+    struct cay_diff_stack from_stack = {
+        .layers = &layers[0],
+        .count = 1,
+        .shared_before_ns = shared_before_ns(trees, from->base, to->base),
+        .touched = is_told ? &touched : NULL,
+    };
+    struct cay_diff_stack to_stack = {.layers = &layers[1], .count = 1};
+    return cay_diff_walk(&from_stack, &to_stack, request, out_stats, err);
+}
+
 bool cay_trees_diff(struct cay_store *store, const struct cay_diff_request *request,
                     struct cay_diff_stats *out_stats, struct cay_error *err)
 {
     struct cay_trees *trees = cay_trees_of(store);
-    struct tree *from = NULL, *from_base = NULL, *to = NULL, *to_base = NULL;
-    if (!trees_hold(trees, &request->from, &from, &from_base, err))
-        return false;
-    bool ok = trees_hold(trees, &request->to, &to, &to_base, err);
-    if (ok) {
-        struct cay_diff_layer layers[2] = {};
-        open_layer(trees, from, &layers[0]);
-        open_layer(trees, to, &layers[1]);
-        struct cay_diff_stack from_stack = {&layers[0], 1,
-                                            shared_before_ns(trees, from_base, to_base)};
-        struct cay_diff_stack to_stack = {&layers[1], 1};
-        int rc = CAY_MIN(layers[0].fd, layers[1].fd);
-        ok = rc < 0 ? cay_store_fail(err, rc, "open trees")
-                    : cay_diff_walk(&from_stack, &to_stack, request, out_stats, err);
-        cay_cleanup_close(&layers[0].fd);
-        cay_cleanup_close(&layers[1].fd);
-    }
-    pthread_mutex_lock(&trees->lock);
-    trees_unref(trees, from);
-    trees_unref(trees, from_base);
-    trees_unref(trees, to);
-    trees_unref(trees, to_base);
-    pthread_mutex_unlock(&trees->lock);
+    struct side from = {};
+    struct side to = {};
+    bool ok = open_side(trees, &request->from, &from, err) &&
+              open_side(trees, &request->to, &to, err) &&
+              walk_sides(trees, &from, &to, request, out_stats, err);
+    close_side(trees, &from);
+    close_side(trees, &to);
     return ok;
 }
 

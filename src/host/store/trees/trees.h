@@ -19,6 +19,7 @@
 #include <pthread.h>
 
 #include "base/map.h"
+#include "host/store/diff_touched.h"
 #include "host/store/owner_map.h"
 #include "host/store/store_ops.h"
 
@@ -56,6 +57,10 @@ struct cay_tree_ops {
     /* What the tree has beyond its base. NULL: by walking both. */
     bool (*measure)(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
                     struct cay_error *);
+    /* What was changed in either of two sealed trees since they were one. False when that cannot be
+     * told; then both are walked. NULL: never. */
+    bool (*changed)(struct cay_trees *, const char *from, const char *to, const char *base,
+                    struct cay_diff_touched *);
     /* Clones are made ahead of need: they are cheap to have, not so cheap to make. */
     bool keeps_spares;
 };
