@@ -12,7 +12,7 @@ def told(cay):
     can = cay.call(SANDBOX + "GetCapabilities")["capabilities"]
     assert not can.get("snapshots") and not can.get("rollback") and not can.get("fork"), can
     stores = {store["name"]: store for store in can["stores"]}
-    assert {"overlay", "btrfs", "local-disk"} <= set(stores), stores
+    assert {"overlay", "btrfs", "zfs", "local-disk"} <= set(stores), stores
     for name, store in stores.items():
         assert bool(store.get("active")) == (name == "local-disk"), store
         assert bool(store.get("available")) != bool(store.get("unavailableReason")), store

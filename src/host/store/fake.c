@@ -578,7 +578,7 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
 
 const struct cay_store_ops cay_store_fake = {
     .name = "fake",
-    .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_LIVE_COPY,
+    .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_LIVE_COPY | CAY_STORE_SEES_UNCHANGED,
     .open = open_store,
     .close = close_store,
     .create = create,

@@ -12,7 +12,8 @@
 #include "host/store/store_ops.h"
 
 const struct cay_store_ops *const cay_store_registry[] = {
-    &cay_store_btrfs, &cay_store_overlay, &cay_store_local_disk, &cay_store_fake, NULL,
+    &cay_store_btrfs,      &cay_store_zfs,  &cay_store_overlay,
+    &cay_store_local_disk, &cay_store_fake, NULL,
 };
 
 #define NEED(store, slot, err)                                                        \

@@ -28,14 +28,15 @@ enum {
 };
 
 enum cay_store_caps {
-    CAY_STORE_SNAPSHOTS = 1 << 0,    /* snapshot, rollback, fork from a snapshot */
-    CAY_STORE_SHARING = 1 << 1,      /* forks and unchanged turns cost no space */
-    CAY_STORE_LIVE_COPY = 1 << 2,    /* snapshots while (frozen) processes hold the tree */
-    CAY_STORE_ID_MAPPED = 1 << 3,    /* owners are natural on disk, mapped at mount time */
-    CAY_STORE_SWITCHES = 1 << 4,     /* snapshot may hand out a new root to switch to */
-    CAY_STORE_PERSISTENT = 1 << 5,   /* what it holds survives close */
-    CAY_STORE_FAST_DIFF = 1 << 6,    /* comparing looks only at what changed, and sees renames */
-    CAY_STORE_KERNEL_QUOTA = 1 << 7, /* set_quota: the kernel refuses what is too much */
+    CAY_STORE_SNAPSHOTS = 1 << 0,      /* snapshot, rollback, fork from a snapshot */
+    CAY_STORE_SHARING = 1 << 1,        /* forks and unchanged turns cost no space */
+    CAY_STORE_LIVE_COPY = 1 << 2,      /* snapshots while (frozen) processes hold the tree */
+    CAY_STORE_ID_MAPPED = 1 << 3,      /* owners are natural on disk, mapped at mount time */
+    CAY_STORE_SWITCHES = 1 << 4,       /* snapshot may hand out a new root to switch to */
+    CAY_STORE_PERSISTENT = 1 << 5,     /* what it holds survives close */
+    CAY_STORE_FAST_DIFF = 1 << 6,      /* comparing looks only at what changed, and sees renames */
+    CAY_STORE_SEES_UNCHANGED = 1 << 8, /* a snapshot says when nothing changed since the last */
+    CAY_STORE_KERNEL_QUOTA = 1 << 7,   /* set_quota: the kernel refuses what is too much */
 };
 
 struct cay_store;

@@ -79,6 +79,7 @@ extern const struct cay_store_ops *const cay_store_registry[];
 
 extern const struct cay_store_ops cay_store_overlay;
 extern const struct cay_store_ops cay_store_btrfs;
+extern const struct cay_store_ops cay_store_zfs;
 extern const struct cay_store_ops cay_store_local_disk;
 extern const struct cay_store_ops cay_store_fake;
 

@@ -151,8 +151,9 @@ static uint64_t find_shared(struct cay_trees *trees, const char *from, const cha
         shared = shared_until(&lines[0], &lines[1]);
     }
     free(family.members);
-    /* A line may be broken where a subvolume is gone; both begin at the base, which is not. */
-    return shared ? shared : base_info.generation;
+    /* A line may be broken where a subvolume is gone; both begin at the base, which is not. Its
+     * generation would be too young: that changes whenever it is cloned. */
+    return shared ? shared : base_info.ctransid;
 }
 
 struct scan {

@@ -102,7 +102,7 @@ bool btrfs_limit(struct cay_trees *trees, const char *id, uint64_t bytes_max, st
 }
 
 struct counting {
-    uint64_t base_generation;
+    uint64_t base_transid;
     struct cay_store_usage *usage;
 };
 
@@ -114,14 +114,14 @@ static void count_item(void *ctx, const struct btrfs_ioctl_search_header *header
     if (header->type == BTRFS_INODE_ITEM_KEY && header->len >= sizeof(struct btrfs_inode_item)) {
         struct btrfs_inode_item inode;
         memcpy(&inode, data, sizeof(inode));
-        usage->entries += le64toh(inode.transid) > counting->base_generation;
+        usage->entries += le64toh(inode.transid) > counting->base_transid;
     }
     size_t head = offsetof(struct btrfs_file_extent_item, disk_bytenr);
     if (header->type != BTRFS_EXTENT_DATA_KEY || header->len < head)
         return;
     struct btrfs_file_extent_item extent = {};
     memcpy(&extent, data, CAY_MIN((size_t)header->len, sizeof(extent)));
-    if (le64toh(extent.generation) <= counting->base_generation)
+    if (le64toh(extent.generation) <= counting->base_transid)
         return;
     if (extent.type == BTRFS_FILE_EXTENT_INLINE)
         usage->own_bytes += header->len - head;
@@ -130,16 +130,16 @@ static void count_item(void *ctx, const struct btrfs_ioctl_search_header *header
 }
 
 /* Reads only the leaves of the subvolume that were written since the base was sealed. */
-static int count_items(int fd, uint64_t base_generation, struct cay_store_usage *usage)
+static int count_items(int fd, uint64_t base_transid, struct cay_store_usage *usage)
 {
-    struct counting counting = {base_generation, usage};
+    struct counting counting = {base_transid, usage};
     const struct btrfs_ioctl_search_key key = {
         .min_objectid = BTRFS_FIRST_FREE_OBJECTID,
         .max_objectid = BTRFS_LAST_FREE_OBJECTID,
         .min_type = BTRFS_INODE_ITEM_KEY,
         .max_type = BTRFS_EXTENT_DATA_KEY,
         .max_offset = UINT64_MAX,
-        .min_transid = base_generation + 1,
+        .min_transid = base_transid + 1,
         .max_transid = UINT64_MAX,
     };
     return btrfs_search(fd, &key, count_item, &counting);
@@ -155,6 +155,6 @@ bool btrfs_measure(struct cay_trees *trees, const char *id, const char *base,
     if (!rc)
         rc = subvolume_info(trees, id, &info, &fd);
     if (!rc)
-        rc = count_items(fd, below.generation, out_usage);
+        rc = count_items(fd, below.ctransid, out_usage); /* see btrfs_changed */
     return rc == 0 || cay_store_fail(err, rc, "measure subvolume");
 }

@@ -129,7 +129,8 @@ static bool sync_store(struct cay_store *store, struct cay_error *err)
 const struct cay_store_ops cay_store_overlay = {
     .name = "overlay",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
-            CAY_STORE_SWITCHES | CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF,
+            CAY_STORE_SWITCHES | CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF |
+            CAY_STORE_SEES_UNCHANGED,
     .check = ov_check,
     .open = open_store,
     .close = close_store,

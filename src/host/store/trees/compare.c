@@ -19,7 +19,7 @@ static int64_t shared_before_ns(struct cay_trees *trees, const struct tree *from
 {
     int64_t ns = 0;
     size_t cursor = 0;
-    if (from_base != to_base || !(trees->store.ops->caps & CAY_STORE_SHARING))
+    if (from_base != to_base || !(cay_trees_caps(&trees->store) & CAY_STORE_SHARING))
         return 0;
     pthread_mutex_lock(&trees->lock);
     for (const struct name *name; (name = cay_map_next(&trees->names, &cursor));) {

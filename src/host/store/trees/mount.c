@@ -59,7 +59,7 @@ bool trees_mount_tree(struct cay_trees *trees, const char *id, const struct cay_
     int rc = cay_mount_set(fd, attr, false);
     if (rc < 0)
         return cay_store_fail(err, rc, "dress the mount of a tree");
-    if (owner && trees->store.ops->caps & CAY_STORE_ID_MAPPED) {
+    if (owner && cay_trees_caps(&trees->store) & CAY_STORE_ID_MAPPED) {
         cay_autoclose int userns_fd = cay_owner_map_open(&trees->owners, owner);
         if (userns_fd < 0)
             return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");

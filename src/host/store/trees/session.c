@@ -25,9 +25,10 @@ static bool stamp_clone(struct cay_trees *trees, struct session *session, struct
 {
     session->last = NULL;
     session->stamp = (struct cay_tree_stamp){};
-    if (!last || !trees->ops->stamp)
+    if (!last || (!trees->ops->stamp && !trees->ops->is_same))
         return true;
-    if (!trees->ops->stamp(trees, session->tree->id, true, &session->stamp, err))
+    if (!trees->ops->is_same &&
+        !trees->ops->stamp(trees, session->tree->id, true, &session->stamp, err))
         return false;
     pthread_mutex_lock(&trees->lock);
     session->last = trees_ref(last);

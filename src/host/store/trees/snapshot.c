@@ -55,12 +55,15 @@ static bool has_stamp_of_last(struct cay_trees *trees, const struct session *ses
 {
     struct cay_tree_stamp now = {};
     struct cay_error ignored;
-    return session->last && trees->ops->stamp(trees, session->tree->id, false, &now, &ignored) &&
+    return session->last && trees->ops->stamp &&
+           trees->ops->stamp(trees, session->tree->id, false, &now, &ignored) &&
            memcmp(&now, &session->stamp, sizeof(now)) == 0;
 }
 
 bool trees_is_as_last(struct cay_trees *trees, const struct session *session)
 {
+    if (session->last && trees->ops->is_same)
+        return trees->ops->is_same(trees, session->tree->id, session->last->id);
     bool is_told = session->last &&
                    (!trees->ops->stamps_tell || trees->ops->stamps_tell(trees, session->tree->id));
     return is_told && has_stamp_of_last(trees, session);
@@ -73,8 +76,9 @@ static void keep_last(struct cay_trees *trees, struct session *session, struct t
     struct tree *before = session->last;
     struct cay_error ignored;
     after.last = tree;
-    if (!trees->ops->stamp ||
-        !trees->ops->stamp(trees, session->tree->id, true, &after.stamp, &ignored))
+    if (!trees->ops->is_same &&
+        (!trees->ops->stamp ||
+         !trees->ops->stamp(trees, session->tree->id, true, &after.stamp, &ignored)))
         return;
     pthread_mutex_lock(&trees->lock);
     trees_ref(tree);

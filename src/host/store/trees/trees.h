@@ -49,6 +49,8 @@ struct cay_tree_ops {
     /* `settle`: not before every later change is sure to change it. NULL: never known. */
     bool (*stamp)(struct cay_trees *, const char *id, bool settle, struct cay_tree_stamp *,
                   struct cay_error *);
+    /* Instead of stamps: whether the tree is certain to be what its clone `last` is. */
+    bool (*is_same)(struct cay_trees *, const char *id, const char *last);
     /* False when something may have been written that no stamp shows before the tree is cloned.
      * NULL: there is no such thing. */
     bool (*stamps_tell)(struct cay_trees *, const char *id);

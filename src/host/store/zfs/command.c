@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/store/zfs/zfs_internal.h"
+#include "sys/mount.h"
+#include "sys/run.h"
+#include "sys/userns.h"
+
+enum {
+    TIMEOUT_MS = 120'000,
+    OUTPUT_BYTES_MAX = 4 << 20,
+    TRY_UID = 0x40000000, /* a range that nobody has: nothing is written with it */
+};
+
+bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error *err)
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_buf_init(&text, OUTPUT_BYTES_MAX);
+    const struct cay_run run = {.argv = args->argv, .timeout_ms = TIMEOUT_MS, .out = &text};
+    int status = cay_run(&run);
+    if (status == -ENOENT)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the command '%s' is not there", args->argv[0]);
+    if (status < 0)
+        return cay_store_fail(err, status, "run %s %s", args->argv[0], args->argv[1]);
+    if (status == 0) {
+        if (out)
+            cay_buf_append_str(out, cay_buf_str(&text));
+        return true;
+    }
+    cay_buf_append_byte(&text, '\0');
+    size_t len = text.failed ? 0 : strcspn(text.data, "\n");
+    bool full = !text.failed && (strstr(text.data, "out of space") || strstr(text.data, "quota"));
+    return cay_fail(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, "%s %s: %.*s", args->argv[0],
+                    args->argv[1], (int)CAY_MIN(len, (size_t)150), text.failed ? "" : text.data);
+}
+
+/* Of several mounts on the way the longest counts, of two at one place the later. */
+bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE])
+{
+    cay_autofree char *real = realpath(path, NULL);
+    FILE *mounts = real ? fopen("/proc/self/mounts", "re") : NULL;
+    if (!mounts)
+        return false;
+    size_t best = 0;
+    bool is_zfs = false;
+    cay_autofree char *line = NULL;
+    size_t cap = 0;
+    while (getline(&line, &cap, mounts) > 0) {
+        char source[ZFS_NAME_SIZE];
+        [[gnu::uninitialized]] char point[PATH_MAX];
+        char type[32];
+        if (sscanf(line, "%255s %4095s %31s", source, point, type) != 3)
+            continue;
+        size_t len = strcmp(point, "/") ? strlen(point) : 0;
+        if (strncmp(real, point, len) || (real[len] && real[len] != '/') || len < best)
+            continue;
+        best = len;
+        is_zfs = !strcmp(type, "zfs") || !strcmp(type, "fuse.zfs");
+        snprintf(out, ZFS_NAME_SIZE, "%s", source);
+    }
+    (void)fclose(mounts);
+    return is_zfs;
+}
+
+bool zfs_can_map_owners(const char *directory)
+{
+    cay_autoclose int mount_fd = cay_mount_clone(AT_FDCWD, directory, false);
+    cay_autoclose int userns_fd = cay_userns_open(TRY_UID, CAY_USERNS_COUNT);
+    return mount_fd >= 0 && userns_fd >= 0 && cay_mount_set_idmap(mount_fd, userns_fd) == 0;
+}
+
+bool zfs_tells_written(const char *dataset)
+{
+    struct cay_error ignored;
+    return zfs_call(
+        &(struct zfs_args){{"zfs", "get", "-H", "-p", "-o", "value", "written", dataset}}, NULL,
+        &ignored);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/store/dir_list.h"
+#include "host/store/record.h"
+#include "host/store/zfs/zfs_internal.h"
+#include "sys/mount.h"
+
+static bool check(const char *directory, struct cay_error *err)
+{
+    char dataset[ZFS_NAME_SIZE];
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the zfs store needs root");
+    if (!zfs_find_dataset(directory, dataset))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "'%.80s' is not on zfs", directory);
+    if (!zfs_call(&(struct zfs_args){{"zfs", "list", "-H", "-o", "name", dataset}}, NULL, err))
+        return cay_wrap(err, "zfs does not work");
+    return zfs_can_map_owners(directory) ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED,
+                    "this zfs has no id-mapped mounts (OpenZFS 2.2 or later has)");
+}
+
+/* All trees are children of one dataset, whose name is written down when it is made. */
+static bool find_root(struct cay_trees *trees, struct zfs *zfs, struct cay_error *err)
+{
+    char above[ZFS_NAME_SIZE];
+    int rc = cay_record_read(trees->root_fd, "dataset", zfs->root, sizeof(zfs->root));
+    if (rc == 0)
+        return true;
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    if (!zfs_find_dataset(trees->directory, above))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory is not on zfs");
+    if (snprintf(zfs->root, sizeof(zfs->root), "%s/cay-%s", above, id) >= (int)sizeof(zfs->root))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the name of the dataset is too long");
+    rc = cay_record_add(trees->root_fd, "dataset", zfs->root);
+    return rc == 0 || cay_store_fail(err, rc, "write down the dataset");
+}
+
+static bool exists(const char *dataset)
+{
+    struct cay_error ignored;
+    return zfs_call(&(struct zfs_args){{"zfs", "list", "-H", "-o", "name", dataset}}, NULL,
+                    &ignored);
+}
+
+static bool start(struct cay_trees *trees, struct cay_error *err)
+{
+    struct zfs *zfs = cay_new(struct zfs);
+    trees->own = zfs;
+    zfs->directory = realpath(trees->directory, NULL);
+    if (!zfs->directory)
+        return cay_store_fail(err, -errno, "find the directory");
+    if (!find_root(trees, zfs, err))
+        return false;
+    const struct zfs_args make = {
+        {"zfs", "create", "-o", "mountpoint=none", "-o", "atime=off", zfs->root}};
+    if (!exists(zfs->root) && !zfs_call(&make, NULL, err))
+        return false;
+    zfs->tells_written = zfs_tells_written(zfs->root);
+    if (!zfs_can_map_owners(zfs->directory))
+        trees->missing_caps |= CAY_STORE_ID_MAPPED;
+    /* One that has no such property is old, and keeps times to the second: nothing can be told from
+     * them. */
+    if (!zfs->tells_written)
+        trees->missing_caps |= CAY_STORE_SHARING | CAY_STORE_SEES_UNCHANGED;
+    return zfs_mount_all(trees, err);
+}
+
+static void stop(struct cay_trees *trees)
+{
+    struct zfs *zfs = trees->own;
+    if (!zfs)
+        return;
+    free(zfs->directory);
+    free(zfs);
+}
+
+static const struct cay_tree_ops tree_ops = {
+    .start = start,
+    .stop = stop,
+    .make = zfs_make,
+    .clone = zfs_clone,
+    .seal = zfs_seal,
+    .remove = zfs_remove,
+    .is_same = zfs_is_same,
+    .limit = zfs_limit,
+    .measure = zfs_measure,
+};
+
+static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
+                       struct cay_error *err)
+{
+    return cay_trees_open(config, &cay_store_zfs, &tree_ops, "zfs 1", out_store, err);
+}
+
+const struct cay_store_ops cay_store_zfs = {
+    .name = "zfs",
+    .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
+            CAY_STORE_PERSISTENT | CAY_STORE_KERNEL_QUOTA | CAY_STORE_SEES_UNCHANGED,
+    .caps_here = cay_trees_caps,
+    .check = check,
+    .open = open_store,
+    .close = cay_trees_close,
+    .create = cay_trees_create,
+    .mount = cay_trees_mount,
+    .snapshot = cay_trees_snapshot,
+    .rollback = cay_trees_rollback,
+    .fork = cay_trees_fork,
+    .set_quota = cay_trees_set_quota,
+    .destroy = cay_trees_destroy,
+    .delete_snapshot = cay_trees_delete_snapshot,
+    .collect = cay_trees_collect,
+    .sync = cay_trees_sync,
+    .diff = cay_trees_diff,
+    .view = cay_trees_view,
+    .usage = cay_trees_usage,
+    .list = cay_trees_list,
+    .base_begin = cay_trees_base_begin,
+    .base_commit = cay_trees_base_commit,
+    .base_abort = cay_trees_base_abort,
+    .base_remove = cay_trees_base_remove,
+    .base_alias = cay_trees_base_alias,
+    .base_resolve = cay_trees_base_resolve,
+};
