@@ -10,6 +10,7 @@
 #include "host/session/live.h"
 #include "host/session/noun.h"
 #include "host/session/op.h"
+#include "host/session/quota.h"
 #include "host/session/request.h"
 
 /* Changing a session: everything is checked first, then limits, then the record, all or nothing. */
@@ -22,6 +23,8 @@ struct update_op {
     struct cay_sandbox *sandbox; /* whose limits change; NULL: none runs, or they stay */
     struct cay_cgroup_limits limits;
     struct cay_cgroup_limits old_limits;
+    int64_t disk_bytes; /* 0: no limit */
+    int64_t old_disk_bytes;
 };
 
 static struct update_op *update_of(struct cay_op *op)
@@ -90,6 +93,9 @@ static bool change_limits(struct update_op *self, const struct cay_session *sess
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_check_limits(request->limits, session->spec->limits, limits, err))
         return false;
+    const struct cay_v1_resource_limits *old = session->spec->limits;
+    self->old_disk_bytes = old->has_disk_bytes ? old->disk_bytes : 0;
+    self->disk_bytes = limits->has_disk_bytes ? limits->disk_bytes : 0;
     self->old_limits = cay_session_cgroup_limits(session->spec->limits);
     self->limits = cay_session_cgroup_limits(limits);
     self->spec.limits = limits;
@@ -125,13 +131,30 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
            cay_session_record_set_spec(&self->record, &self->spec, err);
 }
 
+/* Limits as they were, after a failure of something later. */
+static void undo_limits(struct update_op *self)
+{
+    struct cay_error ignored = {};
+    if (self->sandbox)
+        (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
+    if (self->disk_bytes != self->old_disk_bytes)
+        (void)cay_quota_set(self->op.host, self->record.store_id, self->old_disk_bytes, &ignored);
+}
+
+static bool set_limits(struct update_op *self, struct cay_error *err)
+{
+    if (self->sandbox && !cay_sandbox_set_limits(self->sandbox, &self->limits, err))
+        return false;
+    return self->disk_bytes == self->old_disk_bytes ||
+           cay_quota_set(self->op.host, self->record.store_id, self->disk_bytes, err);
+}
+
 static bool update_work(struct cay_op *op, struct cay_error *err)
 {
     struct update_op *self = update_of(op);
     struct cay_host *host = op->host;
-    struct cay_error ignored = {};
-    if (self->sandbox && !cay_sandbox_set_limits(self->sandbox, &self->limits, err)) {
-        (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
+    if (!set_limits(self, err)) {
+        undo_limits(self);
         return cay_wrap(err, "change limits of session '%s'", self->record.id);
     }
     CAY_CRASH_POINT("update.limited");
@@ -144,8 +167,7 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
         cay_victims_delete(&self->victims, host->store);
         return true;
     }
-    if (self->sandbox)
-        (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
+    undo_limits(self);
     return false;
 }
 
