@@ -15,7 +15,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from daemon import CAYD, IS_FULL, PATIENCE_S, BASE, SANDBOX, Cayd, Closed, case, eventually, run
+from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Closed, Skip, case,
+                    eventually, run)
 from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, look, settled,
                      tell_difference)
 from small_base import import_small
@@ -26,6 +27,11 @@ in_recovery = {}  # points of a start that was died at, by scenario; the short r
 
 def died_twice(scenario):
     return in_recovery.setdefault(type(scenario) if IS_FULL else None, set())
+
+
+def listed_points():
+    return subprocess.run([CAYD, "--list-crash-points"], capture_output=True, text=True,
+                          check=True).stdout.split()
 
 
 class World:
@@ -194,6 +200,8 @@ class BusyRollback(Rollback):
 
 
 class UnchangedRollback(Rollback):
+    is_long = True
+
     def prepare(self, cay):
         UnchangedTurn.prepare(self, cay)
 
@@ -234,6 +242,7 @@ class Fork(Turn):
 
 class BusyFork(Fork):
     busy = True
+    is_long = True
     keeps_processes = True
 
 
@@ -465,6 +474,85 @@ class Play:
         assert not self.failed, "\n".join(self.failed)
 
 
+# Pools have a daemon of their own: one is made before there is anything else.
+
+POOL = "cay.v1.PoolService/"
+POOL_MIB = 300
+
+
+def loops(cay):
+    listed = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [line.split(":")[0] for line in listed.splitlines() if str(cay.folder) in line]
+
+
+def make_pool(cay):
+    cay.stream(POOL + "CreatePool", {"sizeBytes": str(POOL_MIB * MIB)})
+
+
+def grow_pool(cay):
+    cay.call(POOL + "GrowPool", {"sizeBytes": str(2 * POOL_MIB * MIB)})
+
+
+def pool(cay):
+    return cay.call(POOL + "GetPool")["pool"]
+
+
+def dies_at(world, point, verb):
+    """Die at the point in that verb, and start again."""
+    world.arm(point)
+    try:
+        verb(world.cay)
+    except (Closed, OSError):
+        pass
+    world.died()
+    world.forget()
+    world.cay.start()
+    reached.add(point)
+
+
+def with_pool(world, points):
+    """Die at each point in a new pool of a new daemon, and in its growing."""
+    cay = world.cay
+    for point in points["pool."][:1]:
+        dies_at(world, point, make_pool)
+    if pool(cay)["kind"] != "POOL_KIND_LOOP":
+        make_pool(cay)
+    assert pool(cay)["state"] == "POOL_STATE_ONLINE" and len(loops(cay)) == 1, (pool(cay), loops(cay))
+    import_small(cay, tree_actor=ACTOR)
+    past(cay)
+    tree, size = dump(cay, "w"), int(pool(cay)["sizeBytes"])
+    for point in points["grow."]:
+        dies_at(world, point, grow_pool)
+        assert int(pool(cay)["sizeBytes"]) >= size and dump(cay, "w") == tree
+    if points["grow."]:
+        grow_pool(cay)
+        assert int(pool(cay)["sizeBytes"]) > 1.5 * size and dump(cay, "w") == tree
+    cay.destroy("w")
+    assert cay.stop() == 0
+    eventually(lambda: not loops(cay), "the device is gone", PATIENCE_S)
+
+
+@case
+def pools(_):
+    """pool: dying while one is made or grown, it is there and usable, or can be made again"""
+    points = {prefix: [name for name in listed_points() if name.startswith(prefix)]
+              for prefix in ("pool.", "grow.")}
+    if not Path("/dev/loop-control").exists():
+        reached.update(points["pool."] + points["grow."])
+        raise Skip("no loop devices here")
+    for number, point in enumerate(points["pool."]):
+        world = World()
+        try:
+            with_pool(world, {"pool.": [point], "grow.": [] if number else points["grow."]})
+        finally:
+            if world.cay.process.poll() is None:
+                world.cay.kill()
+            for device in loops(world.cay):
+                subprocess.run(["losetup", "-d", device], check=False)
+            world.cay.sweep()
+            world.folder.cleanup()
+
+
 def scenarios(of=Scenario):
     for kind in of.__subclasses__():
         yield kind
@@ -493,8 +581,7 @@ def main():
         @case
         def all_are_reached(_):
             """every crash point was died at"""
-            listed = subprocess.run([CAYD, "--list-crash-points"], capture_output=True, text=True,
-                                    check=True).stdout.split()
+            listed = listed_points()
             assert len(set(listed)) == len(listed), "a name is used twice"
             missing = sorted(set(listed) - reached)
             assert not missing, f"never reached: {missing}"
