@@ -21,6 +21,8 @@ from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, look
                      tell_difference)
 from small_base import import_small
 
+BACKGROUND = ("store.collect_", "store.blank")
+OTHER_STORES = ("trees.",)  # unit-store-crash-btrfs dies there
 reached = set()
 in_recovery = {}  # points of a start that was died at, by scenario; the short run does each once
 
@@ -423,7 +425,12 @@ class Play:
         self.world.arm(point, nth)
         is_done = does(self.scenario, self.world.cay)
         if is_done and not dies_or_settles(self.world.cay):
-            # What a death has left may be less work than the first time.
+            # What a death has left may be less work than the first time, and what is done in the
+            # background comes at another moment, or together with something else.
+            if is_fresh and point.startswith(BACKGROUND):
+                self.world.forget()
+                self.before = None
+                return None
             assert not is_fresh, "the daemon lives on"
             self.world.forget()
             told = self.not_after(look(self.world.cay))
@@ -452,6 +459,8 @@ class Play:
     def attempt(self, point, nth, second=None):
         try:
             passed = self.die(point, nth, second)
+            if passed is None:
+                return set()
             reached.update({point, second} - {None})
             return passed
         except AssertionError as error:
@@ -583,7 +592,8 @@ def main():
             """every crash point was died at"""
             listed = listed_points()
             assert len(set(listed)) == len(listed), "a name is used twice"
-            missing = sorted(set(listed) - reached)
+            missing = sorted(point for point in set(listed) - reached
+                             if not point.startswith(OTHER_STORES))
             assert not missing, f"never reached: {missing}"
 
         run(world)

@@ -103,7 +103,7 @@ def usage(cay):
     if pool_of(cay)["kind"] != "POOL_KIND_LOOP":
         return
     cay.create("large")
-    cay.sh("large", "head -c 20000000 /dev/urandom > /workspace/big")
+    cay.sh("large", "head -c 20000000 /dev/urandom > /workspace/big; sync")
     answer = cay.call(SANDBOX + "GetUsage")
     assert [entry["sessionId"] for entry in answer["sessions"]] == ["large", "p"], answer
     large = answer["sessions"][0]["usage"]
@@ -148,7 +148,8 @@ def full(cay):
     assert "one-more" not in cay.ids()
     assert cay.sh("p", "echo on") == "on\n"
     cay.destroy("large")
-    eventually(lambda: health(cay)["status"] == "HEALTH_STATUS_HEALTHY", "there is room again")
+    # A file system may take its time to free what was deleted.
+    eventually(lambda: health(cay)["status"] == "HEALTH_STATUS_HEALTHY", "there is room again", 90)
     cay.turn("p")
     cay.destroy("p")
 
@@ -157,7 +158,7 @@ def full(cay):
 def gone_with_the_daemon(cay):
     """without sessions, a stopped daemon leaves no device and no mount"""
     cay.stop()
-    eventually(lambda: not loops(cay), "the device is gone")
+    eventually(lambda: not loops(cay), "the device is gone", 60)
     assert str(cay.folder) not in Path("/proc/self/mountinfo").read_text()
     cay.start()
 
