@@ -135,10 +135,13 @@ static bool migrate(struct cay_db *db, struct cay_error *err)
 
 static bool open_file(struct cay_db *db, const char *path, struct cay_error *err)
 {
-    /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file. */
-    cay_autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file.
+     * Closed before SQLite opens it: to close any descriptor of a file is to lose all locks on it,
+     * and another program that reads the database would then take its log away. */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "open database '%s'", path);
+    close(fd);
     int status =
         sqlite3_open_v2(path, &db->sqlite,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
