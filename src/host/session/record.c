@@ -108,6 +108,8 @@ bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record
                  "INSERT INTO snapshots (session_id, name, store_id, is_pending, created_ns, spec,"
                  " request_id) VALUES (?, ?, ?, ?, ?, ?, ?)"
                  " ON CONFLICT (session_id, name) DO UPDATE SET"
+                 " store_id = excluded.store_id, created_ns = excluded.created_ns,"
+                 " request_id = excluded.request_id,"
                  " is_pending = excluded.is_pending, spec = excluded.spec");
     cay_db_bind_text(&query, cay_str(record->session_id));
     cay_db_bind_text(&query, cay_str(record->name));

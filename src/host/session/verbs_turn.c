@@ -118,6 +118,19 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     return encode_spec(self, err);
 }
 
+/* As if it had never been asked for. What cannot be removed now, the next start removes. */
+static bool take_back(const struct snapshot_op *self, struct cay_host *host, struct cay_error *err)
+{
+    struct cay_error left = {};
+    if (!cay_store_delete_snapshot(host->store, self->snapshot.store_id, &left) ||
+        !cay_snapshot_record_delete(host->db, self->snapshot.session_id, self->snapshot.name,
+                                    &left))
+        cay_log(CAY_WARN, "snapshot.undo_failed", CAY_S("session", self->snapshot.session_id),
+                CAY_ERR(&left));
+    return cay_wrap(err, "snapshot '%s' of session '%s'", self->snapshot.name,
+                    self->snapshot.session_id);
+}
+
 static bool snapshot_work(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -143,13 +156,8 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         CAY_CRASH_POINT("turn.taken");
         cay_pointing_thaw(pointing);
     }
-    if (!is_taken) {
-        struct cay_error ignored = {};
-        (void)cay_snapshot_record_delete(host->db, self->snapshot.session_id, self->snapshot.name,
-                                         &ignored);
-        return cay_wrap(err, "snapshot '%s' of session '%s'", self->snapshot.name,
-                        self->snapshot.session_id);
-    }
+    if (!is_taken)
+        return take_back(self, host, err);
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
     CAY_CRASH_POINT("turn.switched");
     self->spec->unchanged = !pointing->point.changed;
@@ -163,7 +171,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
                 cay_session_record_put(host->db, &self->session, err) &&
                 cay_victims_unrecord(&self->victims, host->db, self->session.id, err),
             err))
-        return false;
+        return take_back(self, host, err);
     CAY_CRASH_POINT("turn.recorded");
     cay_victims_delete(&self->victims, host->store);
     return true;
@@ -191,6 +199,9 @@ static void snapshot_end(struct cay_op *op)
     struct cay_session *session = op->session;
     if (!op->is_done) {
         cay_pointing_settle(&self->pointing, session);
+        if (self->is_switch_broken)
+            cay_live_lost(session, &self->switch_err);
+        cay_host_collect_soon(op->host);
         cay_call_fail(op->call, &op->err);
     } else if (self->repeated) {
         answer_snapshot(op, self->repeated);
