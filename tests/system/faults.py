@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine refuses: space, and the writing of records. The call says so with its reason, what was there
+is there, the daemon goes on, and with the fault gone everything works again."""
+
+import contextlib
+import errno
+import sqlite3
+import subprocess
+import tempfile
+from pathlib import Path
+
+from daemon import PATIENCE_S, Cayd, RpcError, case, run
+from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, log_of, look, settled, tell_difference
+from small_base import import_small
+
+DISK_MIB = 48
+
+
+class Disk:
+    """A small file system of its own for a daemon's data, in a mount that the daemon sees too."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="caysys-disk-")
+        self.mount("-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=700", "cay-test", self.folder)
+
+    def mount(self, *arguments):
+        subprocess.run(["mount", *arguments], check=True)
+
+    def fill(self):
+        """Until nothing fits any more."""
+        with contextlib.suppress(OSError), open(Path(self.folder) / "filler", "ab", buffering=0) as file:
+            while True:
+                try:
+                    file.write(b"x" * 65536)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    file.write(b"x" * 64)
+
+    def empty(self):
+        (Path(self.folder) / "filler").unlink()
+
+    def close(self):
+        subprocess.run(["umount", "--lazy", self.folder], check=False)
+        with contextlib.suppress(OSError):
+            Path(self.folder).rmdir()
+
+
+@contextlib.contextmanager
+def on_disk():
+    """A daemon whose data is on a small disk, with a session and a past."""
+    disk = Disk()
+    try:
+        cay = Cayd(*NO_HOST_BASE, "--data", f"{disk.folder}/data")
+        cay.data = Path(disk.folder) / "data"
+        with cay:
+            import_small(cay, tree_actor=ACTOR)
+            cay.create("w")
+            act(cay, "w", "write workspace/one 0 100 one", "mkdir workspace/dir 750")
+            cay.turn("w")
+            act(cay, "w", "write workspace/two 0 100 two")
+            yield disk, cay
+            clear(cay)
+    finally:
+        disk.close()
+
+
+def refused(reasons, function, *arguments, **fields):
+    """The call fails with one of these reasons: never an internal error."""
+    try:
+        function(*arguments, **fields)
+    except RpcError as error:
+        assert error.reason in reasons, error
+        return error
+    return None
+
+
+def all_is_as(before, cay):
+    told = tell_difference(before, look(cay))
+    assert not told, told
+
+
+def try_everything(cay, reasons):
+    """Verbs that write; what of them was refused."""
+    calls = {
+        "create": lambda: cay.create("n"),
+        "turn": lambda: cay.turn("w"),
+        "named": lambda: cay.snapshot("w", "named"),
+        "rollback": lambda: cay.rollback("w", "turn-0001"),
+        "discard": lambda: cay.rollback("w", "turn-0001", discard=True),
+        "fork": lambda: cay.fork("w", newSessionId="f", count=2),
+        "import": lambda: import_small(cay, "other"),
+    }
+    return {name: error for name, call in calls.items() if (error := refused(reasons, call))}
+
+
+@case
+def full(_):
+    """on a full disk calls are refused for want of space, and nothing is lost"""
+    with on_disk() as (disk, cay):
+        before = look(cay)
+        disk.fill()
+        # Some need no space: what was done is done. Rolled back by hand, the rest is as it was.
+        done = try_everything(cay, {"no_space", "resource_exhausted"})
+        assert "import" in done, done
+        assert cay.process.poll() is None, "the daemon is gone"
+        assert cay.sh("w", "cat /workspace/one | head -c 3") == "one"
+        disk.empty()
+        for name in cay.ids():
+            if name != "w":
+                cay.destroy(name)
+        names = [name for name, _, _ in log_of(cay, "w")]
+        trees = {name: tree for name, tree in look(cay)["sessions"]["w"]["trees"].items()
+                 if name == "turn-0001"}
+        assert "turn-0001" in names and trees == before["sessions"]["w"]["trees"], names
+        cay.restart()
+        settled(cay)
+        cay.turn("w")
+        cay.create("n")
+        dump(cay, "n")
+
+
+@case
+def read_by_others(cay):
+    """another program that reads the database does not take its log away"""
+    cay.create("before")
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db", timeout=PATIENCE_S)) as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+    cay.create("after")
+    cay.kill()
+    cay.start()
+    assert cay.ids() == ["after", "before"], cay.ids()
+    clear(cay)
+
+
+@contextlib.contextmanager
+def failing(cay, event, condition="1"):
+    """The database refuses some statements."""
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db", timeout=PATIENCE_S,
+                                            isolation_level=None)) as database:
+        database.execute(f"CREATE TRIGGER cay_test BEFORE {event} WHEN {condition}"
+                         " BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+        try:
+            yield
+        finally:
+            database.execute("DROP TRIGGER cay_test")
+
+
+@contextlib.contextmanager
+def with_past(cay):
+    """A session with a turn and something unsaved; and what there is to see of it."""
+    clear(cay)
+    cay.create("w")
+    act(cay, "w", "write workspace/one 0 100 one")
+    cay.turn("w")
+    act(cay, "w", "write workspace/two 0 100 two")
+    yield look(cay)
+    clear(cay)
+
+
+STATEMENTS = [("INSERT ON snapshots", "1"), ("UPDATE ON snapshots", "NEW.is_pending = 0"),
+              ("UPDATE ON sessions", "1"), ("UPDATE ON sessions", "NEW.pending <> ''")]
+
+
+def refuses(cay, verb, statement):
+    with with_past(cay) as before:
+        with failing(cay, *statement):
+            try:
+                verb()
+                return  # it needs no such statement
+            except RpcError:
+                pass
+        all_is_as(before, cay)
+        act(cay, "w", "write workspace/three 0 100 three")
+        for snapshot, tree in before["sessions"]["w"]["trees"].items():
+            assert look(cay)["sessions"]["w"]["trees"][snapshot] == tree, "a snapshot was written to"
+        live = dump(cay, "w")
+        cay.restart()
+        assert dump(cay, "w") == live, "what was written after the refusal is gone"
+        settled(cay)
+        verb()
+        cay.restart()
+        settled(cay)
+        for snapshot, tree in look(cay)["sessions"]["w"]["trees"].items():
+            if snapshot.startswith("turn-0002") or snapshot == "named":
+                assert tree == live, "the snapshot is not what was kept"
+
+
+def add_refusals():
+    verbs = {
+        "a turn": lambda cay: cay.turn("w"),
+        "a named snapshot": lambda cay: cay.snapshot("w", "named"),
+        "a rollback": lambda cay: cay.rollback("w", "turn-0001"),
+        "a discarding rollback": lambda cay: cay.rollback("w", "turn-0001", discard=True),
+        "forks": lambda cay: cay.fork("w", newSessionId="f", count=2),
+    }
+    for name, verb in verbs.items():
+        def record(cay, verb=verb):
+            for statement in STATEMENTS:
+                try:
+                    refuses(cay, lambda: verb(cay), statement)
+                except AssertionError as error:
+                    raise AssertionError(f"{statement}: {error}") from None
+        record.__doc__ = f"{name} whose records cannot be written is refused as a whole"
+        case(record)
+
+
+if __name__ == "__main__":
+    add_refusals()
+    with Cayd(*NO_HOST_BASE) as the_daemon:
+        import_small(the_daemon, tree_actor=ACTOR)
+        run(the_daemon)
