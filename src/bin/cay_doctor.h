@@ -48,3 +48,4 @@ void cay_doctor_check_cgroups(struct cay_doctor *doctor);
 void cay_doctor_check_disk(struct cay_doctor *doctor);
 void cay_doctor_check_init(struct cay_doctor *doctor);
 void cay_doctor_check_descriptors(struct cay_doctor *doctor);
+void cay_doctor_check_debootstrap(struct cay_doctor *doctor);

@@ -239,3 +239,13 @@ void cay_doctor_check_descriptors(struct cay_doctor *doctor)
                    is_enough ? NULL : "raise it: LimitNOFILE=524288 in the unit, or 'ulimit -Hn'",
                    "up to %llu open files per process", (unsigned long long)limit.rlim_max);
 }
+
+/* Only the recipe 'debian' needs it. */
+void cay_doctor_check_debootstrap(struct cay_doctor *doctor)
+{
+    bool is_there = access("/usr/sbin/debootstrap", X_OK) == 0;
+    cay_doctor_say(doctor, "debootstrap", is_there ? CAY_VERDICT_OK : CAY_VERDICT_WARN,
+                   is_there ? NULL : "install the package debootstrap to build Debian bases",
+                   is_there ? "'cay base build debian' can work"
+                            : "not there: 'cay base build debian' cannot work");
+}

@@ -146,4 +146,5 @@ cay_verb cay_host_create_pool;
 cay_verb cay_host_grow_pool;
 cay_verb cay_host_list_bases;
 cay_verb cay_host_import_base;
+cay_verb cay_host_build_base;
 cay_verb cay_host_remove_base;

@@ -83,6 +83,7 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_POOL_SERVICE_GROW_POOL]              = cay_host_grow_pool,
     [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
     [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
+    [CAY_V1_BASE_SERVICE_BUILD_BASE]             = cay_host_build_base,
     [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
     [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
     [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,

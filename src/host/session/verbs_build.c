@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/session/base_record.h"
+#include "host/session/debian.h"
+#include "host/session/host.h"
+#include "host/session/noun.h"
+#include "host/session/request.h"
+#include "host/store/base.h"
+#include "io/child.h"
+
+/*
+ * BuildBase, by a recipe. A worker begins a draft in the store; debootstrap fills it as a child of
+ * the loop, whose lines are the log; a worker makes a base of it. A client that leaves, a failure
+ * and the end of the daemon all kill the child and throw the draft away.
+ */
+
+enum {
+    LINE_BYTES_MAX = 4096,
+    TIMEOUT_DEFAULT_MS = 60 * 60 * 1000,
+    HEARTBEAT_MS = 30 * 1000,
+    CHECK_MS = 1000,
+};
+
+struct build {
+    struct cay_call *call;
+    struct cay_host *host;
+    struct cay_job job;
+    struct cay_child child;
+    struct cay_watch watch;
+    struct cay_timer timer;
+    struct cay_arena arena; /* the workers' */
+    struct cay_debian debian;
+    struct cay_store_base_draft draft;
+    char name[CAY_STORE_NAME_SIZE];
+    char (*aliases)[CAY_STORE_NAME_SIZE]; /* in the call's arena */
+    size_t alias_count;
+    char target[4096];
+    int pipe_fd;
+    char line[LINE_BYTES_MAX];
+    size_t line_len;
+    char last_error[200]; /* what debootstrap said was wrong */
+    uint64_t started_ms;
+    uint64_t said_ms;
+    uint64_t timeout_ms;
+    struct cay_v1_base spec;
+    double fraction;
+    bool is_working; /* a job is under way */
+    bool is_running; /* the child */
+    bool is_sending;
+    bool is_full;
+    bool is_good;
+    struct cay_error err;
+};
+
+static void build_free(struct build *self)
+{
+    cay_arena_finish(&self->arena);
+    free(self);
+}
+
+static void abort_work(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    cay_store_base_abort(self->host->store, &self->draft);
+}
+
+static void abort_done(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    struct cay_call *call = self->call;
+    struct cay_error err = self->err;
+    cay_host_collect_soon(self->host);
+    build_free(self);
+    cay_call_fail(call, &err);
+}
+
+static void close_child(struct build *self)
+{
+    cay_child_close(&self->child);
+    cay_watch_close(&self->watch);
+    cay_timer_close(&self->timer);
+    if (self->pipe_fd >= 0)
+        close(cay_take_fd(self->pipe_fd));
+    self->is_running = false;
+}
+
+static void submit(struct build *self, void (*work)(struct cay_job *),
+                   void (*done)(struct cay_job *))
+{
+    self->is_working = true;
+    self->job.work = work;
+    self->job.done = done;
+    cay_loop_submit(self->host->loop, &self->job);
+}
+
+/* self->err says why. */
+static void give_up(struct build *self)
+{
+    close_child(self);
+    submit(self, abort_work, abort_done);
+}
+
+static void send_frame(struct build *self, const struct cay_v1_build_base_response *frame)
+{
+    self->is_sending = true;
+    self->said_ms = cay_loop_now_ms(self->host->loop);
+    if (!self->call->is_cancelled && !cay_call_send(self->call, frame))
+        self->is_full = true;
+    self->is_sending = false;
+}
+
+static void send_progress(struct build *self, double fraction, const char *message)
+{
+    struct cay_v1_build_progress progress = {.fraction = fraction, .message = cay_str(message)};
+    const struct cay_v1_build_base_response frame = {
+        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_PROGRESS, .frame.progress = &progress};
+    if (fraction <= self->fraction)
+        return;
+    self->fraction = fraction;
+    send_frame(self, &frame);
+}
+
+/* debootstrap begins its lines with the letter of their level. */
+static void send_line(struct build *self, struct cay_str line)
+{
+    static const struct {
+        const char *begins;
+        double fraction;
+    } phases[] = {{"I: Retrieving", 0.1},   {"I: Validating", 0.15},
+                  {"I: Extracting", 0.4},   {"I: Unpacking", 0.55},
+                  {"I: Configuring", 0.75}, {"I: Base system installed", 0.9}};
+    const char *level = cay_str_starts(line, "E:")   ? "error"
+                        : cay_str_starts(line, "W:") ? "warn"
+                                                     : "info";
+    struct google_protobuf_timestamp now = {.seconds = cay_clock_wall_ns() / CAY_NS_PER_SEC};
+    struct cay_v1_build_log log = {.time = &now, .level = cay_str(level), .message = line};
+    const struct cay_v1_build_base_response frame = {
+        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_LOG, .frame.log = &log};
+    if (cay_str_starts(line, "E:"))
+        snprintf(self->last_error, sizeof(self->last_error), "%.*s", (int)line.len, line.ptr);
+    for (size_t i = 0; i < CAY_COUNT(phases); i++) {
+        if (cay_str_starts(line, phases[i].begins))
+            send_progress(self, phases[i].fraction, phases[i].begins + 3);
+    }
+    send_frame(self, &frame);
+}
+
+static void take_bytes(struct build *self, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] != '\n' && self->line_len < sizeof(self->line)) {
+            self->line[self->line_len++] = data[i];
+            continue;
+        }
+        if (self->line_len)
+            send_line(self, (struct cay_str){self->line, self->line_len});
+        self->line_len = 0;
+    }
+}
+
+/* False at the end of what is there now. */
+static bool read_some(struct build *self)
+{
+    char buf[4096];
+    ssize_t len = self->pipe_fd < 0 ? 0 : read(self->pipe_fd, buf, sizeof(buf));
+    if (len > 0)
+        take_bytes(self, buf, (size_t)len);
+    else if (len == 0)
+        cay_watch_set(&self->watch, 0);
+    return len > 0;
+}
+
+static void on_output(struct cay_watch *watch, unsigned)
+{
+    struct build *self = CAY_CONTAINER_OF(watch, struct build, watch);
+    (void)read_some(self);
+    if (self->call->is_cancelled) {
+        cay_fail(&self->err, CAY_R_CANCELED, NULL);
+        give_up(self);
+    } else if (self->is_full) {
+        cay_watch_set(&self->watch, 0);
+    }
+}
+
+static void on_tick(struct cay_timer *timer)
+{
+    struct build *self = CAY_CONTAINER_OF(timer, struct build, timer);
+    uint64_t now_ms = cay_loop_now_ms(self->host->loop);
+    struct cay_v1_heartbeat heartbeat = {};
+    const struct cay_v1_build_base_response frame = {
+        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_HEARTBEAT, .frame.heartbeat = &heartbeat};
+    if (now_ms - self->started_ms > self->timeout_ms)
+        cay_fail(&self->err, CAY_R_DEADLINE_EXCEEDED, "the build took too long");
+    else if (atomic_load(&self->host->is_stopping))
+        cay_fail(&self->err, CAY_R_UNAVAILABLE, NULL);
+    else if (now_ms - self->said_ms >= HEARTBEAT_MS && !self->is_full)
+        send_frame(self, &frame);
+    if (self->call->is_cancelled)
+        cay_fail(&self->err, CAY_R_CANCELED, NULL);
+    if (self->err.reason)
+        give_up(self);
+}
+
+static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_error *err)
+{
+    struct build *self = ctx;
+    const struct cay_v1_build_base_request *request = self->call->request;
+    self->spec = (struct cay_v1_base){
+        .name = cay_str(self->name),
+        .origin = CAY_V1_BASE_ORIGIN_BUILT,
+        .source = cay_str(cay_arena_printf(&self->arena, "debian %s", self->debian.suite) ?: ""),
+        .digest = cay_arena_str(&self->arena, cay_str(info->digest)),
+        .created_at = cay_noun_time(&self->arena, cay_clock_wall_ns()),
+        .settings = request->settings,
+        .labels = request->labels,
+    };
+    return cay_base_record_put(self->host->db, request->replace ? CAY_BASE_REPLACING : CAY_BASE_NEW,
+                               &self->spec, err);
+}
+
+static void keep_work(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    const struct cay_v1_build_base_request *request = self->call->request;
+    struct cay_store *store = self->host->store;
+    struct cay_base_info info = {};
+    struct cay_error ignored = {};
+    const struct cay_base_options options = {
+        .replaces = request->replace, .ready = write_down, .ready_ctx = self};
+    self->is_good = cay_debian_finish(self->draft.root_fd, &self->err) &&
+                    cay_base_keep(store, &self->draft, self->name, &options, &info, &self->err);
+    if (!self->is_good) {
+        if (self->spec.name.len && !request->replace)
+            (void)cay_base_record_delete(self->host->db, self->name, &ignored);
+        cay_store_base_abort(store, &self->draft);
+        return;
+    }
+    struct cay_store_usage usage;
+    const struct cay_store_ref ref = {.base = self->name};
+    if (cay_store_usage(store, &ref, &usage, &ignored)) {
+        self->spec.size_bytes = (int64_t)usage.own_bytes;
+        self->spec.entry_count = (int64_t)usage.entries;
+    }
+    for (size_t i = 0; self->is_good && i < self->alias_count; i++)
+        self->is_good = cay_store_base_alias(store, self->aliases[i], self->name, &self->err);
+    self->is_good = self->is_good &&
+                    cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, &self->err);
+    if (!self->is_good) {
+        (void)cay_store_base_remove(store, self->name, &ignored);
+        (void)cay_base_record_delete(self->host->db, self->name, &ignored);
+    }
+}
+
+static void keep_done(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    const struct cay_v1_build_base_request *request = self->call->request;
+    struct cay_call *call = self->call;
+    struct cay_error err = self->err;
+    bool is_good = self->is_good;
+    cay_host_collect_soon(self->host);
+    if (is_good) {
+        cay_bases_put(self->host, &self->spec);
+        cay_log(CAY_INFO, "base.built", CAY_S("base", self->name));
+        self->spec.aliases = request->aliases;
+        const struct cay_v1_build_base_response frame = {
+            .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE, .frame.base = &self->spec};
+        send_frame(self, &frame);
+    }
+    build_free(self);
+    if (is_good)
+        cay_call_done(call, NULL);
+    else
+        cay_call_fail(call, &err);
+}
+
+static void on_exit_of(struct cay_child *child)
+{
+    struct build *self = CAY_CONTAINER_OF(child, struct build, child);
+    int code = child->exit_code;
+    bool is_good = code == 0 && child->exit_signal == 0;
+    while (!self->call->is_cancelled && read_some(self))
+        ; /* what is left in the pipe is bounded by it */
+    close_child(self);
+    if (self->call->is_cancelled)
+        cay_fail(&self->err, CAY_R_CANCELED, NULL);
+    else if (!is_good)
+        cay_fail(&self->err, CAY_R_BUILD_STEP_FAILED, "debootstrap ended with status %d%s%s", code,
+                 self->last_error[0] ? ": " : "", self->last_error);
+    if (self->err.reason) {
+        submit(self, abort_work, abort_done);
+        return;
+    }
+    send_progress(self, 0.95, "Finishing");
+    submit(self, keep_work, keep_done);
+}
+
+/* On a worker: where to build, and from where. */
+static void begin_work(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    const struct cay_v1_build_base_request *request = self->call->request;
+    cay_autoclose int etc_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char link[64];
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored = {};
+    if (!request->replace &&
+        cay_store_base_resolve(self->host->store, self->name, found, &ignored)) {
+        self->is_good = cay_fail(&self->err, CAY_R_BASE_EXISTS, "a base '%s' exists", self->name);
+        return;
+    }
+    self->is_good =
+        cay_debian_choose(&self->debian, request->params, etc_fd, &self->arena, &self->err) &&
+        cay_store_base_begin(self->host->store, &self->draft, &self->err);
+    if (!self->is_good)
+        return;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", self->draft.root_fd);
+    ssize_t len = readlink(link, self->target, sizeof(self->target) - 1);
+    self->is_good = len > 0 && self->target[0] == '/';
+    if (!self->is_good)
+        cay_fail_errno(&self->err, CAY_R_STORE_FAILED, len < 0 ? -errno : -EINVAL,
+                       "find the draft's path");
+}
+
+static bool start_child(struct build *self, struct cay_error *err)
+{
+    static const char *const passed[] = {"http_proxy", "https_proxy", "no_proxy"};
+    const char *env[8] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                          "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"};
+    size_t count = 3;
+    const char *const *argv = cay_debian_argv(&self->debian, self->target, &self->arena, err);
+    int ends[2];
+    if (!argv)
+        return false;
+    for (size_t i = 0; i < CAY_COUNT(passed); i++) {
+        const char *value = getenv(passed[i]);
+        if (value)
+            env[count++] = cay_arena_printf(&self->arena, "%s=%s", passed[i], value);
+    }
+    if (access("/usr/sbin/debootstrap", X_OK) < 0)
+        return cay_fail(err, CAY_R_FAILED_PRECONDITION,
+                        "the host has no debootstrap; install the package 'debootstrap'");
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "make a pipe");
+    self->pipe_fd = ends[0];
+    (void)fcntl(ends[1], F_SETFL, 0);
+    const int fds[] = {-1, ends[1], ends[1]};
+    const struct cay_child_spec spec = {
+        .argv = argv, .env = env, .cwd = "/", .fds = fds, .fd_count = 3, .kills_leftovers = true};
+    int status = cay_watch_open(&self->watch, self->host->loop, ends[0], on_output);
+    if (status == 0)
+        status = cay_child_spawn(&self->child, self->host->loop, &spec, on_exit_of);
+    close(ends[1]);
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "start debootstrap");
+    self->is_running = true;
+    cay_watch_set(&self->watch, CAY_READY_READ);
+    cay_timer_open(&self->timer, self->host->loop, on_tick);
+    cay_timer_start(&self->timer, CHECK_MS, CHECK_MS);
+    return true;
+}
+
+static void begin_done(struct cay_job *job)
+{
+    struct build *self = CAY_CONTAINER_OF(job, struct build, job);
+    self->is_working = false;
+    if (self->is_good && self->call->is_cancelled)
+        self->is_good = cay_fail(&self->err, CAY_R_CANCELED, NULL);
+    if (!self->is_good || !start_child(self, &self->err)) {
+        give_up(self);
+        return;
+    }
+    send_progress(self, 0.01, "Asking the mirror");
+}
+
+static void on_room(struct cay_call *call)
+{
+    struct build *self = call->state;
+    self->is_full = false;
+    if (self->is_running && !self->is_sending)
+        cay_watch_set(&self->watch, CAY_READY_READ);
+}
+
+static void on_cancel(struct cay_call *call)
+{
+    struct build *self = call->state;
+    if (!self->is_running || self->is_sending)
+        return; /* who is at work will see; the timer, too */
+    cay_fail(&self->err, CAY_R_CANCELED, NULL);
+    give_up(self);
+}
+
+static bool take_aliases(struct build *self, struct cay_pb_strs aliases, struct cay_error *err)
+{
+    enum { ALIASES_MAX = 100 };
+    self->aliases = cay_arena_array(&self->call->arena, aliases.count + 1, sizeof(*self->aliases));
+    if (!self->aliases || aliases.count > ALIASES_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: %d at most", ALIASES_MAX);
+    for (size_t i = 0; i < aliases.count; i++) {
+        if (!cay_base_key(aliases.items[i], self->aliases[self->alias_count++]) ||
+            strncmp(self->aliases[i], "host", 4) == 0)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: not a valid name");
+    }
+    return true;
+}
+
+static bool check(struct build *self, const struct cay_v1_build_base_request *request,
+                  struct cay_error *err)
+{
+    int64_t timeout_ms = cay_noun_duration_ms(request->timeout);
+    struct cay_v1_resource_limits ignored;
+    if (self->call->caller.role != CAY_ROLE_ADMIN)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
+    if (!cay_str_is(request->recipe, "debian"))
+        return cay_fail(err, request->recipe.len ? CAY_R_INVALID_ARGUMENT : CAY_R_NOT_SUPPORTED,
+                        "recipe: this version knows debian");
+    if (request->from_base.len || request->steps.count || request->context.len ||
+        request->context_base.len)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "steps: not available in this version");
+    if (!cay_base_key(request->name, self->name) || !cay_str_is(request->name, self->name) ||
+        strncmp(self->name, "host", 4) == 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "name: 1 to 128 letters, digits, '.', '_' or '-'; host is Cay's own");
+    self->timeout_ms = timeout_ms > 0 ? (uint64_t)timeout_ms : TIMEOUT_DEFAULT_MS;
+    const struct cay_v1_base_settings *settings = request->settings;
+    if (settings && (settings->start_command.count || settings->ready_command.count))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "start_command, ready_command: not available in this version");
+    return take_aliases(self, request->aliases, err) && cay_check_labels(request->labels, err) &&
+           (!settings ||
+            (cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
+             cay_check_cwd(settings->cwd, err) &&
+             cay_check_limits(settings->limits, &self->host->default_limits, &ignored, err)));
+}
+
+void cay_host_build_base(struct cay_service *service, struct cay_call *call)
+{
+    struct build *self = cay_new(struct build);
+    self->call = call;
+    self->host = cay_host_of(service);
+    self->pipe_fd = -1;
+    self->draft.root_fd = -1;
+    cay_arena_init(&self->arena, 64 << 20);
+    if (!check(self, call->request, &self->err)) {
+        struct cay_error err = self->err;
+        build_free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    self->started_ms = self->said_ms = cay_loop_now_ms(self->host->loop);
+    call->state = self;
+    call->on_cancel = on_cancel;
+    call->on_room = on_room;
+    submit(self, begin_work, begin_done);
+}
