@@ -457,6 +457,30 @@ def pauses(cayd):
 
 
 @case
+def transfer(cayd):
+    """a session goes out to a file and comes back, also through pipes"""
+    cayd.ok("create", "--name", "moving", "--lazy")
+    cayd.cay("cp", "-", "moving:note", stdin=b"packed\n")
+    cayd.ok("turn", "moving", "-m", "one")
+    with tempfile.TemporaryDirectory() as name:
+        here = Path(name)
+        assert "moving.tar.zst" in cayd.ok("export", "moving", cwd=here)
+        assert [path.name for path in here.iterdir()] == ["moving.tar.zst"]
+        assert cayd.ok("import", "moving.tar.zst", "--name", "moved", cwd=here) == "moved\n"
+        data = cayd.cay("export", "moving", "-o", "-").out
+        assert data[:4] == b"\x28\xb5\x2f\xfd", data[:16]
+        back = cayd.cay("import", "-", "--json", stdin=data).json()
+        assert back["session"]["id"] != "moving" and back["snapshotCount"] == "1", back
+        cayd.ok("rm", back["session"]["id"])
+        cayd.fails(125, "damaged", "import", "-", stdin=data[:-1])
+        cayd.fails(125, "snapshot", "export", "moving", "--since", "nothing", "-o", here / "x")
+        assert not (here / "x").exists() and not (here / "x.part").exists()
+    assert cayd.cay("cp", "moved:note", "-").out == b"packed\n"
+    assert "one" in cayd.ok("log", "moved")
+    cayd.ok("rm", "moving", "moved")
+
+
+@case
 def bases(cayd):
     """a base comes from a directory, an archive or standard input, and goes again"""
     with tempfile.TemporaryDirectory() as name:
