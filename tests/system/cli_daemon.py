@@ -44,19 +44,19 @@ class Cli(Cayd):
     def tcp(self):
         return f"http://{self.host}:{self.port}"
 
-    def environment(self, **more):
+    def client_environment(self, **more):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CAY_")}
         return kept | {"CAY_URL": f"unix:{self.socket_path}", "TERM": "xterm"} | more
 
     def begin(self, *arguments):
         """cay, running, with pipes."""
-        return subprocess.Popen([CAY, *arguments], env=self.environment(), stdin=subprocess.DEVNULL,
+        return subprocess.Popen([CAY, *arguments], env=self.client_environment(), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def cay(self, *arguments, stdin=b"", env=None, cwd=None):
         """Run cay to its end."""
         done = subprocess.run([CAY, *arguments], input=stdin, capture_output=True, cwd=cwd,
-                              env=self.environment(**(env or {})), timeout=PATIENCE_S, check=False)
+                              env=self.client_environment(**(env or {})), timeout=PATIENCE_S, check=False)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *arguments, **more):
@@ -74,7 +74,7 @@ class Cli(Cayd):
     def on_terminal(self, *arguments):
         """What cay prints to a terminal."""
         ours, theirs = pty.openpty()
-        process = subprocess.Popen([CAY, *arguments], env=self.environment(),
+        process = subprocess.Popen([CAY, *arguments], env=self.client_environment(),
                                    stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
         os.close(theirs)
         found = b""
