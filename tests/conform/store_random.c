@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "host/store/diff_walk.h"
+#include "host/store/overlay/overlay_internal.h"
 
 enum { SNAPSHOTS_MAX = 24 };
 
@@ -351,6 +352,10 @@ int main(int argc, char **argv)
     }
     assert(argc >= 2);
     kind = argv[1];
+    if (!strcmp(kind, "overlay-flat")) {
+        kind = "overlay";
+        ov_flatten_depth = 4; /* else no history here is deep enough */
+    }
     if (getenv("CAY_TEST_FULL"))
         steps = 10'000;
     if (argc > 2)

@@ -49,6 +49,7 @@ bool ov_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
     *out_more = true;
     if (pthread_mutex_trylock(&ov->collect_lock) != 0)
         return true; /* somebody is at it */
+    ov_flatten_some(ov);
     int rc = move_dead(ov);
     if (!rc)
         rc = ov_blank_fill(ov, OV_BLANKS_MAX);

@@ -14,6 +14,7 @@
 struct found_layer {
     uint64_t id;
     uint64_t parent;
+    uint64_t same_as;
 };
 
 struct found_layers {
@@ -28,13 +29,17 @@ static bool read_names(int dir_fd, const char *what, struct cay_dir_list *names,
     return rc == 0 || cay_store_fail(err, rc, "read the directory of %s", what);
 }
 
-static bool read_parent(struct ov_store *ov, const char *layer, uint64_t *out_parent)
+static bool read_parent(struct ov_store *ov, const char *layer, uint64_t *out_parent,
+                        uint64_t *out_same_as)
 {
     char text[CAY_STORE_ID_SIZE] = "";
     cay_autoclose int fd =
         openat(ov->layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fgetxattr(fd, OV_PARENT_XATTR, text, sizeof(text) - 1) != sizeof(text) - 1)
         return false;
+    char same[CAY_STORE_ID_SIZE] = "";
+    if (fgetxattr(fd, OV_SAME_XATTR, same, sizeof(same) - 1) == sizeof(same) - 1)
+        (void)sscanf(same, "%16" SCNx64, out_same_as);
     return sscanf(text, "%16" SCNx64, out_parent) == 1;
 }
 
@@ -50,8 +55,9 @@ static bool find_layers(struct ov_store *ov, struct found_layers *out, struct ca
             continue;
         uint64_t id = strtoull(name, NULL, 16);
         uint64_t parent = 0;
-        if (read_parent(ov, name, &parent))
-            out->items[out->count++] = (struct found_layer){id, parent};
+        uint64_t same_as = 0;
+        if (read_parent(ov, name, &parent, &same_as))
+            out->items[out->count++] = (struct found_layer){id, parent, same_as};
         else
             ov_bury(ov, id); /* never finished */
     }
@@ -73,6 +79,7 @@ static void enter_layer(struct ov_store *ov, const struct found_layer *found,
         .node = {.id = found->id},
         .parent = parent ? ov_layer_ref(parent) : NULL,
         .depth = parent ? parent->depth + 1 : 1,
+        .same_as = found->same_as,
     };
     ov_map_add(&ov->layers, &layer->node);
 }

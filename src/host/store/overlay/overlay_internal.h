@@ -41,6 +41,9 @@ struct ov_layer {
     uint32_t refs;           /* layers on top of it, records that name it, calls that use it */
     uint32_t depth;          /* of the stack it is the top of */
     bool is_upper;           /* of a session: still being written */
+    bool stays_deep;         /* it could not be made flat */
+    struct ov_layer *flat;   /* shows the same with fewer layers below; referenced; or NULL */
+    uint64_t same_as;        /* the layer that it shows the same as, or 0 */
     bool measured;
     uint64_t bytes;
     uint64_t entries;
@@ -75,6 +78,7 @@ enum {
 };
 
 #define OV_PARENT_XATTR "trusted.cay.parent"
+#define OV_SAME_XATTR   "trusted.cay.same"
 
 struct ov_store {
     struct cay_store store; /* first */
@@ -182,6 +186,15 @@ int ov_blank_take(struct ov_store *ov, const char *name);
 int ov_blank_fill(struct ov_store *ov, size_t count);
 /* Finds those on disk. */
 bool ov_blank_load(struct ov_store *ov, struct cay_error *err);
+
+/* --- flatten.c --- */
+extern uint32_t ov_flatten_depth; /* of a stack that is made flat; changed by tests only */
+/* Makes flat forms of what sessions stand on, when that lies deep. Beside everything else. */
+void ov_flatten_some(struct ov_store *ov);
+/* What to go on from after `frozen`, which was some session's upper a moment ago and is mounted
+ * nowhere else: a layer that shows the same and lies less deep when there is one, else itself. The
+ * reference passes over. */
+struct ov_layer *ov_flat_form(struct ov_store *ov, struct ov_layer *frozen);
 
 /* --- check.c --- */
 bool ov_check(const char *directory, struct cay_error *err);

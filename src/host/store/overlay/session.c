@@ -165,7 +165,7 @@ static bool fork_quiet(struct ov_store *ov, struct ov_session *session,
     pthread_mutex_unlock(&ov->lock);
     struct ov_layer *upper = NULL;
     cay_autoclose int root_fd = -1;
-    if (!ov_upper_prepare(ov, frozen, request->owner, &upper, &root_fd, err)) {
+    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), request->owner, &upper, &root_fd, err)) {
         ov_drop(ov, frozen);
         return false;
     }

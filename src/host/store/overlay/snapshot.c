@@ -176,7 +176,7 @@ static bool freeze_upper(struct ov_store *ov, struct ov_session *session,
     pthread_mutex_unlock(&ov->lock);
     struct ov_layer *upper = NULL;
     cay_autoclose int root_fd = -1;
-    if (!ov_upper_prepare(ov, frozen, request->owner, &upper, &root_fd, err)) {
+    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), request->owner, &upper, &root_fd, err)) {
         ov_drop(ov, frozen);
         return false;
     }
@@ -202,7 +202,8 @@ static bool is_predecessor(struct ov_store *ov, const char *previous_id,
         return !previous_id || !layer->parent;
     pthread_mutex_lock(&ov->lock);
     const struct ov_snapshot *previous = ov_find_snapshot(ov, previous_id);
-    bool is_same = previous && previous->top == layer;
+    bool is_same = previous && (previous->top == layer ||
+                                (layer->same_as && previous->top->node.id == layer->same_as));
     pthread_mutex_unlock(&ov->lock);
     return is_same;
 }

@@ -106,6 +106,7 @@ void ov_layer_unref(struct ov_store *ov, struct ov_layer *layer)
         struct ov_layer *parent = layer->parent;
         ov_map_remove(&ov->layers, &layer->node);
         ov_bury(ov, layer->node.id);
+        ov_layer_unref(ov, layer->flat); /* which has no flat form itself */
         free(layer);
         layer = parent;
     }

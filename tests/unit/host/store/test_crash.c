@@ -20,6 +20,7 @@
 
 #include "base/crash.h"
 #include "host/store/dir_list.h"
+#include "host/store/overlay/overlay_internal.h"
 
 enum {
     DUMP_BYTES = 32 * 1024,
@@ -124,6 +125,9 @@ static void tell_story(void)
     close(root_fd);
     root_fd = point.root_fd;
     notes->done++; /* 5 */
+    bool more = true;
+    while (more) /* with spares and flat forms made */
+        must(cay_store_collect(store, 100, &more, &err), &err, "collect");
     tree_change(root_fd, 2, TREE_ID_BASE);
     note_tree(root_fd, notes->live);
     struct cay_store_fork_request request = {session_id, fork_id, CAY_STORE_QUIET, &tree_owner};
@@ -141,7 +145,7 @@ static void tell_story(void)
     notes->done++; /* 9 */
     must(cay_store_base_remove(store, "second", &err), &err, "remove base");
     notes->done++; /* 10 */
-    bool more = true;
+    more = true;
     while (more)
         must(cay_store_collect(store, 7, &more, &err), &err, "collect");
     cay_crash_hook = NULL;
@@ -364,6 +368,7 @@ int main(int argc, char **argv)
         return 77;
     }
     kind = argc > 1 ? argv[1] : "overlay";
+    ov_flatten_depth = 3; /* else the story is not deep enough */
     prefix = strcmp(kind, "overlay") ? "trees." : "store.";
     tree_make_directory(directory);
     notes = mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

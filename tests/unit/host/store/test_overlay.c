@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "host/store/dir_list.h"
+#include "host/store/overlay/overlay_internal.h"
 #include "sys/layer_mount.h"
 #include "sys/remove.h"
 #include "sys/userns.h"
@@ -134,7 +135,7 @@ static void a_hundred_and_fifty_turns_stack_up(void **state)
     for (int i = 0; i < TURNS; i++)
         assert_true(cay_store_delete_snapshot(world->store, turns[i], &world->err));
     collect_all(world);
-    assert_int_equal(count_in(world, "l"), 1 + 71 + 1);
+    assert_int_equal(count_in(world, "l"), 1 + 71 + 1 + 1); /* the last is their flat form */
     assert_true(cay_store_mount(world->store, session, &tree_owner, &fd, &world->err));
     text = tree_read(fd, "workspace/last");
     assert_string_equal(text, "workspace/turn-70");
@@ -145,6 +146,64 @@ static void a_hundred_and_fifty_turns_stack_up(void **state)
     assert_int_equal(count_in(world, "l"), 1);
     assert_int_equal(count_in(world, "t"), 0);
     assert_int_equal(count_in(world, "s"), 0);
+}
+
+static void move_about(int fd, int turn)
+{
+    char path[48];
+    char old[48];
+    char name[48];
+    tree_enter(TREE_ID_BASE);
+    snprintf(path, sizeof(path), "workspace/turn-%d", turn);
+    tree_write(fd, path, path);
+    snprintf(path, sizeof(path), "workspace/turn-%d", turn - 3);
+    (void)unlinkat(fd, path, 0);
+    snprintf(old, sizeof(old), turn ? "workspace/dir-%d" : "usr", turn - 1);
+    snprintf(name, sizeof(name), "workspace/dir-%d", turn);
+    assert_return_code(renameat(fd, old, fd, name), errno);
+    snprintf(path, sizeof(path), "workspace/dir-%d/lib/file-%02d", turn, turn % 50);
+    (void)unlinkat(fd, path, 0);
+    tree_leave();
+}
+
+static void deep_histories_are_made_flat(void **state)
+{
+    struct world *world = *state;
+    enum { TURNS = 60, DEPTH = 8 };
+    char session[CAY_STORE_ID_SIZE];
+    char turns[TURNS][CAY_STORE_ID_SIZE];
+    char *dumps[TURNS];
+    uint32_t usual = ov_flatten_depth;
+    ov_flatten_depth = DEPTH;
+    int fd = start(world, session);
+    for (int i = 0; i < TURNS; i++) {
+        move_about(fd, i);
+        dumps[i] = tree_dump(fd, TREE_ID_BASE);
+        fd = take(world, session, fd, turns[i]);
+        char *after = tree_dump(fd, TREE_ID_BASE);
+        assert_string_equal(after, dumps[i]);
+        free(after);
+        collect_all(world);
+        struct cay_store_usage usage;
+        struct cay_store_ref ref = {.session = session};
+        assert_true(cay_store_usage(world->store, &ref, &usage, &world->err));
+        assert_in_range(usage.layers, 2, DEPTH + 2);
+    }
+    close(fd);
+    for (int i = 0; i < TURNS; i++) {
+        const struct cay_store_ref ref = {.snapshot = turns[i]};
+        assert_true(cay_store_view(world->store, &ref, NULL, &fd, &world->err));
+        char *dump = tree_dump(fd, 0);
+        assert_string_equal(dump, dumps[i]);
+        close(fd);
+        free(dump);
+        free(dumps[i]);
+        assert_true(cay_store_delete_snapshot(world->store, turns[i], &world->err));
+    }
+    assert_true(cay_store_destroy(world->store, session, &world->err));
+    collect_all(world);
+    assert_int_equal(count_in(world, "l"), 1);
+    ov_flatten_depth = usual;
 }
 
 /* Kernels before 6.15 take no descriptors of detached mounts. */
@@ -340,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_hundred_and_fifty_turns_stack_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(deep_histories_are_made_flat, setup, teardown),
         cmocka_unit_test(both_ways_of_mounting_show_the_same),
         cmocka_unit_test_setup_teardown(a_second_daemon_is_kept_out, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_of_another_format_is_refused, setup, teardown),
