@@ -141,9 +141,11 @@ int boot(struct init *init, int channel_fd)
 {
     uint32_t stage = CAY_STAGE_NONE;
     int result = start(init, channel_fd, &stage);
-    struct cay_frame_ready ready = {};
-    if (result < 0)
-        ready = (struct cay_frame_ready){.stage = stage, .error = (uint32_t)-result};
+    struct cay_frame_ready ready = {.version = CAY_FRAME_VERSION};
+    if (result < 0) {
+        ready.stage = stage;
+        ready.error = (uint32_t)-result;
+    }
     uint8_t data[64];
     struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
     if (!cay_frame_put_ready(&writer, &ready) ||

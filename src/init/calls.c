@@ -64,12 +64,36 @@ void call_free(struct init *init, struct call *call)
     stdio_close_output(init, call, 0);
     stdio_close_output(init, call, 1);
     stdio_close_stdin(init, call);
-    if (call->stdin_data)
-        munmap(call->stdin_data, CAY_FRAME_STDIN_WINDOW_BYTES);
     cay_ring_close(&call->ring);
     if (call->slot >= 0)
         init->slots[call->slot].busy = false;
     *call = (struct call){.generation = call->generation};
+}
+
+int call_renew(struct init *init, struct call *call)
+{
+    if (call->state != CAY_CALL_EXITED || call->released || call->leftovers)
+        return -EBUSY;
+    stdio_close_output(init, call, 0);
+    stdio_close_output(init, call, 1);
+    stdio_close_stdin(init, call);
+    struct call before = *call;
+    *call = (struct call){
+        .id = before.id,
+        .generation = before.generation + 1,
+        .state = CAY_CALL_RUNNING,
+        .slot = -1,
+        .output_fd = {-1, -1},
+        .stdin_fd = -1,
+        .ring = before.ring,
+        .stdout_bytes = before.stdout_bytes,
+        .acked = before.acked,
+        .wants_piece = before.wants_piece,
+        .piece_offset = before.piece_offset,
+        .piece_bytes_max = before.piece_bytes_max,
+        .started_usec = now_usec(),
+    };
+    return 0;
 }
 
 /* Who is left of an ended call is looked up again. A slot without processes can be used again even
@@ -121,6 +145,8 @@ static void set_cause(struct init *init, struct call *call, int status)
         exit->cause = CAY_CAUSE_SIGNALED;
         if (exit->signal == SIGKILL && call->kill_cause)
             exit->cause = call->kill_cause;
+        else if (call->signals & UINT64_C(1) << (exit->signal - 1))
+            exit->cause = CAY_CAUSE_KILLED;
         else if (exit->signal == SIGKILL && exit->oom_kills)
             exit->cause = CAY_CAUSE_OOM;
     } else {
@@ -181,7 +207,7 @@ void calls_detach(struct init *init)
         struct call *call = &init->calls[i];
         if (!call->id)
             continue;
-        call->attached = false;
+        call->attached = call->wants_piece = false;
         call->tell_start = call->tell_gone = false;
         /* The next daemon hears of every end that was not released. */
         call->tell_exit = call->state == CAY_CALL_EXITED && !call->released;

@@ -7,6 +7,7 @@
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,14 @@ static int set_stdio(const struct child *child)
             return -errno;
     }
     return 0;
+}
+
+/* The terminal on 0 becomes the one of our new session. */
+static int set_terminal(const struct child *child)
+{
+    if (!(child->exec->flags & CAY_EXEC_PTY))
+        return 0;
+    return ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : 0;
 }
 
 static int set_limits(const struct child *child)
@@ -173,6 +182,7 @@ static int run(struct child *child, uint32_t *stage)
     add_mark(child);
     umask(022);
     STEP(CAY_STAGE_STDIO, set_stdio(child));
+    STEP(CAY_STAGE_STDIO, set_terminal(child));
     STEP(CAY_STAGE_LIMITS, set_limits(child));
     if (isolated) {
         STEP(CAY_STAGE_USERNS, enter(child));

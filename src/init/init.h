@@ -18,7 +18,7 @@ enum {
     CALLS_MAX = 128,
     FDS_WAITING_MAX = 16,          /* descriptors that came before their frame */
     OUT_BYTES = 192 * 1024,        /* frames on their way to the daemon */
-    OUT_RESERVE_BYTES = 24 * 1024, /* of these, kept free for answers */
+    OUT_RESERVE_BYTES = 48 * 1024, /* of these, kept free for answers */
     READ_BYTES = 65536,            /* taken from a pipe at once */
 };
 
@@ -57,8 +57,13 @@ struct call {
     uint64_t stdout_bytes;
     bool attached;
     uint32_t window_bytes;
-    uint64_t sent;  /* next offset to send */
-    uint64_t acked; /* taken by the daemon */
+    uint64_t sent;    /* next offset to send */
+    uint64_t acked;   /* taken by the daemon */
+    bool wants_piece; /* READ waits for its answer */
+    uint64_t piece_offset;
+    uint32_t piece_bytes_max;
+    struct cay_frame_size size; /* of the terminal */
+    uint64_t signals;           /* those the daemon sent, bit n - 1 for signal n */
     bool tell_start;
     bool tell_exit;
     bool tell_gone;
@@ -133,6 +138,8 @@ void link_refuse(struct init *init, uint64_t call, enum cay_frame_type type, int
 struct call *call_find(struct init *init, uint64_t id);
 struct call *call_take(struct init *init, uint64_t id);
 void call_free(struct init *init, struct call *call);
+/* Makes an ended call ready to run once more. -EBUSY while something of it is alive. */
+[[nodiscard]] int call_renew(struct init *init, struct call *call);
 void call_settle(struct init *init, struct call *call);
 void calls_reap(struct init *init);
 void calls_detach(struct init *init);
@@ -152,6 +159,11 @@ void stdio_watch(struct init *init, struct call *call, int which);
                               uint32_t len);
 /* Moves output of attached calls, and what is to be told of calls, into the link's buffer. */
 void stdio_pump(struct init *init);
+
+/* pty.c: a terminal that belongs to the command's user. */
+[[nodiscard]] int pty_open(const struct init *init, const struct cay_frame_exec *exec,
+                           int *out_master_fd, int *out_slave_fd);
+[[nodiscard]] int pty_resize(struct call *call, const struct cay_frame_size *size);
 
 /* spawn.c: starts a command; 0 or -errno when there is no process at all. */
 [[nodiscard]] int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec);

@@ -77,7 +77,7 @@ static void promote(struct init *init, const struct cay_frame *frame)
 {
     struct cay_frame_hello hello;
     bool valid = frame->type == CAY_FRAME_HELLO && cay_frame_get_hello(frame, &hello) &&
-                 hello.version == CAY_FRAME_VERSION &&
+                 hello.version >= CAY_FRAME_VERSION_MIN && hello.version <= CAY_FRAME_VERSION &&
                  cay_equal_constant_time(hello.token, sizeof(hello.token), init->spec.token,
                                          sizeof(init->spec.token));
     int fd = init->candidate.fd;

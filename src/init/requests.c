@@ -39,12 +39,16 @@ static void do_exec(struct init *init, const struct cay_frame *frame)
     struct cay_frame_exec exec = {.args = args, .env = env};
     int result = 0;
     init->link.execs++;
-    if (!cay_frame_get_exec(frame, &exec))
-        result = -EINVAL;
-    else if (call_find(init, frame->call))
+    if (!cay_frame_get_exec(frame, &exec)) {
+        link_refuse(init, frame->call, frame->type, -EINVAL);
+        return;
+    }
+    struct call *call = call_find(init, frame->call);
+    if (exec.flags & CAY_EXEC_AGAIN)
+        result = call ? call_renew(init, call) : -ESRCH;
+    else if (call)
         result = -EEXIST;
-    struct call *call = result == 0 ? call_take(init, frame->call) : NULL;
-    if (result == 0 && !call)
+    else if (!(call = call_take(init, frame->call)))
         result = -EAGAIN;
     if (result == 0) {
         result = spawn(init, call, &exec);
@@ -55,6 +59,13 @@ static void do_exec(struct init *init, const struct cay_frame *frame)
         link_refuse(init, frame->call, frame->type, result);
 }
 
+/* Whoever dies of it was killed by the daemon's wish. */
+static void note_signal(struct call *call, uint32_t signal)
+{
+    if (call->pid)
+        call->signals |= UINT64_C(1) << (signal - 1);
+}
+
 static void do_signal(struct init *init, struct call *call, const struct cay_frame *frame)
 {
     struct cay_frame_signal signal;
@@ -62,6 +73,7 @@ static void do_signal(struct init *init, struct call *call, const struct cay_fra
     if (!cay_frame_get_signal(frame, &signal)) {
         result = -EINVAL;
     } else if (signal.target == CAY_TARGET_TREE) {
+        note_signal(call, signal.signal);
         if (signal.signal == SIGKILL) {
             if (call->pid && !call->kill_cause)
                 call->kill_cause = CAY_CAUSE_KILLED;
@@ -73,13 +85,27 @@ static void do_signal(struct init *init, struct call *call, const struct cay_fra
         result = -ESRCH;
     } else {
         pid_t target = signal.target == CAY_TARGET_GROUP ? -call->pid : call->pid;
+        note_signal(call, signal.signal);
         result = kill(target, (int)signal.signal) < 0 ? -errno : 0;
     }
     if (result < 0)
         link_refuse(init, frame->call, frame->type, result);
 }
 
-static void do_list(struct init *init)
+static void put_detail(struct init *init, const struct call *call)
+{
+    struct cay_frame_detail detail = {
+        .flags = call->flags & CAY_EXEC_FLAGS,
+        .size = call->size,
+        .stdin_total = call->stdin_total,
+        .stdin_queued = call->stdin_len,
+        .stdin_open = call->stdin_fd >= 0 && !call->stdin_closing,
+        .stdout_bytes = call->stdout_bytes,
+    };
+    (void)cay_frame_put_detail(&init->link.out, call->id, &detail);
+}
+
+static void do_list(struct init *init, bool is_detailed)
 {
     uint32_t count = 0;
     int64_t now = now_usec();
@@ -97,6 +123,8 @@ static void do_list(struct init *init)
             .age_ms = (uint64_t)(now - call->started_usec) / 1000,
         };
         count += cay_frame_put_call(&init->link.out, call->id, &entry);
+        if (is_detailed)
+            put_detail(init, call);
     }
     (void)cay_frame_put_u32(&init->link.out, CAY_FRAME_LISTED, 0, count);
 }
@@ -128,10 +156,26 @@ static bool do_ack(struct init *init, struct call *call, const struct cay_frame 
     uint64_t offset = 0;
     if (!cay_frame_get_u64(frame, &offset))
         return false;
-    /* More than was sent: of an attachment before this one. */
-    call->acked = CAY_MAX(call->acked, CAY_MIN(offset, call->sent));
+    /* More than was sent: of an attachment before this one. What is read piece by piece was not
+     * sent. */
+    uint64_t most = call->attached ? call->sent : call->ring.end;
+    call->acked = CAY_MAX(call->acked, CAY_MIN(offset, most));
     stdio_resume(init, call);
     return true;
+}
+
+static bool do_read(struct call *call, const struct cay_frame *frame)
+{
+    call->wants_piece = cay_frame_get_read(frame, &call->piece_offset, &call->piece_bytes_max);
+    return call->wants_piece;
+}
+
+static void do_resize(struct init *init, struct call *call, const struct cay_frame *frame)
+{
+    struct cay_frame_size size;
+    int result = cay_frame_get_size(frame, &size) ? pty_resize(call, &size) : -EINVAL;
+    if (result < 0)
+        link_refuse(init, frame->call, frame->type, result);
 }
 
 static void do_release(struct init *init, struct call *call)
@@ -164,6 +208,8 @@ static bool request_call(struct init *init, struct call *call, const struct cay_
         return true;
     case CAY_FRAME_RELEASE: do_release(init, call); return true;
     case CAY_FRAME_PROCS: do_procs(init, call); return true;
+    case CAY_FRAME_READ: return do_read(call, frame);
+    case CAY_FRAME_RESIZE: do_resize(init, call, frame); return true;
     default: return false;
     }
 }
@@ -173,8 +219,10 @@ bool request(struct init *init, struct link *link, const struct cay_frame *frame
     uint64_t value = 0;
     switch ((int)frame->type) {
     case CAY_FRAME_SLOT: do_slot(init, link, frame); return true;
-    case CAY_FRAME_EXEC: do_exec(init, frame); return true;
-    case CAY_FRAME_LIST: do_list(init); return true;
+    case CAY_FRAME_EXEC:
+    case CAY_FRAME_SPAWN: do_exec(init, frame); return true;
+    case CAY_FRAME_LIST: do_list(init, false); return true;
+    case CAY_FRAME_SURVEY: do_list(init, true); return true;
     case CAY_FRAME_PING:
         return cay_frame_get_u64(frame, &value) &&
                cay_frame_put_u64(&link->out, CAY_FRAME_PONG, frame->call, value);

@@ -16,8 +16,9 @@ struct ends {
 static void close_ends(struct init *init, struct ends *ends)
 {
     for (int i = 0; i < 3; i++) {
-        if (ends->fd[i] >= 0 && ends->fd[i] != init->null_fd &&
-            (i < 2 || ends->fd[2] != ends->fd[1]))
+        bool is_same =
+            (i > 0 && ends->fd[i] == ends->fd[0]) || (i > 1 && ends->fd[2] == ends->fd[1]);
+        if (ends->fd[i] >= 0 && ends->fd[i] != init->null_fd && !is_same)
             close(ends->fd[i]);
     }
 }
@@ -33,8 +34,26 @@ static int open_pipe(int *out_read, int *out_write, int *ours)
     return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int open_stdio(struct init *init, struct call *call, struct ends *ends)
+/* One terminal for all three; we read and write its other side. */
+static int open_terminal(struct init *init, struct call *call, const struct cay_frame_exec *exec,
+                         struct ends *ends)
 {
+    int slave_fd = -1;
+    int result = pty_open(init, exec, &call->output_fd[0], &slave_fd);
+    if (result < 0)
+        return result;
+    *ends = (struct ends){{slave_fd, slave_fd, slave_fd}};
+    call->stdin_fd = fcntl(call->output_fd[0], F_DUPFD_CLOEXEC, 0);
+    if (call->stdin_fd < 0)
+        return -errno;
+    return pty_resize(call, &exec->size);
+}
+
+static int open_stdio(struct init *init, struct call *call, const struct cay_frame_exec *exec,
+                      struct ends *ends)
+{
+    if (call->flags & CAY_EXEC_PTY)
+        return open_terminal(init, call, exec, ends);
     *ends = (struct ends){{init->null_fd, -1, -1}};
     int result = open_pipe(&call->output_fd[0], &ends->fd[1], &call->output_fd[0]);
     if (result == 0 && call->flags & CAY_EXEC_MERGE)
@@ -64,13 +83,12 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     call->flags = exec->flags;
     call->window_bytes = exec->window_bytes;
     call->attached = exec->window_bytes > 0;
-    call->tell_start = exec->flags & CAY_EXEC_TELL_START;
     int result = take_slot(init, call);
-    if (result == 0)
+    if (result == 0 && !call->ring.data)
         result = cay_ring_open(&call->ring, exec->ring_bytes);
     struct ends ends = {{-1, -1, -1}};
     if (result == 0)
-        result = open_stdio(init, call, &ends);
+        result = open_stdio(init, call, exec, &ends);
     struct spawn_cell *cell = &init->cells[call - init->calls];
     *cell = (struct spawn_cell){};
     if (result == 0) {
@@ -95,6 +113,8 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     if (result < 0)
         return result;
     call->pid = call->group = result;
+    /* It has become the command by now, or left a note why not: then its end comes alone. */
+    call->tell_start = exec->flags & CAY_EXEC_TELL_START && cell->stage == CAY_STAGE_NONE;
     int64_t now = call->started_usec / 1000;
     call->quiet_ms = exec->quiet_ms;
     call->wall_deadline_ms = exec->wall_ms ? now + (int64_t)exec->wall_ms : 0;

@@ -6,7 +6,10 @@
 
 #include "init/init.h"
 
-enum { STDIN_REPORT_BYTES = CAY_FRAME_STDIN_WINDOW_BYTES / 4 };
+enum {
+    STDIN_REPORT_BYTES = CAY_FRAME_STDIN_WINDOW_BYTES_1 / 4,
+    PTY_DRAIN_BYTES = 131072, /* more than the kernel keeps of a terminal's output */
+};
 
 static const enum event_kind output_kinds[2] = {EVENT_STDOUT, EVENT_STDERR};
 
@@ -39,7 +42,7 @@ void stdio_close_output(struct init *init, struct call *call, int which)
  * released call loses everything. */
 static uint32_t readable_bytes(const struct call *call)
 {
-    if (call->released || !call->attached)
+    if (call->released || (!call->attached && !(call->flags & CAY_EXEC_BLOCK)))
         return READ_BYTES;
     return CAY_MIN(cay_ring_room(&call->ring, call->acked), (uint32_t)READ_BYTES);
 }
@@ -74,7 +77,10 @@ static uint32_t read_output(struct init *init, struct call *call, int which, uin
         *at = byte;
     }
     if (!call->released) {
-        cay_ring_claim(&call->ring, which ? CAY_STREAM_STDERR : CAY_STREAM_STDOUT, (uint32_t)got);
+        uint8_t stream = which ? CAY_STREAM_STDERR : CAY_STREAM_STDOUT;
+        if (call->flags & CAY_EXEC_PTY)
+            stream = CAY_STREAM_PTY;
+        cay_ring_claim(&call->ring, stream, (uint32_t)got);
         call->stdout_bytes += which ? 0 : (uint64_t)got;
     }
     return (uint32_t)got;
@@ -103,9 +109,11 @@ void stdio_drain(struct init *init, struct call *call)
     uint64_t unread[2] = {};
     for (int which = 0; which < 2; which++) {
         int waiting = 0;
+        bool is_pty = call->flags & CAY_EXEC_PTY;
         if (call->output_fd[which] < 0 || ioctl(call->output_fd[which], FIONREAD, &waiting) < 0)
             continue;
-        uint32_t left = (uint32_t)waiting;
+        /* What is on its way through a terminal is not counted, but read. */
+        uint32_t left = is_pty ? (uint32_t)PTY_DRAIN_BYTES : (uint32_t)waiting;
         while (left > 0 && call->output_fd[which] >= 0) {
             uint32_t len = CAY_MIN(left, readable_bytes(call));
             uint32_t got = len ? read_output(init, call, which, len) : 0;
@@ -113,7 +121,7 @@ void stdio_drain(struct init *init, struct call *call)
                 break;
             left -= got;
         }
-        unread[which] = call->output_fd[which] >= 0 ? left : 0;
+        unread[which] = call->output_fd[which] >= 0 && !is_pty ? left : 0;
     }
     call->exit.end_offset = call->ring.end + unread[0] + unread[1];
     call->exit.stdout_bytes = call->stdout_bytes + unread[0];
@@ -128,6 +136,15 @@ void stdio_resume(struct init *init, struct call *call)
     stdio_watch(init, call, 1);
 }
 
+/* Nothing waits any more: its memory goes. */
+static void drop_input(struct call *call)
+{
+    if (call->stdin_data)
+        munmap(call->stdin_data, CAY_FRAME_STDIN_WINDOW_BYTES);
+    call->stdin_data = NULL;
+    call->stdin_at = call->stdin_len = 0;
+}
+
 void stdio_close_stdin(struct init *init, struct call *call)
 {
     if (call->stdin_fd < 0)
@@ -138,7 +155,7 @@ void stdio_close_stdin(struct init *init, struct call *call)
     close(call->stdin_fd);
     call->stdin_fd = -1;
     call->stdin_total += call->stdin_len;
-    call->stdin_len = 0;
+    drop_input(call);
 }
 
 void stdio_stdin_ready(struct init *init, struct call *call)
@@ -160,7 +177,7 @@ void stdio_stdin_ready(struct init *init, struct call *call)
     if (call->stdin_fd < 0)
         return;
     if (!call->stdin_len)
-        call->stdin_at = 0;
+        drop_input(call);
     if (!call->stdin_len && call->stdin_closing) {
         stdio_close_stdin(init, call);
     } else if (call->stdin_len && !call->stdin_waits) {
@@ -174,10 +191,17 @@ void stdio_stdin_ready(struct init *init, struct call *call)
 
 bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint32_t len)
 {
-    if (call->stdin_closing || !(call->flags & CAY_EXEC_STDIN) ||
+    if (call->stdin_closing || !(call->flags & (CAY_EXEC_STDIN | CAY_EXEC_PTY)) ||
         len > CAY_FRAME_STDIN_WINDOW_BYTES - call->stdin_len)
         return false;
-    if (call->stdin_fd < 0) {
+    if (call->stdin_fd >= 0 && !call->stdin_len) {
+        ssize_t sent = write(call->stdin_fd, data, len);
+        sent = CAY_MAX(sent, (ssize_t)0); /* what is wrong shows at the next attempt */
+        call->stdin_total += (uint64_t)sent;
+        data += sent;
+        len -= (uint32_t)sent;
+    }
+    if (call->stdin_fd < 0 || !len) {
         call->stdin_total += len; /* refused, but not owed */
         return true;
     }
@@ -229,6 +253,24 @@ static bool pump_output(struct call *call, struct cay_frame_writer *out)
     return true;
 }
 
+/* The answer to READ, once there is something to answer with. False as above. */
+static bool pump_piece(struct call *call, struct cay_frame_writer *out)
+{
+    enum { OVERHEAD_BYTES = CAY_FRAME_HEADER_BYTES + 9 };
+    if (!call->wants_piece || call->piece_offset >= call->ring.end)
+        return true;
+    size_t room = cay_frame_room(out);
+    if (room < OUT_RESERVE_BYTES + OVERHEAD_BYTES + 1)
+        return false;
+    size_t most = CAY_MIN(room - OUT_RESERVE_BYTES - OVERHEAD_BYTES, (size_t)call->piece_bytes_max);
+    struct cay_frame_output output = {.offset = call->piece_offset};
+    const uint8_t *at = NULL;
+    uint32_t len = cay_ring_peek(&call->ring, &output.offset, (uint32_t)most, &output.stream, &at);
+    output.data = (struct cay_str){(const char *)at, len};
+    call->wants_piece = !cay_frame_put_piece(out, call->id, &output);
+    return !call->wants_piece;
+}
+
 static bool pump_call(struct init *init, struct call *call, struct cay_frame_writer *out)
 {
     enum { NOTES_BYTES = 256 };
@@ -240,7 +282,7 @@ static bool pump_call(struct init *init, struct call *call, struct cay_frame_wri
         };
         call->tell_start = !cay_frame_put_started(out, call->id, &started);
     }
-    bool all = pump_output(call, out);
+    bool all = pump_output(call, out) && pump_piece(call, out);
     if (call->stdin_total > call->stdin_told && cay_frame_room(out) > NOTES_BYTES &&
         (!call->stdin_len || call->stdin_total - call->stdin_told >= STDIN_REPORT_BYTES) &&
         cay_frame_put_u64(out, CAY_FRAME_STDIN_ROOM, call->id, call->stdin_total))

@@ -209,7 +209,7 @@ static void output_is_streamed_as_it_comes(void **)
     assert_false(call->exited);
     assert_true(cay_link_signal(driver->link, call->id, SIGTERM, CAY_TARGET_GROUP, &driver->error));
     assert_true(driver_until(driver, &call->exited, 2000));
-    assert_int_equal(call->exit.cause, CAY_CAUSE_SIGNALED);
+    assert_int_equal(call->exit.cause, CAY_CAUSE_KILLED);
     assert_int_equal(call->exit.signal, SIGTERM);
 }
 

@@ -75,7 +75,18 @@ static void on_gone(void *owner, uint64_t id)
         call->gone = true;
 }
 
-static void on_listed(void *owner, uint64_t, const struct cay_frame_call *)
+static void on_piece(void *owner, uint64_t id, const struct cay_frame_output *piece)
+{
+    struct driver_call *call = find(owner, id);
+    if (!call)
+        return;
+    call->has_piece = true;
+    call->piece_offset = piece->offset;
+    cay_buf_append_str(&call->pieces, piece->data);
+}
+
+static void on_listed(void *owner, uint64_t, const struct cay_frame_call *,
+                      const struct cay_frame_detail *)
 {
     ((struct driver *)owner)->listed++;
 }
@@ -112,6 +123,7 @@ static const struct cay_link_handlers handlers = {
     .stdin_room = on_stdin_room,
     .exited = on_exited,
     .gone = on_gone,
+    .piece = on_piece,
     .listed = on_listed,
     .list_ended = on_list_ended,
     .procs = on_procs,
@@ -135,6 +147,7 @@ void driver_close(struct driver *driver)
         cay_buf_finish(&driver->calls[i].out);
         cay_buf_finish(&driver->calls[i].err);
         cay_buf_finish(&driver->calls[i].both);
+        cay_buf_finish(&driver->calls[i].pieces);
     }
     *driver = (struct driver){};
 }
@@ -146,10 +159,12 @@ struct driver_call *driver_expect(struct driver *driver, uint64_t id)
     cay_buf_finish(&call->out);
     cay_buf_finish(&call->err);
     cay_buf_finish(&call->both);
+    cay_buf_finish(&call->pieces);
     *call = (struct driver_call){.id = id, .window_bytes = CAY_LINK_RING_BYTES};
     cay_buf_init(&call->out, KEPT_BYTES_MAX);
     cay_buf_init(&call->err, KEPT_BYTES_MAX);
     cay_buf_init(&call->both, KEPT_BYTES_MAX);
+    cay_buf_init(&call->pieces, KEPT_BYTES_MAX);
     if (id >= driver->next_id)
         driver->next_id = id + 1;
     return call;
@@ -168,13 +183,14 @@ struct driver_call *driver_start(struct driver *driver, const struct driver_exec
     const char *shell[] = {"/bin/sh", "-c", exec->script, NULL};
     const char *const *args = exec->script ? shell : exec->args;
     const char *const *env = exec->env ? exec->env : default_env;
-    struct driver_call *call = driver_expect(driver, driver->next_id);
+    struct driver_call *call = driver_expect(driver, exec->again ? exec->again : driver->next_id);
     struct cay_frame_exec frame = {
         .flags = exec->flags,
         .uid = exec->uid,
         .gid = exec->uid,
         .wall_ms = exec->wall_ms,
         .quiet_ms = exec->quiet_ms,
+        .size = exec->size,
         .ring_bytes = exec->ring_bytes ? exec->ring_bytes : CAY_LINK_RING_BYTES,
         .cwd = exec->cwd ? exec->cwd : "/",
         .arg_count = count_of(args),

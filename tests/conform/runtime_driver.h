@@ -25,12 +25,15 @@ struct driver_call {
     uint64_t acked;
     uint64_t dropped_bytes;
     uint64_t stdin_taken;
+    bool has_piece;
+    uint64_t piece_offset;
     struct cay_frame_exit exit;
     struct cay_frame_procs procs;
     bool has_procs;
     struct cay_buf out;
     struct cay_buf err;
-    struct cay_buf both; /* as it came */
+    struct cay_buf both;   /* as it came */
+    struct cay_buf pieces; /* answers to reads */
 };
 
 struct driver {
@@ -56,7 +59,9 @@ struct driver_exec {
     uint64_t wall_ms;
     uint64_t quiet_ms;
     uint32_t ring_bytes;
-    bool detached; /* no window */
+    struct cay_frame_size size; /* of a terminal */
+    uint64_t again;             /* the ended call to run once more */
+    bool detached;              /* no window */
     bool holds;
 };
 

@@ -127,9 +127,9 @@ int cay_launch_begin(const struct cay_launch *launch, struct cay_launched *out_l
     return result;
 }
 
-int cay_launch_finish(const struct cay_launched *launched, int timeout_ms, uint32_t *out_stage)
+int cay_launch_finish(struct cay_launched *launched, int timeout_ms, uint32_t *out_stage)
 {
-    enum { READY_BYTES = CAY_FRAME_HEADER_BYTES + 8 };
+    enum { READY_BYTES = CAY_FRAME_HEADER_BYTES + 12 };
     uint8_t data[READY_BYTES];
     *out_stage = CAY_STAGE_NONE;
     struct pollfd entry = {.fd = launched->channel_fd, .events = POLLIN};
@@ -148,5 +148,6 @@ int cay_launch_finish(const struct cay_launched *launched, int timeout_ms, uint3
         frame.type != CAY_FRAME_READY || !cay_frame_get_ready(&frame, &answer))
         return -EPROTO;
     *out_stage = answer.stage;
+    launched->version = answer.version;
     return answer.stage ? -(int)answer.error : 0;
 }

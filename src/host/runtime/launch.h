@@ -21,7 +21,8 @@ struct cay_launch {
 struct cay_launched {
     pid_t pid;
     int pidfd;
-    int channel_fd; /* non-blocking; READY comes first */
+    int channel_fd;   /* non-blocking; READY comes first */
+    uint32_t version; /* of init, once it is ready */
 };
 
 /* Returns as soon as the program runs; setup goes on in it. */
@@ -30,5 +31,5 @@ struct cay_launched {
 
 /* Waits for READY. -ETIMEDOUT, -EPROTO, -EPIPE, or what setup failed with, *out_stage then says
  * where. */
-[[nodiscard]] int cay_launch_finish(const struct cay_launched *launched, int timeout_ms,
+[[nodiscard]] int cay_launch_finish(struct cay_launched *launched, int timeout_ms,
                                     uint32_t *out_stage);

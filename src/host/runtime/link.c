@@ -26,6 +26,12 @@ struct cay_link {
     void *owner;
     int fd;
     bool welcomed;
+    bool is_listing;
+    bool wants_list; /* once the version is known */
+    bool has_entry;  /* a CALL waits for its DETAIL */
+    uint64_t entry_call;
+    struct cay_frame_call entry;
+    uint32_t version; /* 0: not known yet */
     uint64_t nonce;
     uint64_t call_max;
     /* A slot must be free for every EXEC we send. Init reports as of so many EXEC frames seen. */
@@ -83,7 +89,7 @@ static bool end(struct cay_link *link, const struct cay_frame_writer *writer, bo
 
 static bool send_hello(struct cay_link *link, const uint8_t *token, struct cay_error *err)
 {
-    struct cay_frame_hello hello = {.version = CAY_FRAME_VERSION, .nonce = link->nonce};
+    struct cay_frame_hello hello = {.version = CAY_FRAME_VERSION_MIN, .nonce = link->nonce};
     memcpy(hello.token, token, sizeof(hello.token));
     struct cay_frame_writer writer;
     return begin(link, 64, &writer, err) &&
@@ -93,23 +99,21 @@ static bool send_hello(struct cay_link *link, const uint8_t *token, struct cay_e
 bool cay_link_open(struct cay_sandbox *sandbox, const struct cay_link_handlers *handlers,
                    void *owner, struct cay_link **out_link, struct cay_error *err)
 {
-    uint8_t token[CAY_FRAME_TOKEN_BYTES];
-    int fd = -1;
-    bool is_first = false;
-    uint32_t slots = 0;
-    if (!sandbox->runtime->ops->connect(sandbox, &fd, token, &is_first, &slots, err))
+    struct cay_connection connection = {.fd = -1};
+    if (!sandbox->runtime->ops->connect(sandbox, &connection, err))
         return cay_wrap(err, "link sandbox '%s'", sandbox->id);
     struct cay_link *link = cay_new(struct cay_link);
     link->sandbox = sandbox;
     link->handlers = *handlers;
     link->owner = owner;
-    link->fd = fd;
-    link->welcomed = is_first;
+    link->fd = connection.fd;
+    link->welcomed = connection.is_first;
+    link->version = connection.is_first ? connection.version : 0;
     link->has_slots = sandbox->runtime->ops->open_slot != NULL;
-    link->slots_sent = slots;
+    link->slots_sent = connection.slots;
     link->nonce = (uint64_t)(uintptr_t)link;
     cay_buf_init(&link->out, CAY_LINK_OUT_BYTES_MAX);
-    if (!is_first && !send_hello(link, token, err)) {
+    if (!connection.is_first && !send_hello(link, connection.token, err)) {
         cay_link_close(link);
         return false;
     }
@@ -136,6 +140,16 @@ short cay_link_wants(const struct cay_link *link)
     return (short)(POLLIN | (link->out.len ? POLLOUT : 0));
 }
 
+uint32_t cay_link_version(const struct cay_link *link)
+{
+    return link->version;
+}
+
+uint32_t cay_link_stdin_window(const struct cay_link *link)
+{
+    return link->version > 1 ? CAY_FRAME_STDIN_WINDOW_BYTES : CAY_FRAME_STDIN_WINDOW_BYTES_1;
+}
+
 uint64_t cay_link_call_max(const struct cay_link *link)
 {
     return link->call_max;
@@ -160,11 +174,16 @@ static bool take_welcome(struct cay_link *link, const struct cay_frame *frame)
 {
     struct cay_frame_welcome welcome;
     if (link->welcomed || !cay_frame_get_welcome(frame, &welcome) ||
-        welcome.version != CAY_FRAME_VERSION || welcome.nonce != link->nonce)
+        welcome.version < CAY_FRAME_VERSION_MIN || welcome.version > CAY_FRAME_VERSION ||
+        welcome.nonce != link->nonce)
         return false;
     link->welcomed = true;
+    link->version = welcome.version;
     link->call_max = CAY_MAX(link->call_max, welcome.call_max);
     link->slots_sent = CAY_MAX(link->slots_sent, welcome.slots.total);
+    struct cay_error ignored = {};
+    if (link->wants_list)
+        (void)cay_link_list(link, &ignored); /* a link that broke shows at the next step */
     return take_slots(link, &welcome.slots);
 }
 
@@ -197,10 +216,32 @@ static bool take_output(struct cay_link *link, const struct cay_frame *frame)
 
 static bool take_entry(struct cay_link *link, const struct cay_frame *frame)
 {
-    struct cay_frame_call entry;
-    if (!cay_frame_get_call(frame, &entry))
+    if (!link->is_listing || link->has_entry || !cay_frame_get_call(frame, &link->entry))
         return false;
-    TELL(link, listed, frame->call, &entry);
+    link->has_entry = link->version > 1;
+    link->entry_call = frame->call;
+    if (!link->has_entry)
+        TELL(link, listed, frame->call, &link->entry, NULL);
+    return true;
+}
+
+static bool take_detail(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_detail detail;
+    if (!link->has_entry || frame->call != link->entry_call ||
+        !cay_frame_get_detail(frame, &detail))
+        return false;
+    link->has_entry = false;
+    TELL(link, listed, frame->call, &link->entry, &detail);
+    return true;
+}
+
+static bool take_piece(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_output output;
+    if (!cay_frame_get_output(frame, &output))
+        return false;
+    TELL(link, piece, frame->call, &output);
     return true;
 }
 
@@ -233,6 +274,8 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     case CAY_FRAME_EXIT: return take_exit(link, frame);
     case CAY_FRAME_STARTED: return take_started(link, frame);
     case CAY_FRAME_CALL: return take_entry(link, frame);
+    case CAY_FRAME_DETAIL: return take_detail(link, frame);
+    case CAY_FRAME_PIECE: return take_piece(link, frame);
     case CAY_FRAME_PROCS_ARE: return take_procs(link, frame);
     case CAY_FRAME_REFUSED: return take_refused(link, frame);
     case CAY_FRAME_STDIN_ROOM:
@@ -251,8 +294,9 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
         TELL(link, pong, number);
         return true;
     case CAY_FRAME_LISTED:
-        if (!cay_frame_get_u32(frame, &count))
+        if (link->has_entry || !cay_frame_get_u32(frame, &count))
             return false;
+        link->is_listing = false;
         TELL(link, list_ended, count);
         return true;
     default: return false;
@@ -344,6 +388,10 @@ bool cay_link_exec(struct cay_link *link, uint64_t call, const struct cay_frame_
         exec->group_count > CAY_FRAME_GROUPS_MAX || call == 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the command's arguments and environment are too long");
+    if (link->version < 2 && !cay_frame_exec_is_plain(exec))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "the sandbox was started by an older cayd and cannot do that; it can once "
+                        "nothing runs in it and it was started anew");
     struct cay_frame_writer writer;
     if (!ensure_slot(link, err) || !begin(link, size, &writer, err))
         return false;
@@ -412,6 +460,24 @@ bool cay_link_attach(struct cay_link *link, uint64_t call, uint64_t offset, uint
            end(link, &writer, cay_frame_put_attach(&writer, call, offset, window_bytes), err);
 }
 
+bool cay_link_read(struct cay_link *link, uint64_t call, uint64_t offset, uint32_t len_max,
+                   struct cay_error *err)
+{
+    struct cay_frame_writer writer;
+    if (link->version < 2)
+        return cay_link_attach(link, call, offset, len_max, err);
+    return begin(link, 64, &writer, err) &&
+           end(link, &writer, cay_frame_put_read(&writer, call, offset, len_max), err);
+}
+
+bool cay_link_resize(struct cay_link *link, uint64_t call, const struct cay_frame_size *size,
+                     struct cay_error *err)
+{
+    struct cay_frame_writer writer;
+    return begin(link, 64, &writer, err) &&
+           end(link, &writer, cay_frame_put_size(&writer, call, size), err);
+}
+
 bool cay_link_detach(struct cay_link *link, uint64_t call, struct cay_error *err)
 {
     return send_empty(link, CAY_FRAME_DETACH, call, err);
@@ -424,7 +490,11 @@ bool cay_link_release(struct cay_link *link, uint64_t call, struct cay_error *er
 
 bool cay_link_list(struct cay_link *link, struct cay_error *err)
 {
-    return send_empty(link, CAY_FRAME_LIST, 0, err);
+    link->wants_list = !link->version;
+    link->is_listing = true;
+    if (link->wants_list)
+        return true;
+    return send_empty(link, link->version > 1 ? CAY_FRAME_SURVEY : CAY_FRAME_LIST, 0, err);
 }
 
 bool cay_link_list_procs(struct cay_link *link, uint64_t call, struct cay_error *err)

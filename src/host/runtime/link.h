@@ -25,10 +25,14 @@ struct cay_sandbox;
 struct cay_link_handlers {
     void (*started)(void *owner, uint64_t call, uint32_t pid);
     void (*output)(void *owner, uint64_t call, const struct cay_frame_output *output);
+    /* The answer to cay_link_read. */
+    void (*piece)(void *owner, uint64_t call, const struct cay_frame_output *output);
     void (*stdin_room)(void *owner, uint64_t call, uint64_t taken_bytes);
     void (*exited)(void *owner, uint64_t call, const struct cay_frame_exit *exit);
     void (*gone)(void *owner, uint64_t call);
-    void (*listed)(void *owner, uint64_t call, const struct cay_frame_call *entry);
+    /* `detail` is NULL where init is too old to tell. */
+    void (*listed)(void *owner, uint64_t call, const struct cay_frame_call *entry,
+                   const struct cay_frame_detail *detail);
     void (*list_ended)(void *owner, uint32_t count);
     void (*procs)(void *owner, uint64_t call, const struct cay_frame_procs *procs);
     void (*pong)(void *owner, uint64_t value);
@@ -60,12 +64,18 @@ void cay_link_close(struct cay_link *link);
 /* Highest call number ever used; 0 until the first answer after an adoption has come. */
 [[nodiscard]] uint64_t cay_link_call_max(const struct cay_link *link);
 
+/* Version of the frames that init speaks; 0 until the first answer after an adoption. */
+[[nodiscard]] uint32_t cay_link_version(const struct cay_link *link);
+
 /* The answer is `exited`, or `refused`. args and env end with NULL, their counts are set. Reasons:
- * INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many calls, too much unread). */
+ * INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many calls, too much unread), NOT_SUPPORTED (init is
+ * too old for this). */
 [[nodiscard]] bool cay_link_exec(struct cay_link *link, uint64_t call,
                                  const struct cay_frame_exec *exec, struct cay_error *err);
 
-/* At most CAY_FRAME_STDIN_WINDOW_BYTES beyond what stdin_room has told. */
+/* Input that init takes ahead of the command; data at most this much beyond what stdin_room has
+ * told. */
+[[nodiscard]] uint32_t cay_link_stdin_window(const struct cay_link *link);
 [[nodiscard]] bool cay_link_stdin(struct cay_link *link, uint64_t call, struct cay_str data,
                                   struct cay_error *err);
 [[nodiscard]] bool cay_link_close_stdin(struct cay_link *link, uint64_t call,
@@ -78,6 +88,13 @@ void cay_link_close(struct cay_link *link);
  * one. */
 [[nodiscard]] bool cay_link_attach(struct cay_link *link, uint64_t call, uint64_t offset,
                                    uint32_t window_bytes, struct cay_error *err);
+/* One piece of output of at most len_max bytes from the offset on, or from the oldest that is kept;
+ * it comes when there is one. A second read of a call takes the place of the first. Where init is
+ * too old, the call must not be attached otherwise. */
+[[nodiscard]] bool cay_link_read(struct cay_link *link, uint64_t call, uint64_t offset,
+                                 uint32_t len_max, struct cay_error *err);
+[[nodiscard]] bool cay_link_resize(struct cay_link *link, uint64_t call,
+                                   const struct cay_frame_size *size, struct cay_error *err);
 [[nodiscard]] bool cay_link_detach(struct cay_link *link, uint64_t call, struct cay_error *err);
 [[nodiscard]] bool cay_link_release(struct cay_link *link, uint64_t call, struct cay_error *err);
 [[nodiscard]] bool cay_link_list(struct cay_link *link, struct cay_error *err);

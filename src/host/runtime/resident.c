@@ -188,6 +188,7 @@ static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spe
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "set up '%s'",
                               cay_frame_stage_name(stage));
+    resident->version = launched.version;
     return true;
 }
 
@@ -271,18 +272,19 @@ int cay_resident_pidfd(const struct cay_sandbox *sandbox)
     return ((const struct cay_resident *)sandbox)->pidfd;
 }
 
-bool cay_resident_connect(struct cay_sandbox *sandbox, int *out_fd, uint8_t *out_token,
-                          bool *out_is_first, uint32_t *out_slots, struct cay_error *err)
+bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *out_connection,
+                          struct cay_error *err)
 {
     struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
-    memcpy(out_token, resident->description.token, CAY_FRAME_TOKEN_BYTES);
-    *out_is_first = resident->channel_fd >= 0;
-    *out_slots = resident->slots_sent;
+    memcpy(out_connection->token, resident->description.token, CAY_FRAME_TOKEN_BYTES);
+    out_connection->is_first = resident->channel_fd >= 0;
+    out_connection->version = resident->version;
+    out_connection->slots = resident->slots_sent;
     int fd = resident->channel_fd >= 0 ? cay_take_fd(resident->channel_fd)
                                        : cay_socket_connect(resident->runtime->run_fd, sandbox->id);
     if (fd < 0)
         return cay_fail_errno(err, CAY_R_UNAVAILABLE, fd, "reach the sandbox");
-    *out_fd = fd;
+    out_connection->fd = fd;
     return true;
 }
 

@@ -28,6 +28,7 @@ struct cay_resident {
     struct cay_description description;
     int pidfd;
     int channel_fd;      /* the connection init was started with, until somebody takes it; or -1 */
+    uint32_t version;    /* of the init behind it */
     uint32_t slots_sent; /* over the first channel, before it was taken */
     bool has_cgroup;
     struct cay_cgroup cgroup;
@@ -59,7 +60,7 @@ void cay_resident_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *o
 bool cay_resident_kill(struct cay_sandbox *sandbox, struct cay_error *err);
 bool cay_resident_destroy(struct cay_sandbox *sandbox, struct cay_error *err);
 void cay_resident_leave(struct cay_sandbox *sandbox);
-bool cay_resident_connect(struct cay_sandbox *sandbox, int *out_fd, uint8_t *out_token,
-                          bool *out_is_first, uint32_t *out_slots, struct cay_error *err);
+bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *out_connection,
+                          struct cay_error *err);
 int cay_resident_open_slot(struct cay_sandbox *sandbox, uint32_t index,
                            struct cay_cgroup_slot *out_slot);

@@ -22,6 +22,15 @@ struct cay_sandbox {
     char id[CAY_SANDBOX_ID_BYTES_MAX + 1];
 };
 
+/* To the init of a sandbox. */
+struct cay_connection {
+    int fd;                               /* a non-blocking stream socket, the caller's */
+    uint8_t token[CAY_FRAME_TOKEN_BYTES]; /* what HELLO needs */
+    bool is_first;                        /* no HELLO is due: init was started with it ... */
+    uint32_t version;                     /* ... and said this */
+    uint32_t slots;                       /* sent over it already */
+};
+
 struct cay_runtime_ops {
     const char *name;
     const char *warning;
@@ -46,12 +55,9 @@ struct cay_runtime_ops {
     bool (*destroy)(struct cay_sandbox *, struct cay_error *);
     void (*leave)(struct cay_sandbox *);
 
-    /* For the link. connect gives a non-blocking stream socket to init, the caller's; *out_token is
-     * what HELLO needs, and *out_is_first tells that no HELLO is due because init was started with
-     * it. open_slot makes one more control group for a command; NULL or -EOPNOTSUPP: none needed.
-     */
-    bool (*connect)(struct cay_sandbox *, int *out_fd, uint8_t *out_token, bool *out_is_first,
-                    uint32_t *out_slots, struct cay_error *);
+    /* For the link. open_slot makes one more control group for a command; NULL or -EOPNOTSUPP: none
+     * needed. */
+    bool (*connect)(struct cay_sandbox *, struct cay_connection *, struct cay_error *);
     int (*open_slot)(struct cay_sandbox *, uint32_t index, struct cay_cgroup_slot *);
 };
 

@@ -160,7 +160,8 @@ static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, 
     end_exec(exec, &end);
 }
 
-static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry)
+static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry,
+                      const struct cay_frame_detail *)
 {
     struct cay_live *live = owner;
     struct cay_error ignored = {};

@@ -10,10 +10,11 @@ struct type_info {
     uint8_t side; /* 0: no such type */
     uint32_t len_min;
     uint32_t len_max;
+    uint32_t since;
 };
 
 static const struct type_info types[256] = {
-#define CAY_FRAME(name, number, who, min, max) [number] = {who, min, max},
+#define CAY_FRAME(name, number, who, min, max, since) [number] = {who, min, max, since},
 #include "wire/frame/frames.def"
 #undef CAY_FRAME
 };
@@ -91,6 +92,13 @@ static struct cay_frame_slots take_slots(struct rest *rest)
     return slots;
 }
 
+static struct cay_frame_size take_size(struct rest *rest)
+{
+    struct cay_frame_size size = {.rows = (uint16_t)take_number(rest, 2)};
+    size.columns = (uint16_t)take_number(rest, 2);
+    return size;
+}
+
 static struct rest open_frame(const struct cay_frame *frame)
 {
     return (struct rest){.at = frame->payload, .len = frame->len};
@@ -112,8 +120,8 @@ ssize_t cay_frame_next(const uint8_t *data, size_t len, enum cay_frame_side side
     take_zero(&rest, 3);
     uint64_t call = take_u64(&rest);
     const struct type_info *info = &types[type];
-    if (rest.failed || info->side != side || payload_len < info->len_min ||
-        payload_len > info->len_max)
+    if (rest.failed || info->side != side || info->since > CAY_FRAME_VERSION ||
+        payload_len < info->len_min || payload_len > info->len_max)
         return -EPROTO;
     size_t size = CAY_FRAME_HEADER_BYTES + (size_t)payload_len;
     if (len < size)
@@ -157,8 +165,8 @@ bool cay_frame_get_start(const struct cay_frame *frame, struct cay_frame_start *
     out_start->open_files = take_u64(&rest);
     take_zero(&rest, 8);
     out_start->hostname = take_string(&rest, CAY_FRAME_HOSTNAME_BYTES_MAX);
-    return close_frame(&rest) && version == CAY_FRAME_VERSION && no_new_privs <= 1 &&
-           out_start->fds < 1u << CAY_FRAME_START_FDS_MAX &&
+    return close_frame(&rest) && version >= CAY_FRAME_VERSION_MIN && version <= CAY_FRAME_VERSION &&
+           no_new_privs <= 1 && out_start->fds < 1u << CAY_FRAME_START_FDS_MAX &&
            (out_start->mode == CAY_FRAME_MODE_NAMESPACES ||
             out_start->mode == CAY_FRAME_MODE_PLAIN);
 }
@@ -168,6 +176,7 @@ bool cay_frame_get_ready(const struct cay_frame *frame, struct cay_frame_ready *
     struct rest rest = open_frame(frame);
     *out_ready = (struct cay_frame_ready){.stage = take_u32(&rest)};
     out_ready->error = take_u32(&rest);
+    out_ready->version = rest.len ? take_u32(&rest) : 1; /* the first did not say so */
     return close_frame(&rest) && out_ready->stage < CAY_STAGES && out_ready->error < 4096;
 }
 
@@ -205,7 +214,7 @@ bool cay_frame_get_slot(const struct cay_frame *frame, struct cay_frame_slot *ou
 static bool take_strings(struct rest *rest, uint32_t count, const char **out_strings)
 {
     for (uint32_t i = 0; i < count && !rest->failed; i++)
-        out_strings[i] = take_string(rest, CAY_FRAME_EXEC_BYTES_MAX).ptr;
+        out_strings[i] = take_string(rest, CAY_FRAME_SPAWN_BYTES_MAX).ptr;
     out_strings[count] = NULL;
     return !rest->failed;
 }
@@ -214,6 +223,13 @@ bool cay_frame_get_exec(const struct cay_frame *frame, struct cay_frame_exec *in
 {
     struct rest rest = open_frame(frame);
     struct cay_frame_exec exec = {.args = in_out_exec->args, .env = in_out_exec->env};
+    bool is_plain = frame->type == CAY_FRAME_EXEC;
+    uint32_t flags = is_plain ? CAY_EXEC_FLAGS_1 : CAY_EXEC_FLAGS;
+    uint32_t env_max = is_plain ? CAY_FRAME_EXEC_ENV_MAX : CAY_FRAME_ENV_MAX;
+    if (!is_plain) {
+        exec.size = take_size(&rest);
+        take_zero(&rest, 8);
+    }
     exec.flags = take_u32(&rest);
     exec.uid = take_u32(&rest);
     exec.gid = take_u32(&rest);
@@ -225,9 +241,8 @@ bool cay_frame_get_exec(const struct cay_frame *frame, struct cay_frame_exec *in
     exec.memory_bytes = take_u64(&rest);
     exec.arg_count = take_u32(&rest);
     exec.env_count = take_u32(&rest);
-    if (rest.failed || exec.flags & ~(uint32_t)CAY_EXEC_FLAGS ||
-        exec.group_count > CAY_FRAME_GROUPS_MAX || exec.arg_count == 0 ||
-        exec.arg_count > CAY_FRAME_ARGS_MAX || exec.env_count > CAY_FRAME_ENV_MAX ||
+    if (rest.failed || exec.flags & ~flags || exec.group_count > CAY_FRAME_GROUPS_MAX ||
+        exec.arg_count == 0 || exec.arg_count > CAY_FRAME_ARGS_MAX || exec.env_count > env_max ||
         exec.ring_bytes < CAY_FRAME_RING_BYTES_MIN || exec.ring_bytes > CAY_FRAME_RING_BYTES_MAX ||
         exec.ring_bytes & (exec.ring_bytes - 1) || exec.window_bytes > exec.ring_bytes ||
         exec.wall_ms > INT64_MAX / 2 || exec.quiet_ms > INT64_MAX / 2 || exec.memory_bytes != 0 ||
@@ -280,8 +295,8 @@ bool cay_frame_get_output(const struct cay_frame *frame, struct cay_frame_output
     out_output->offset = take_u64(&rest);
     out_output->data = (struct cay_str){(const char *)rest.at, rest.len};
     uint64_t end = 0;
-    return !rest.failed &&
-           (out_output->stream == CAY_STREAM_STDOUT || out_output->stream == CAY_STREAM_STDERR) &&
+    return !rest.failed && out_output->stream >= CAY_STREAM_STDOUT &&
+           out_output->stream <= CAY_STREAM_PTY &&
            !__builtin_add_overflow(out_output->offset, rest.len, &end);
 }
 
@@ -341,6 +356,35 @@ bool cay_frame_get_refused(const struct cay_frame *frame, struct cay_frame_refus
     *out_refused = (struct cay_frame_refused){.type = take_u8(&rest)};
     out_refused->error = take_u32(&rest);
     return close_frame(&rest) && out_refused->error < 4096;
+}
+
+bool cay_frame_get_read(const struct cay_frame *frame, uint64_t *out_offset, uint32_t *out_len_max)
+{
+    struct rest rest = open_frame(frame);
+    *out_offset = take_u64(&rest);
+    *out_len_max = take_u32(&rest);
+    return close_frame(&rest) && *out_len_max && *out_len_max <= CAY_FRAME_DATA_BYTES_MAX;
+}
+
+bool cay_frame_get_size(const struct cay_frame *frame, struct cay_frame_size *out_size)
+{
+    struct rest rest = open_frame(frame);
+    *out_size = take_size(&rest);
+    return close_frame(&rest);
+}
+
+bool cay_frame_get_detail(const struct cay_frame *frame, struct cay_frame_detail *out_detail)
+{
+    struct rest rest = open_frame(frame);
+    *out_detail = (struct cay_frame_detail){.flags = take_u32(&rest)};
+    out_detail->size = take_size(&rest);
+    out_detail->stdin_total = take_u64(&rest);
+    out_detail->stdin_queued = take_u32(&rest);
+    uint32_t stdin_open = take_u32(&rest);
+    out_detail->stdin_open = stdin_open == 1;
+    out_detail->stdout_bytes = take_u64(&rest);
+    return close_frame(&rest) && !(out_detail->flags & ~(uint32_t)CAY_EXEC_FLAGS) &&
+           stdin_open <= 1 && out_detail->stdin_queued <= CAY_FRAME_STDIN_WINDOW_BYTES;
 }
 
 const char *cay_frame_stage_name(uint32_t stage)

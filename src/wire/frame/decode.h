@@ -26,7 +26,8 @@
 [[nodiscard]] bool cay_frame_get_slot(const struct cay_frame *frame,
                                       struct cay_frame_slot *out_slot);
 
-/* The caller gives args and env with room for CAY_FRAME_ARGS_MAX + 1 and CAY_FRAME_ENV_MAX + 1. */
+/* Of EXEC and SPAWN. The caller gives args and env with room for CAY_FRAME_ARGS_MAX + 1 and
+ * CAY_FRAME_ENV_MAX + 1. */
 [[nodiscard]] bool cay_frame_get_exec(const struct cay_frame *frame,
                                       struct cay_frame_exec *in_out_exec);
 [[nodiscard]] bool cay_frame_get_signal(const struct cay_frame *frame,
@@ -45,6 +46,13 @@
                                        struct cay_frame_procs *out_procs);
 [[nodiscard]] bool cay_frame_get_refused(const struct cay_frame *frame,
                                          struct cay_frame_refused *out_refused);
+
+[[nodiscard]] bool cay_frame_get_read(const struct cay_frame *frame, uint64_t *out_offset,
+                                      uint32_t *out_len_max);
+[[nodiscard]] bool cay_frame_get_size(const struct cay_frame *frame,
+                                      struct cay_frame_size *out_size);
+[[nodiscard]] bool cay_frame_get_detail(const struct cay_frame *frame,
+                                        struct cay_frame_detail *out_detail);
 
 /* "dev", "cwd", ...; never NULL. */
 [[nodiscard]] const char *cay_frame_stage_name(uint32_t stage);

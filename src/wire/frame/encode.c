@@ -86,7 +86,7 @@ bool cay_frame_put_u32(struct cay_frame_writer *writer, enum cay_frame_type type
 bool cay_frame_put_start(struct cay_frame_writer *writer, const struct cay_frame_start *start)
 {
     struct frame frame = begin(writer, CAY_FRAME_START, 0);
-    put_number(&frame, CAY_FRAME_VERSION, 4);
+    put_number(&frame, CAY_FRAME_VERSION_MIN, 4);
     put_number(&frame, start->mode, 1);
     put_number(&frame, start->no_new_privs, 1);
     put_number(&frame, 0, 2);
@@ -106,6 +106,8 @@ bool cay_frame_put_ready(struct cay_frame_writer *writer, const struct cay_frame
     struct frame frame = begin(writer, CAY_FRAME_READY, 0);
     put_number(&frame, ready->stage, 4);
     put_number(&frame, ready->error, 4);
+    if (CAY_FRAME_VERSION > 1)
+        put_number(&frame, ready->version, 4);
     return end(&frame);
 }
 
@@ -140,7 +142,13 @@ bool cay_frame_put_slot(struct cay_frame_writer *writer, const struct cay_frame_
 bool cay_frame_put_exec(struct cay_frame_writer *writer, uint64_t call,
                         const struct cay_frame_exec *exec)
 {
-    struct frame frame = begin(writer, CAY_FRAME_EXEC, call);
+    bool is_plain = cay_frame_exec_is_plain(exec);
+    struct frame frame = begin(writer, is_plain ? CAY_FRAME_EXEC : CAY_FRAME_SPAWN, call);
+    if (!is_plain) {
+        put_number(&frame, exec->size.rows, 2);
+        put_number(&frame, exec->size.columns, 2);
+        put_number(&frame, 0, 8);
+    }
     put_number(&frame, exec->flags, 4);
     put_number(&frame, exec->uid, 4);
     put_number(&frame, exec->gid, 4);
@@ -162,7 +170,7 @@ bool cay_frame_put_exec(struct cay_frame_writer *writer, uint64_t call,
     return end(&frame);
 }
 
-size_t cay_frame_exec_size(const struct cay_frame_exec *exec)
+static size_t plain_size(const struct cay_frame_exec *exec)
 {
     enum { FIXED_BYTES = CAY_FRAME_HEADER_BYTES + 56, STRING_BYTES = 5 };
     size_t size = FIXED_BYTES + 4 * (size_t)exec->group_count + STRING_BYTES + strlen(exec->cwd);
@@ -171,6 +179,19 @@ size_t cay_frame_exec_size(const struct cay_frame_exec *exec)
     for (uint32_t i = 0; i < exec->env_count; i++)
         size += STRING_BYTES + strlen(exec->env[i]);
     return size;
+}
+
+bool cay_frame_exec_is_plain(const struct cay_frame_exec *exec)
+{
+    return !(exec->flags & ~(uint32_t)CAY_EXEC_FLAGS_1) &&
+           exec->env_count <= CAY_FRAME_EXEC_ENV_MAX &&
+           plain_size(exec) <= CAY_FRAME_HEADER_BYTES + CAY_FRAME_EXEC_BYTES_MAX;
+}
+
+size_t cay_frame_exec_size(const struct cay_frame_exec *exec)
+{
+    enum { SPAWN_BYTES = 12 };
+    return plain_size(exec) + (cay_frame_exec_is_plain(exec) ? 0 : SPAWN_BYTES);
 }
 
 bool cay_frame_put_stdin(struct cay_frame_writer *writer, uint64_t call, struct cay_str data)
@@ -208,13 +229,57 @@ bool cay_frame_put_started(struct cay_frame_writer *writer, uint64_t call,
     return end(&frame);
 }
 
-bool cay_frame_put_output(struct cay_frame_writer *writer, uint64_t call,
-                          const struct cay_frame_output *output)
+static bool put_output(struct cay_frame_writer *writer, enum cay_frame_type type, uint64_t call,
+                       const struct cay_frame_output *output)
 {
-    struct frame frame = begin(writer, CAY_FRAME_OUTPUT, call);
+    struct frame frame = begin(writer, type, call);
     put_number(&frame, output->stream, 1);
     put_number(&frame, output->offset, 8);
     put(&frame, output->data.ptr, output->data.len);
+    return end(&frame);
+}
+
+bool cay_frame_put_output(struct cay_frame_writer *writer, uint64_t call,
+                          const struct cay_frame_output *output)
+{
+    return put_output(writer, CAY_FRAME_OUTPUT, call, output);
+}
+
+bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
+                         const struct cay_frame_output *output)
+{
+    return put_output(writer, CAY_FRAME_PIECE, call, output);
+}
+
+bool cay_frame_put_read(struct cay_frame_writer *writer, uint64_t call, uint64_t offset,
+                        uint32_t len_max)
+{
+    struct frame frame = begin(writer, CAY_FRAME_READ, call);
+    put_number(&frame, offset, 8);
+    put_number(&frame, len_max, 4);
+    return end(&frame);
+}
+
+bool cay_frame_put_size(struct cay_frame_writer *writer, uint64_t call,
+                        const struct cay_frame_size *size)
+{
+    struct frame frame = begin(writer, CAY_FRAME_RESIZE, call);
+    put_number(&frame, size->rows, 2);
+    put_number(&frame, size->columns, 2);
+    return end(&frame);
+}
+
+bool cay_frame_put_detail(struct cay_frame_writer *writer, uint64_t call,
+                          const struct cay_frame_detail *detail)
+{
+    struct frame frame = begin(writer, CAY_FRAME_DETAIL, call);
+    put_number(&frame, detail->flags, 4);
+    put_number(&frame, detail->size.rows, 2);
+    put_number(&frame, detail->size.columns, 2);
+    put_number(&frame, detail->stdin_total, 8);
+    put_number(&frame, detail->stdin_queued, 4);
+    put_number(&frame, detail->stdin_open, 4);
+    put_number(&frame, detail->stdout_bytes, 8);
     return end(&frame);
 }
 

@@ -57,6 +57,18 @@ static inline size_t cay_frame_room(const struct cay_frame_writer *writer)
 [[nodiscard]] bool cay_frame_put_refused(struct cay_frame_writer *writer, uint64_t call,
                                          const struct cay_frame_refused *refused);
 
-/* Bytes an EXEC frame needs, header included; more than CAY_FRAME_BYTES_MAX when it cannot be
- * sent. */
+[[nodiscard]] bool cay_frame_put_read(struct cay_frame_writer *writer, uint64_t call,
+                                      uint64_t offset, uint32_t len_max);
+[[nodiscard]] bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
+                                       const struct cay_frame_output *output);
+[[nodiscard]] bool cay_frame_put_size(struct cay_frame_writer *writer, uint64_t call,
+                                      const struct cay_frame_size *size);
+[[nodiscard]] bool cay_frame_put_detail(struct cay_frame_writer *writer, uint64_t call,
+                                        const struct cay_frame_detail *detail);
+
+/* Bytes an EXEC or SPAWN frame needs, header included; more than CAY_FRAME_BYTES_MAX when
+ * it cannot be sent. */
 [[nodiscard]] size_t cay_frame_exec_size(const struct cay_frame_exec *exec);
+
+/* It can be said with EXEC, which every version knows; put_exec then does so. */
+[[nodiscard]] bool cay_frame_exec_is_plain(const struct cay_frame_exec *exec);

@@ -10,7 +10,9 @@
  * payload. Numbers are little-endian; strings are a length u32, the bytes and a NUL, and hold no
  * other NUL, so that they can be used in place.
  *
- * The daemon's order on a connection: HELLO, then anything. Init answers WELCOME. A call is named
+ * The daemon's order on a connection: HELLO, then anything. Init answers WELCOME. START and HELLO
+ * name the oldest version that the daemon speaks, READY and WELCOME the one of init, and frames
+ * that came later are not sent to it. A call is named
  * by the daemon; its output is one sequence of bytes with offsets, in which pieces of standard
  * output and standard error follow each other as they came. A gap in the offsets is output that was
  * dropped.
@@ -18,15 +20,22 @@
 
 #include "base/base.h"
 
+/* A build may say an older one: it then knows no frame of a later version. */
+#ifndef CAY_FRAME_VERSION
+#define CAY_FRAME_VERSION 2
+#endif
+
 enum {
-    CAY_FRAME_VERSION = 1,
+    CAY_FRAME_VERSION_MIN = 1, /* the oldest spoken */
     CAY_FRAME_HEADER_BYTES = 16,
     CAY_FRAME_TOKEN_BYTES = 16,
     CAY_FRAME_DATA_BYTES_MAX = 65536,
     CAY_FRAME_EXEC_BYTES_MAX = 524288,
-    CAY_FRAME_BYTES_MAX = CAY_FRAME_HEADER_BYTES + CAY_FRAME_EXEC_BYTES_MAX,
+    CAY_FRAME_SPAWN_BYTES_MAX = (1 << 20) + 131072,
+    CAY_FRAME_BYTES_MAX = CAY_FRAME_HEADER_BYTES + CAY_FRAME_SPAWN_BYTES_MAX,
     CAY_FRAME_ARGS_MAX = 4096,
-    CAY_FRAME_ENV_MAX = 1024,
+    CAY_FRAME_ENV_MAX = 4096,
+    CAY_FRAME_EXEC_ENV_MAX = 1024, /* of EXEC */
     CAY_FRAME_GROUPS_MAX = 32,
     CAY_FRAME_PATH_BYTES_MAX = 4095,
     CAY_FRAME_HOSTNAME_BYTES_MAX = 64,
@@ -34,7 +43,9 @@ enum {
     CAY_FRAME_START_FDS_MAX = 8,
     CAY_FRAME_SLOT_FDS = 5,
     CAY_FRAME_SLOTS_MAX = 128,
-    CAY_FRAME_STDIN_WINDOW_BYTES = 65536, /* input the daemon may send ahead of STDIN_ROOM */
+    /* Input the daemon may send ahead of STDIN_ROOM, by version. */
+    CAY_FRAME_STDIN_WINDOW_BYTES_1 = 65536,
+    CAY_FRAME_STDIN_WINDOW_BYTES = CAY_FRAME_VERSION > 1 ? 1 << 20 : 65536,
     CAY_FRAME_RING_BYTES_MIN = 4096,
     CAY_FRAME_RING_BYTES_MAX = 8 << 20,
 };
@@ -45,7 +56,7 @@ enum cay_frame_side {
 };
 
 enum cay_frame_type {
-#define CAY_FRAME(name, number, side, min, max) CAY_FRAME_##name = number,
+#define CAY_FRAME(name, number, side, min, max, since) CAY_FRAME_##name = number,
 #include "wire/frame/frames.def"
 #undef CAY_FRAME
 };
@@ -110,10 +121,11 @@ enum cay_frame_stage {
 struct cay_frame_ready {
     uint32_t stage; /* CAY_STAGE_NONE when all went well */
     uint32_t error; /* errno */
+    uint32_t version;
 };
 
 struct cay_frame_hello {
-    uint32_t version;
+    uint32_t version; /* the oldest that the daemon speaks */
     uint8_t token[CAY_FRAME_TOKEN_BYTES];
     uint64_t nonce;
 };
@@ -126,7 +138,7 @@ struct cay_frame_slots {
 };
 
 struct cay_frame_welcome {
-    uint32_t version;
+    uint32_t version; /* of init: both go on with it */
     uint64_t nonce;
     uint64_t call_max; /* highest call ever started */
     uint32_t calls;
@@ -151,8 +163,17 @@ enum cay_frame_exec_flag {
     CAY_EXEC_KILL_LEFTOVERS = 1 << 1, /* what is left of the call dies with it */
     CAY_EXEC_MERGE = 1 << 2,          /* standard error goes to standard output's pipe */
     CAY_EXEC_TELL_START = 1 << 3,     /* STARTED is wanted */
-    CAY_EXEC_FLAGS =
+    CAY_EXEC_FLAGS_1 =
         CAY_EXEC_STDIN | CAY_EXEC_KILL_LEFTOVERS | CAY_EXEC_MERGE | CAY_EXEC_TELL_START,
+    CAY_EXEC_PTY = 1 << 4,   /* a terminal instead of pipes; takes input */
+    CAY_EXEC_BLOCK = 1 << 5, /* output is not overwritten before it is acknowledged */
+    CAY_EXEC_AGAIN = 1 << 6, /* a call that has ended runs once more; its output goes on */
+    CAY_EXEC_FLAGS = CAY_EXEC_FLAGS_1 | CAY_EXEC_PTY | CAY_EXEC_BLOCK | CAY_EXEC_AGAIN,
+};
+
+struct cay_frame_size {
+    uint16_t rows;
+    uint16_t columns;
 };
 
 struct cay_frame_exec {
@@ -169,8 +190,9 @@ struct cay_frame_exec {
     const char *cwd;
     uint32_t arg_count;
     uint32_t env_count;
-    const char **args; /* arg_count and NULL */
-    const char **env;  /* env_count and NULL */
+    const char **args;          /* arg_count and NULL */
+    const char **env;           /* env_count and NULL */
+    struct cay_frame_size size; /* of the terminal */
 };
 
 enum cay_frame_target {
@@ -187,6 +209,7 @@ struct cay_frame_signal {
 enum cay_frame_stream {
     CAY_STREAM_STDOUT = 1,
     CAY_STREAM_STDERR = 2,
+    CAY_STREAM_PTY = 3,
 };
 
 struct cay_frame_output {
@@ -208,7 +231,7 @@ enum cay_frame_cause {
     CAY_CAUSE_OOM,        /* killed for memory */
     CAY_CAUSE_WALL,       /* wall timeout */
     CAY_CAUSE_QUIET,      /* no-output timeout */
-    CAY_CAUSE_KILLED,     /* by a SIGNAL frame to the tree */
+    CAY_CAUSE_KILLED,     /* by a SIGNAL frame: signal */
     CAY_CAUSES,
 };
 
@@ -243,6 +266,15 @@ struct cay_frame_call {
     uint64_t kept_offset;
     uint64_t end_offset;
     uint64_t age_ms;
+};
+
+struct cay_frame_detail {
+    uint32_t flags; /* cay_frame_exec_flag it was started with */
+    struct cay_frame_size size;
+    uint64_t stdin_total; /* as STDIN_ROOM tells it */
+    uint32_t stdin_queued;
+    bool stdin_open;
+    uint64_t stdout_bytes;
 };
 
 struct cay_frame_refused {

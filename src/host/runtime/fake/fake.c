@@ -130,15 +130,14 @@ static bool destroy(struct cay_sandbox *sandbox, struct cay_error *)
     return true;
 }
 
-static bool connect_fake(struct cay_sandbox *sandbox, int *out_fd, uint8_t *, bool *out_is_first,
-                         uint32_t *out_slots, struct cay_error *err)
+static bool connect_fake(struct cay_sandbox *sandbox, struct cay_connection *out_connection,
+                         struct cay_error *err)
 {
     struct fake_sandbox *fake = CAY_CONTAINER_OF(sandbox, struct fake_sandbox, base);
     if (fake->daemon_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "a fake sandbox is linked once");
-    *out_fd = cay_take_fd(fake->daemon_fd);
-    *out_is_first = true;
-    *out_slots = 0;
+    *out_connection =
+        (struct cay_connection){.fd = cay_take_fd(fake->daemon_fd), .is_first = true, .version = 1};
     return true;
 }
 

@@ -200,8 +200,7 @@ static void do_signal(struct server *server, struct call *call, const struct cay
         refuse(server, frame, ESRCH);
         return;
     }
-    bool tree = signal.target == CAY_TARGET_TREE && signal.signal == SIGKILL;
-    finish(server, call, tree ? CAY_CAUSE_KILLED : CAY_CAUSE_SIGNALED, signal.signal);
+    finish(server, call, CAY_CAUSE_KILLED, signal.signal);
 }
 
 static void do_call(struct server *server, const struct cay_frame *frame)

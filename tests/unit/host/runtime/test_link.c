@@ -15,16 +15,15 @@ static int init_fd = -1;
 static bool is_first = true;
 static int exits;
 
-static bool connect_fake(struct cay_sandbox *, int *out_fd, uint8_t *out_token, bool *out_is_first,
-                         uint32_t *out_slots, struct cay_error *)
+static bool connect_fake(struct cay_sandbox *, struct cay_connection *out_connection,
+                         struct cay_error *)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     init_fd = ends[1];
-    *out_fd = ends[0];
-    memset(out_token, 7, CAY_FRAME_TOKEN_BYTES);
-    *out_is_first = is_first;
-    *out_slots = 0;
+    *out_connection =
+        (struct cay_connection){.fd = ends[0], .is_first = is_first, .version = CAY_FRAME_VERSION};
+    memset(out_connection->token, 7, CAY_FRAME_TOKEN_BYTES);
     return true;
 }
 

@@ -164,6 +164,88 @@ static void output_knows_its_stream_and_its_place(void **)
     assert_false(cay_frame_get_output(&frame, &got));
 }
 
+static void spawn_says_what_exec_cannot(void **)
+{
+    struct cay_frame_exec sent[] = {sample_exec(), sample_exec(), sample_exec()};
+    static char large[CAY_FRAME_EXEC_BYTES_MAX + 1];
+    static const char *many[CAY_FRAME_EXEC_ENV_MAX + 2];
+    const char *large_args[] = {"sh", large, NULL};
+    sent[0].flags |= CAY_EXEC_PTY;
+    sent[0].size = (struct cay_frame_size){24, 80};
+    memset(large, 'x', sizeof(large) - 1);
+    sent[1].args = large_args;
+    sent[1].arg_count = 2;
+    for (size_t i = 0; i <= CAY_FRAME_EXEC_ENV_MAX; i++)
+        many[i] = "A=b";
+    sent[2].env = many;
+    sent[2].env_count = CAY_FRAME_EXEC_ENV_MAX + 1;
+    for (size_t i = 0; i < CAY_COUNT(sent); i++) {
+        struct cay_frame_writer writer = fresh();
+        struct cay_frame_exec got = {.args = args, .env = env};
+        assert_false(cay_frame_exec_is_plain(&sent[i]));
+        assert_true(cay_frame_put_exec(&writer, 7, &sent[i]));
+        assert_int_equal(writer.len, cay_frame_exec_size(&sent[i]));
+        struct cay_frame frame = only_frame(&writer, CAY_FRAME_FROM_DAEMON);
+        assert_int_equal(frame.type, CAY_FRAME_SPAWN);
+        assert_true(cay_frame_get_exec(&frame, &got));
+        assert_int_equal(got.flags, sent[i].flags);
+        assert_int_equal(got.size.columns, sent[i].size.columns);
+        assert_string_equal(got.args[1], sent[i].args[1]);
+        assert_int_equal(got.env_count, sent[i].env_count);
+    }
+}
+
+static void later_frames_come_back_as_they_were(void **)
+{
+    struct cay_frame_writer writer = fresh();
+    struct cay_frame_detail sent = {.flags = CAY_EXEC_PTY,
+                                    .size = {3, 4},
+                                    .stdin_total = 5,
+                                    .stdin_queued = 6,
+                                    .stdin_open = true,
+                                    .stdout_bytes = 7};
+    struct cay_frame_detail got = {};
+    assert_true(cay_frame_put_detail(&writer, 8, &sent));
+    struct cay_frame frame = only_frame(&writer, CAY_FRAME_FROM_INIT);
+    assert_true(cay_frame_get_detail(&frame, &got));
+    assert_int_equal(got.size.rows, 3);
+    assert_int_equal(got.stdin_total, 5);
+    assert_true(got.stdin_open && got.stdin_queued == 6 && got.stdout_bytes == 7);
+    uint64_t offset = 0;
+    uint32_t len_max = 0;
+    writer = fresh();
+    assert_true(cay_frame_put_read(&writer, 8, 1234567, 4096));
+    frame = only_frame(&writer, CAY_FRAME_FROM_DAEMON);
+    assert_true(cay_frame_get_read(&frame, &offset, &len_max));
+    assert_true(offset == 1234567 && len_max == 4096);
+    writer = fresh();
+    assert_true(cay_frame_put_read(&writer, 8, 0, 0));
+    frame = only_frame(&writer, CAY_FRAME_FROM_DAEMON);
+    assert_false(cay_frame_get_read(&frame, &offset, &len_max));
+    struct cay_frame_size size = {.rows = 50, .columns = 132};
+    writer = fresh();
+    assert_true(cay_frame_put_size(&writer, 8, &size));
+    frame = only_frame(&writer, CAY_FRAME_FROM_DAEMON);
+    size = (struct cay_frame_size){};
+    assert_true(cay_frame_get_size(&frame, &size));
+    assert_true(size.rows == 50 && size.columns == 132);
+}
+
+static void an_init_that_says_no_version_is_the_first(void **)
+{
+    struct cay_frame_writer writer = fresh();
+    struct cay_frame_ready ready = {.version = CAY_FRAME_VERSION};
+    assert_true(cay_frame_put_ready(&writer, &ready));
+    struct cay_frame frame = only_frame(&writer, CAY_FRAME_FROM_INIT);
+    assert_true(cay_frame_get_ready(&frame, &ready));
+    assert_int_equal(ready.version, CAY_FRAME_VERSION);
+    frame.len = 8;
+    assert_true(cay_frame_get_ready(&frame, &ready));
+    assert_int_equal(ready.version, 1);
+    frame.len = 10;
+    assert_false(cay_frame_get_ready(&frame, &ready));
+}
+
 static void a_frame_is_not_taken_from_the_wrong_side(void **)
 {
     struct cay_frame_writer writer = fresh();
@@ -246,6 +328,13 @@ static void decode_all(const struct cay_frame *frame)
     if (cay_frame_get_procs(frame, &procs))
         assert_true(procs.count <= CAY_FRAME_PROCS_MAX);
     (void)cay_frame_get_refused(frame, &refused);
+    struct cay_frame_detail detail;
+    struct cay_frame_size size;
+    if (cay_frame_get_detail(frame, &detail))
+        assert_true(detail.stdin_queued <= CAY_FRAME_STDIN_WINDOW_BYTES);
+    if (cay_frame_get_read(frame, &a, &b))
+        assert_in_range(b, 1, CAY_FRAME_DATA_BYTES_MAX);
+    (void)cay_frame_get_size(frame, &size);
     (void)cay_frame_get_u64(frame, &a);
     (void)cay_frame_get_u32(frame, &b);
     assert_non_null(cay_frame_stage_name(b));
@@ -314,6 +403,9 @@ int main(void)
         cmocka_unit_test(a_string_with_a_nul_inside_is_refused),
         cmocka_unit_test(exit_comes_back_as_it_was),
         cmocka_unit_test(output_knows_its_stream_and_its_place),
+        cmocka_unit_test(spawn_says_what_exec_cannot),
+        cmocka_unit_test(later_frames_come_back_as_they_were),
+        cmocka_unit_test(an_init_that_says_no_version_is_the_first),
         cmocka_unit_test(a_frame_is_not_taken_from_the_wrong_side),
         cmocka_unit_test(a_piece_of_a_frame_asks_for_more_and_a_wrong_header_does_not),
         cmocka_unit_test(what_does_not_fit_is_not_written),
