@@ -61,6 +61,12 @@ static void check_answer(const struct cay_frame *frame)
     struct cay_frame_call call;
     struct cay_frame_detail detail;
     struct cay_frame_refused refused;
+    struct cay_frame_piece piece;
+    static struct cay_frame_who who;
+    if (cay_frame_get_piece(frame, &piece))
+        FUZZ_CHECK(piece.output.data.len < frame->len && piece.kept_offset <= piece.output.offset);
+    if (cay_frame_get_who(frame, &who))
+        FUZZ_CHECK(who.count <= CAY_FRAME_WHO_MAX && who.count <= who.total);
     if (cay_frame_get_ready(frame, &ready))
         FUZZ_CHECK(ready.stage < CAY_STAGES && ready.error < 4096);
     if (cay_frame_get_welcome(frame, &welcome))

@@ -35,7 +35,12 @@ enum {
     CAY_LIMIT_ENV_COUNT           = 1024,
     CAY_LIMIT_ENV_BYTES           = 256 * 1024,
     CAY_LIMIT_ARG_COUNT           = 4096,
-    CAY_LIMIT_ARG_BYTES           = 256 * 1024,
+    CAY_LIMIT_ARG_BYTES           = 1024 * 1024,      /* arguments and environment of a command */
+    CAY_LIMIT_ARG_ONE_BYTES       = 128 * 1024 - 1,   /* one of them: the kernel's limit */
+    CAY_LIMIT_TAG_BYTES           = 128,
+    CAY_LIMIT_INPUT_BYTES         = 1024 * 1024,      /* waiting for a process to read it */
+    CAY_LIMIT_TERMINAL_INPUT_BYTES = 64 * 1024,       /* of one message */
+    CAY_LIMIT_PROCESS_READERS     = 1024,             /* attached to one process */
     CAY_LIMIT_PATH_BYTES          = 4095,
     CAY_LIMIT_MESSAGE_TEXT_BYTES  = 4096,             /* of a turn */
     CAY_LIMIT_METADATA_BYTES      = 64 * 1024,        /* of a turn, encoded */

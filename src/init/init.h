@@ -173,6 +173,8 @@ void tree_kill(struct init *init, const struct call *call);
 void tree_signal(struct init *init, const struct call *call, int signal);
 uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pids, uint32_t max,
                    uint32_t *out_total);
+/* The beginning of a process's command line, with spaces between the arguments. */
+struct cay_str tree_command(uint32_t pid, char *text, size_t size);
 uint32_t tree_oom_kills(struct init *init, const struct call *call);
 struct cay_frame_slots slots_report(const struct init *init);
 

@@ -136,6 +136,16 @@ static void do_procs(struct init *init, const struct call *call)
     (void)cay_frame_put_procs(&init->link.out, call->id, &procs);
 }
 
+static void do_who(struct init *init, const struct call *call)
+{
+    static char texts[CAY_FRAME_WHO_MAX][CAY_FRAME_WHO_TEXT_BYTES_MAX];
+    static struct cay_frame_who who;
+    who.count = tree_list(init, call, who.pids, CAY_FRAME_WHO_MAX, &who.total);
+    for (uint32_t i = 0; i < who.count; i++)
+        who.commands[i] = tree_command(who.pids[i], texts[i], sizeof(texts[i]));
+    (void)cay_frame_put_who(&init->link.out, call->id, &who);
+}
+
 static bool do_attach(struct init *init, struct call *call, const struct cay_frame *frame)
 {
     uint64_t offset = 0;
@@ -208,6 +218,7 @@ static bool request_call(struct init *init, struct call *call, const struct cay_
         return true;
     case CAY_FRAME_RELEASE: do_release(init, call); return true;
     case CAY_FRAME_PROCS: do_procs(init, call); return true;
+    case CAY_FRAME_WHO: do_who(init, call); return true;
     case CAY_FRAME_READ: return do_read(call, frame);
     case CAY_FRAME_RESIZE: do_resize(init, call, frame); return true;
     default: return false;

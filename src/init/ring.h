@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-enum { CAY_RING_PIECES_MAX = 256 };
+enum { CAY_RING_PIECES_MAX = 4096 };
 
 /* From `from` on the bytes are of `stream`, until the next piece. */
 struct cay_ring_piece {

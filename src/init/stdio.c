@@ -256,18 +256,21 @@ static bool pump_output(struct call *call, struct cay_frame_writer *out)
 /* The answer to READ, once there is something to answer with. False as above. */
 static bool pump_piece(struct call *call, struct cay_frame_writer *out)
 {
-    enum { OVERHEAD_BYTES = CAY_FRAME_HEADER_BYTES + 9 };
+    enum { OVERHEAD_BYTES = CAY_FRAME_HEADER_BYTES + 17 };
     if (!call->wants_piece || call->piece_offset >= call->ring.end)
         return true;
     size_t room = cay_frame_room(out);
     if (room < OUT_RESERVE_BYTES + OVERHEAD_BYTES + 1)
         return false;
     size_t most = CAY_MIN(room - OUT_RESERVE_BYTES - OVERHEAD_BYTES, (size_t)call->piece_bytes_max);
-    struct cay_frame_output output = {.offset = call->piece_offset};
+    struct cay_frame_piece piece = {.output.offset = call->piece_offset,
+                                    .kept_offset = call->ring.start};
+    struct cay_frame_output *output = &piece.output;
     const uint8_t *at = NULL;
-    uint32_t len = cay_ring_peek(&call->ring, &output.offset, (uint32_t)most, &output.stream, &at);
-    output.data = (struct cay_str){(const char *)at, len};
-    call->wants_piece = !cay_frame_put_piece(out, call->id, &output);
+    uint32_t len =
+        cay_ring_peek(&call->ring, &output->offset, (uint32_t)most, &output->stream, &at);
+    output->data = (struct cay_str){(const char *)at, len};
+    call->wants_piece = !cay_frame_put_piece(out, call->id, &piece);
     return !call->wants_piece;
 }
 

@@ -90,6 +90,21 @@ uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pid
     return list_proc(call, out_pids, max, out_total);
 }
 
+struct cay_str tree_command(uint32_t pid, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+    cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, text, size) : -1;
+    while (len > 0 && text[len - 1] == '\0')
+        len--;
+    for (ssize_t i = 0; i < len; i++) {
+        if (text[i] == '\0')
+            text[i] = ' ';
+    }
+    return (struct cay_str){text, len > 0 ? (size_t)len : 0};
+}
+
 void tree_signal(struct init *init, const struct call *call, int signal)
 {
     static uint32_t pids[CAY_FRAME_PROCS_MAX];

@@ -75,14 +75,14 @@ static void on_gone(void *owner, uint64_t id)
         call->gone = true;
 }
 
-static void on_piece(void *owner, uint64_t id, const struct cay_frame_output *piece)
+static void on_piece(void *owner, uint64_t id, const struct cay_frame_piece *piece)
 {
     struct driver_call *call = find(owner, id);
     if (!call)
         return;
     call->has_piece = true;
-    call->piece_offset = piece->offset;
-    cay_buf_append_str(&call->pieces, piece->data);
+    call->piece_offset = piece->output.offset;
+    cay_buf_append_str(&call->pieces, piece->output.data);
 }
 
 static void on_listed(void *owner, uint64_t, const struct cay_frame_call *,

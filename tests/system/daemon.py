@@ -496,6 +496,16 @@ class Cayd(Client):
         subprocess.run(["rm", "-rf", str(self.folder)], check=False, stderr=subprocess.DEVNULL)
 
 
+def init_of(cay, path):
+    """The host's pid of the first process of the sandbox that has this path."""
+    for pid in cay.processes():
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        inner = next(line.split()[-1] for line in lines if line.startswith("NSpid:"))
+        if inner == "1" and os.path.exists(f"/proc/{pid}/root/{path}"):
+            return pid
+    raise AssertionError("there is no such sandbox")
+
+
 def together(*functions):
     """Run functions at the same time; the list of what each returned or raised."""
     outcomes = [None] * len(functions)

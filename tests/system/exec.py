@@ -5,10 +5,9 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 from daemon import (IS_FULL, MIB, PROCESS, SANDBOX, RpcError, b64, case, eventually, fails, good,
-                    together, unb64)
+                    init_of, together, unb64)
 from small_base import run_with_cayd
 
 SID = "exec"
@@ -525,16 +524,6 @@ def death_of_the_first_process(cay):
             assert error.code == "unavailable", error
     assert cay.sh("hard", "cat kept") == "kept\n"
     cay.destroy("hard")
-
-
-def init_of(cay, path):
-    """The host's pid of the first process of the sandbox that has this path."""
-    for pid in cay.processes():
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        inner = next(line.split()[-1] for line in lines if line.startswith("NSpid:"))
-        if inner == "1" and os.path.exists(f"/proc/{pid}/root/{path}"):
-            return pid
-    raise AssertionError("there is no such sandbox")
 
 
 def follow_rest(stream):

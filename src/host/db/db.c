@@ -77,6 +77,19 @@ static const char *const migrations[] = {
     "  state INTEGER NOT NULL," /* enum cay_base_record_state */
     "  spec BLOB NOT NULL"      /* cay.v1.Base */
     ") STRICT, WITHOUT ROWID;",
+
+    "CREATE TABLE processes ("
+    "  id TEXT PRIMARY KEY,"
+    "  session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,"
+    "  call INTEGER NOT NULL," /* its number in the sandbox's init */
+    "  created_ns INTEGER NOT NULL,"
+    "  is_leftover INTEGER NOT NULL,"
+    "  kills_on_disconnect INTEGER NOT NULL,"
+    "  is_plain INTEGER NOT NULL," /* its caller gets its output, none is kept */
+    "  process BLOB NOT NULL,"     /* cay.v1.Process */
+    "  spec BLOB NOT NULL"         /* cay.v1.ProcessSpec, when it may be started again */
+    ") STRICT;"
+    "CREATE INDEX processes_of_session ON processes (session_id);",
 };
 
 int cay_db_schema_version(void)

@@ -238,10 +238,19 @@ static bool take_detail(struct cay_link *link, const struct cay_frame *frame)
 
 static bool take_piece(struct cay_link *link, const struct cay_frame *frame)
 {
-    struct cay_frame_output output;
-    if (!cay_frame_get_output(frame, &output))
+    struct cay_frame_piece piece;
+    if (!cay_frame_get_piece(frame, &piece))
         return false;
-    TELL(link, piece, frame->call, &output);
+    TELL(link, piece, frame->call, &piece);
+    return true;
+}
+
+static bool take_who(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_who who;
+    if (!cay_frame_get_who(frame, &who))
+        return false;
+    TELL(link, who, frame->call, &who);
     return true;
 }
 
@@ -251,6 +260,12 @@ static bool take_procs(struct cay_link *link, const struct cay_frame *frame)
     if (!cay_frame_get_procs(frame, &procs))
         return false;
     TELL(link, procs, frame->call, &procs);
+    if (link->version < 2) {
+        struct cay_frame_who who = {.total = procs.total,
+                                    .count = CAY_MIN(procs.count, (uint32_t)CAY_FRAME_WHO_MAX)};
+        memcpy(who.pids, procs.pids, who.count * sizeof(who.pids[0]));
+        TELL(link, who, frame->call, &who);
+    }
     return true;
 }
 
@@ -276,6 +291,7 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     case CAY_FRAME_CALL: return take_entry(link, frame);
     case CAY_FRAME_DETAIL: return take_detail(link, frame);
     case CAY_FRAME_PIECE: return take_piece(link, frame);
+    case CAY_FRAME_WHO_IS: return take_who(link, frame);
     case CAY_FRAME_PROCS_ARE: return take_procs(link, frame);
     case CAY_FRAME_REFUSED: return take_refused(link, frame);
     case CAY_FRAME_STDIN_ROOM:
@@ -500,6 +516,11 @@ bool cay_link_list(struct cay_link *link, struct cay_error *err)
 bool cay_link_list_procs(struct cay_link *link, uint64_t call, struct cay_error *err)
 {
     return send_empty(link, CAY_FRAME_PROCS, call, err);
+}
+
+bool cay_link_who(struct cay_link *link, uint64_t call, struct cay_error *err)
+{
+    return send_empty(link, link->version > 1 ? CAY_FRAME_WHO : CAY_FRAME_PROCS, call, err);
 }
 
 bool cay_link_ping(struct cay_link *link, uint64_t value, struct cay_error *err)

@@ -26,7 +26,7 @@ struct cay_link_handlers {
     void (*started)(void *owner, uint64_t call, uint32_t pid);
     void (*output)(void *owner, uint64_t call, const struct cay_frame_output *output);
     /* The answer to cay_link_read. */
-    void (*piece)(void *owner, uint64_t call, const struct cay_frame_output *output);
+    void (*piece)(void *owner, uint64_t call, const struct cay_frame_piece *piece);
     void (*stdin_room)(void *owner, uint64_t call, uint64_t taken_bytes);
     void (*exited)(void *owner, uint64_t call, const struct cay_frame_exit *exit);
     void (*gone)(void *owner, uint64_t call);
@@ -35,6 +35,8 @@ struct cay_link_handlers {
                    const struct cay_frame_detail *detail);
     void (*list_ended)(void *owner, uint32_t count);
     void (*procs)(void *owner, uint64_t call, const struct cay_frame_procs *procs);
+    /* The answer to cay_link_who, valid until it returns. */
+    void (*who)(void *owner, uint64_t call, const struct cay_frame_who *who);
     void (*pong)(void *owner, uint64_t value);
     /* A request that could not be done: exec that found no room, a call that is not there. */
     void (*refused)(void *owner, uint64_t call, enum cay_frame_type request, int error);
@@ -99,6 +101,8 @@ void cay_link_close(struct cay_link *link);
 [[nodiscard]] bool cay_link_release(struct cay_link *link, uint64_t call, struct cay_error *err);
 [[nodiscard]] bool cay_link_list(struct cay_link *link, struct cay_error *err);
 [[nodiscard]] bool cay_link_list_procs(struct cay_link *link, uint64_t call, struct cay_error *err);
+/* The same with command lines, where init can tell them. */
+[[nodiscard]] bool cay_link_who(struct cay_link *link, uint64_t call, struct cay_error *err);
 [[nodiscard]] bool cay_link_ping(struct cay_link *link, uint64_t value, struct cay_error *err);
 /* Time that timeouts of running commands do not count: a pause. Before thaw. */
 [[nodiscard]] bool cay_link_skip_clock(struct cay_link *link, uint64_t ms, struct cay_error *err);

@@ -375,6 +375,7 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
         return true;
     if (!cay_session_step(session, CAY_VERB_DESTROY, err))
         return false;
+    session->processes.is_closing = true; /* their records go with the session's */
     self->is_unborn = session->uid_slot == CAY_UID_SLOT_COUNT;
     self->sandbox = session->live
                         ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)

@@ -4,11 +4,9 @@
 #include <stdio.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "host/runtime/runtime.h"
-#include "host/session/noun.h"
 #include "host/session/request.h"
-
-enum { LEFTOVERS_LISTED_MAX = 64 };
 
 static bool check(const struct cay_command *command, struct cay_error *err)
 {
@@ -22,21 +20,25 @@ static bool check(const struct cay_command *command, struct cay_error *err)
     for (size_t i = 0; i < command->argv.count; i++) {
         struct cay_str arg = command->argv.items[i];
         total += arg.len + 1;
+        if (arg.len > CAY_LIMIT_ARG_ONE_BYTES)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: one argument has at most %d bytes",
+                            CAY_LIMIT_ARG_ONE_BYTES);
         if (arg.len && memchr(arg.ptr, '\0', arg.len))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: an argument has no NUL");
     }
+    if (!cay_check_command_env(command->env, &total, err))
+        return false;
     if (total > CAY_LIMIT_ARG_BYTES)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: %d bytes at most in all",
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv, env: %d bytes at most in all",
                         CAY_LIMIT_ARG_BYTES);
-    if (policy && (policy->limits || policy->overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK))
+    if (policy && policy->limits)
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "policy: limits per call and blocking output are not available yet");
+                        "policy.limits: limits per call are not available in this version");
     if (policy &&
         (policy->output_ring_bytes < 0 || policy->output_ring_bytes > CAY_LIMIT_OUTPUT_RING_MAX))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy.output_ring_bytes: %d at most",
                         CAY_LIMIT_OUTPUT_RING_MAX);
-    return cay_check_env(command->env, err) && cay_check_cwd(command->cwd, err) &&
-           cay_check_user(command->user, err);
+    return cay_check_cwd(command->cwd, err) && cay_check_user(command->user, err);
 }
 
 struct env_list {
@@ -84,7 +86,7 @@ static bool build_env(const struct cay_command *command, const struct cay_sessio
         {CAY_STR("LOGNAME"), is_root ? CAY_STR("root") : CAY_STR("user")},
         {CAY_STR("SHELL"), CAY_STR("/bin/bash")},
         {CAY_STR("LANG"), CAY_STR("C.UTF-8")},
-        {CAY_STR("TERM"), CAY_STR("dumb")},
+        {CAY_STR("TERM"), command->has_terminal ? CAY_STR("xterm-256color") : CAY_STR("dumb")},
         {CAY_STR("CAY_SESSION"), cay_str(session->id)},
     };
     struct env_list list = {.cap = CAY_COUNT(defaults) + session->spec->env.count +
@@ -115,6 +117,33 @@ static bool build_args(const struct cay_command *command, struct cay_arena *aren
     return frame->args != NULL;
 }
 
+static uint32_t flags_of(const struct cay_command *command)
+{
+    const struct cay_v1_exec_policy *policy = command->policy;
+    bool kills =
+        command->kills_leftovers || (policy && policy->leftovers == CAY_V1_LEFTOVER_POLICY_KILL);
+    bool blocks = policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK;
+    uint32_t flags = kills ? CAY_EXEC_KILL_LEFTOVERS : 0;
+    if (command->has_terminal)
+        flags |= CAY_EXEC_PTY;
+    else if (command->has_stdin)
+        flags |= CAY_EXEC_STDIN;
+    if (command->is_detached)
+        flags |= CAY_EXEC_TELL_START | (blocks ? CAY_EXEC_BLOCK : 0u);
+    return flags;
+}
+
+/* The smallest power of two that keeps as much. */
+static uint32_t ring_of(const struct cay_v1_exec_policy *policy)
+{
+    uint32_t wanted = policy && policy->output_ring_bytes ? (uint32_t)policy->output_ring_bytes
+                                                          : CAY_LIMIT_OUTPUT_RING_BYTES;
+    uint32_t size = CAY_FRAME_RING_BYTES_MIN;
+    while (size < wanted)
+        size *= 2;
+    return size;
+}
+
 bool cay_command_build(const struct cay_command *command, const struct cay_session *session,
                        struct cay_arena *arena, struct cay_frame_exec *out_frame,
                        struct cay_error *err)
@@ -133,96 +162,21 @@ bool cay_command_build(const struct cay_command *command, const struct cay_sessi
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: a timeout is not negative");
     uint32_t id = is_root ? 0 : CAY_SANDBOX_USER_UID;
     *out_frame = (struct cay_frame_exec){
-        .flags =
-            (command->has_stdin ? CAY_EXEC_STDIN : 0u) |
-            (policy && policy->leftovers == CAY_V1_LEFTOVER_POLICY_KILL ? CAY_EXEC_KILL_LEFTOVERS
-                                                                        : 0u),
+        .flags = flags_of(command),
         .uid = id,
         .gid = id,
         .wall_ms = (uint64_t)wall_ms,
         .quiet_ms = (uint64_t)quiet_ms,
-        .ring_bytes =
-            policy && policy->output_ring_bytes
-                ? CAY_MAX((uint32_t)policy->output_ring_bytes, (uint32_t)CAY_FRAME_RING_BYTES_MIN)
-                : CAY_LIMIT_OUTPUT_RING_BYTES,
-        .window_bytes = CAY_LIMIT_OUTPUT_WINDOW_BYTES,
+        .ring_bytes = ring_of(policy),
+        .size = command->size,
         .cwd = cay_arena_copy(arena, cwd),
     };
+    if (!command->is_detached)
+        out_frame->window_bytes =
+            CAY_MIN((uint32_t)CAY_LIMIT_OUTPUT_WINDOW_BYTES, out_frame->ring_bytes);
     if (!out_frame->cwd || !build_args(command, arena, out_frame) ||
         !build_env(command, session, is_root, arena, out_frame))
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "arguments and environment are too large for one command");
     return true;
-}
-
-static enum cay_v1_end_cause to_cause(uint8_t cause)
-{
-    switch (cause) {
-    case CAY_CAUSE_EXITED: return CAY_V1_END_CAUSE_EXITED;
-    case CAY_CAUSE_SIGNALED: return CAY_V1_END_CAUSE_SIGNALED;
-    case CAY_CAUSE_OOM: return CAY_V1_END_CAUSE_OOM;
-    case CAY_CAUSE_WALL: return CAY_V1_END_CAUSE_TIMEOUT_WALL;
-    case CAY_CAUSE_QUIET: return CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT;
-    case CAY_CAUSE_KILLED: return CAY_V1_END_CAUSE_KILLED;
-    default: return CAY_V1_END_CAUSE_EXITED;
-    }
-}
-
-static void describe_failure(const struct cay_frame_exit *exit, struct cay_arena *arena,
-                             struct cay_v1_exec_result *result)
-{
-    static const char *const steps[CAY_STAGES] = {
-        [CAY_STAGE_CWD] = "the working directory cannot be entered",
-        [CAY_STAGE_EXEC] = "the program cannot be run",
-        [CAY_STAGE_USER] = "the user cannot be taken on",
-        [CAY_STAGE_FORK] = "no process could be made",
-        [CAY_STAGE_CGROUP] = "its control group cannot be joined",
-    };
-    const char *step = exit->stage < CAY_STAGES ? steps[exit->stage] : NULL;
-    const char *reason = strerrordesc_np((int)exit->code);
-    const char *text = cay_arena_printf(arena, "%s: %s", step ? step : "the command cannot start",
-                                        reason ? reason : "unknown error");
-    /* As shells do: 127 not found, 126 found and refused. */
-    result->has_exit_code = true;
-    result->exit_code = exit->stage == CAY_STAGE_EXEC && exit->code == 2 ? 127 : 126;
-    if (text)
-        result->message = cay_str(text);
-}
-
-bool cay_command_began(const struct cay_frame_exit *exit, struct cay_error *err)
-{
-    if (exit->cause != CAY_CAUSE_FAILED || exit->stage != CAY_STAGE_CWD)
-        return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s",
-                    strerrordesc_np((int)exit->code) ?: "unknown error");
-}
-
-void cay_command_result(const struct cay_frame_exit *exit, const struct cay_frame_procs *leftovers,
-                        int64_t started_ns, int64_t dropped_bytes, struct cay_arena *arena,
-                        struct cay_v1_exec_result *out_result)
-{
-    *out_result = (struct cay_v1_exec_result){
-        .cause = to_cause(exit->cause),
-        .signal = exit->signal,
-        .started_at = cay_noun_time(arena, started_ns),
-        .duration = cay_noun_duration(arena, (int64_t)exit->wall_usec * 1000),
-        .stdout_bytes = (int64_t)exit->stdout_bytes,
-        .stderr_bytes = (int64_t)(exit->end_offset - exit->stdout_bytes),
-        .dropped_bytes = dropped_bytes,
-        .leftover_count = (int32_t)exit->leftovers,
-        .cpu_time = cay_noun_duration(arena, (int64_t)(exit->user_usec + exit->system_usec) * 1000),
-        .peak_memory_bytes = (int64_t)exit->memory_peak_bytes,
-    };
-    if (exit->cause == CAY_CAUSE_FAILED) {
-        describe_failure(exit, arena, out_result);
-    } else if (exit->cause == CAY_CAUSE_EXITED) {
-        out_result->has_exit_code = true;
-        out_result->exit_code = (int32_t)exit->code;
-    }
-    size_t count = leftovers ? CAY_MIN(leftovers->count, (uint32_t)LEFTOVERS_LISTED_MAX) : 0;
-    out_result->leftovers.items =
-        cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process));
-    for (size_t i = 0; out_result->leftovers.items && i < count; i++)
-        out_result->leftovers.items[out_result->leftovers.count++].pid =
-            (int32_t)leftovers->pids[i];
 }

@@ -14,8 +14,11 @@ struct cay_command {
     struct cay_pb_pairs env; /* over the session's */
     struct cay_str cwd;      /* empty: the session's */
     struct cay_str user;     /* empty: the session's */
-    struct cay_str stdin_data;
     bool has_stdin;
+    bool has_terminal;
+    struct cay_frame_size size; /* of it */
+    bool is_detached;           /* nobody follows: its output is read piece by piece */
+    bool kills_leftovers;
     const struct cay_v1_exec_policy *policy; /* may be NULL */
     int64_t timeout_ms;                      /* counts if the policy's is not shorter; 0: none */
 };
@@ -23,11 +26,3 @@ struct cay_command {
 [[nodiscard]] bool cay_command_build(const struct cay_command *command,
                                      const struct cay_session *session, struct cay_arena *arena,
                                      struct cay_frame_exec *out_frame, struct cay_error *err);
-
-/* False when it never ran because the call asked for what cannot be. */
-[[nodiscard]] bool cay_command_began(const struct cay_frame_exit *exit, struct cay_error *err);
-
-/* The end of a command as clients see it. */
-void cay_command_result(const struct cay_frame_exit *exit, const struct cay_frame_procs *leftovers,
-                        int64_t started_ns, int64_t dropped_bytes, struct cay_arena *arena,
-                        struct cay_v1_exec_result *out_result);

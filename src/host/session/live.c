@@ -9,7 +9,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "host/process/events.h"
 #include "host/session/host.h"
+
+/* A command that runs longer is written down. */
+enum { LINGER_MS = 200 };
 
 struct cay_live {
     struct cay_session *session;
@@ -21,7 +25,9 @@ struct cay_live {
     uint64_t next_call;
     struct cay_list others; /* calls with living processes that nobody follows */
     bool is_listing;        /* those of an earlier daemon are not known yet */
-    unsigned depth;         /* inside cay_link_step */
+    struct cay_timer linger;
+    bool is_lingering; /* the timer runs */
+    unsigned depth;    /* inside cay_link_step */
     bool is_broken;
     struct cay_error broken;
 };
@@ -71,8 +77,11 @@ static void update_watch(struct cay_live *live)
 static void end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
 {
     struct cay_error ignored = {};
-    if (end->exit)
-        (void)cay_link_release(exec->live->link, exec->call, &ignored);
+    if (end->exit) {
+        if (end->who) /* who is left must not wait for a reader */
+            (void)cay_link_detach(exec->live->link, exec->call, &ignored);
+        cay_processes_unfollow(&exec->live->session->processes, exec->call);
+    }
     cay_list_remove(&exec->in_live);
     exec->live = NULL;
     exec->ended(exec, end);
@@ -83,8 +92,8 @@ static void go_on(struct cay_live *live, struct cay_exec *exec)
 {
     struct cay_error ignored = {};
     exec->is_told = true;
-    if (exec->exit.leftovers && cay_link_list_procs(live->link, exec->call, &ignored))
-        return; /* on_procs goes on */
+    if (exec->exit.leftovers && cay_link_who(live->link, exec->call, &ignored))
+        return; /* on_who goes on */
     const struct cay_exec_end end = {.exit = &exec->exit};
     end_exec(exec, &end);
 }
@@ -95,6 +104,10 @@ static void on_output(void *owner, uint64_t call, const struct cay_frame_output 
     struct cay_exec *exec = find_exec(live, call);
     struct cay_error ignored = {};
     struct cay_frame_output piece = *output;
+    if (!exec && cay_link_version(live->link) < 2) {
+        cay_processes_output(&live->session->processes, call, output);
+        return;
+    }
     if (!exec || exec->is_told) {
         (void)cay_link_ack(live->link, call, output->offset + output->data.len, &ignored);
         return;
@@ -119,37 +132,69 @@ static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *e
         note_other(live, call);
     else
         forget_other(live, call);
-    if (!exec) { /* of an earlier daemon's caller */
+    bool is_known = cay_processes_exited(&live->session->processes, call, exit);
+    if (!exec && !is_known && exit->leftovers)
+        (void)cay_link_who(live->link, call, &err);
+    else if (!exec && !is_known) /* of an earlier daemon's caller */
         (void)cay_link_release(live->link, call, &err);
+    if (!exec)
         return;
-    }
     exec->exit = *exit;
     exec->is_exited = true;
     if (exec->seen_offset >= exit->end_offset)
         go_on(live, exec);
 }
 
-static void on_procs(void *owner, uint64_t call, const struct cay_frame_procs *procs)
+static void on_who(void *owner, uint64_t call, const struct cay_frame_who *who)
 {
+    struct cay_live *live = owner;
+    const struct cay_process *process = cay_processes_who(&live->session->processes, call, who);
     struct cay_exec *exec = find_exec(owner, call);
-    if (!exec || !exec->is_exited)
+    if (!exec || !exec->is_exited || !exec->is_told)
         return;
-    const struct cay_exec_end end = {.exit = &exec->exit, .leftovers = *procs};
+    const struct cay_exec_end end = {
+        .exit = &exec->exit, .who = who, .leftover_id = process ? process->id : ""};
     end_exec(exec, &end);
 }
 
 static void on_gone(void *owner, uint64_t call)
 {
-    forget_other(owner, call);
+    struct cay_live *live = owner;
+    forget_other(live, call);
+    (void)cay_processes_gone(&live->session->processes, call);
+}
+
+static void on_started(void *owner, uint64_t call, uint32_t pid)
+{
+    struct cay_live *live = owner;
+    (void)cay_processes_started(&live->session->processes, call, pid);
+}
+
+static void on_piece(void *owner, uint64_t call, const struct cay_frame_piece *piece)
+{
+    struct cay_live *live = owner;
+    cay_processes_piece(&live->session->processes, call, piece);
+}
+
+static void on_stdin_room(void *owner, uint64_t call, uint64_t taken_bytes)
+{
+    struct cay_live *live = owner;
+    (void)cay_processes_stdin_room(&live->session->processes, call, taken_bytes);
 }
 
 static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
 {
+    struct cay_live *live = owner;
     struct cay_exec *exec = find_exec(owner, call);
-    if (!exec || (request != CAY_FRAME_EXEC && request != CAY_FRAME_PROCS))
+    bool is_start = request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN;
+    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
+    if (is_start)
+        forget_other(live, call);
+    (void)cay_processes_refused(&live->session->processes, call, request, error);
+    if (!exec || (!is_start && !(is_who && exec->is_told)))
         return;
     struct cay_error err = {};
-    if (request == CAY_FRAME_PROCS) {
+    if (is_who) {
         const struct cay_exec_end end = {.exit = &exec->exit};
         end_exec(exec, &end);
         return;
@@ -161,29 +206,31 @@ static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, 
 }
 
 static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry,
-                      const struct cay_frame_detail *)
+                      const struct cay_frame_detail *detail)
 {
     struct cay_live *live = owner;
-    struct cay_error ignored = {};
-    if (entry->state == CAY_CALL_RUNNING || entry->leftovers)
+    if (live->is_listing && (entry->state == CAY_CALL_RUNNING || entry->leftovers))
         note_other(live, call);
-    if (entry->state == CAY_CALL_EXITED)
-        (void)cay_link_release(live->link, call, &ignored);
+    cay_processes_listed(&live->session->processes, call, entry, detail);
 }
 
 static void on_list_ended(void *owner, uint32_t)
 {
     struct cay_live *live = owner;
     live->is_listing = false;
+    cay_processes_list_ended(&live->session->processes);
 }
 
 static const struct cay_link_handlers handlers = {
     .listed = on_listed,
     .list_ended = on_list_ended,
+    .started = on_started,
     .output = on_output,
+    .piece = on_piece,
+    .stdin_room = on_stdin_room,
     .exited = on_exited,
     .gone = on_gone,
-    .procs = on_procs,
+    .who = on_who,
     .refused = on_refused,
 };
 
@@ -198,6 +245,26 @@ static void on_link_ready(struct cay_watch *watch, unsigned)
         update_watch(live);
     else
         cay_live_lost(live->session, is_alive ? &live->broken : &err);
+}
+
+static void on_linger(struct cay_timer *timer)
+{
+    struct cay_live *live = CAY_CONTAINER_OF(timer, struct cay_live, linger);
+    uint64_t now_ms = cay_loop_now_ms(live->session->host->loop);
+    bool is_some = false;
+    live->is_lingering = false;
+    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
+        bool is_due = now_ms - exec->started_ms >= LINGER_MS && !exec->is_exited;
+        if (is_due && !exec->has_lingered && exec->lingers) {
+            exec->has_lingered = true;
+            exec->lingers(exec);
+        }
+        is_some = is_some || !exec->has_lingered;
+    }
+    if (is_some) {
+        live->is_lingering = true;
+        cay_timer_start(&live->linger, LINGER_MS, 0);
+    }
 }
 
 static void on_death(struct cay_watch *watch, unsigned)
@@ -223,21 +290,21 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         cay_link_open(sandbox, &handlers, live, &live->link, &err) &&
         cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
         (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
-    if (is_open && is_adopted) {
-        /* Above the numbers of every earlier daemon, which are not known before init has told. */
-        live->next_call = (uint64_t)cay_clock_ns();
-        live->is_listing = true;
-        is_open = cay_link_list(live->link, &err);
-    }
+    live->is_listing = is_adopted;
+    /* Later than any number of an earlier sandbox, also of one we know nothing of. */
+    live->next_call = (uint64_t)cay_clock_wall_ns();
+    is_open = is_open && cay_processes_attach(&session->processes, live->link, is_adopted, &err);
     if (!is_open) {
         cay_log(CAY_ERROR, "sandbox.link_failed", CAY_S("session", session->id), CAY_ERR(&err));
         cay_watch_close(&live->link_watch);
         cay_watch_close(&live->death_watch);
+        cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err.text);
         cay_link_close(live->link);
         cay_host_bury(session->host, sandbox);
         free(live);
         return NULL;
     }
+    cay_timer_open(&live->linger, loop, on_linger);
     if (pidfd >= 0)
         cay_watch_set(&live->death_watch, CAY_READY_READ);
     update_watch(live);
@@ -256,6 +323,7 @@ static void free_live(struct cay_live *live)
     assert(live->depth == 0);
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
+    cay_timer_close(&live->linger);
     cay_link_close(live->link);
     cay_list_for_each (struct other, other, &live->others, in_live)
         free(other);
@@ -268,6 +336,7 @@ struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason
     struct cay_sandbox *sandbox = live->sandbox;
     cay_fail(&err, reason, NULL);
     end_all(live, &err);
+    cay_processes_detach(&live->session->processes, CAY_V1_END_CAUSE_KILLED, err.text);
     free_live(live);
     return sandbox;
 }
@@ -277,6 +346,7 @@ void cay_live_leave(struct cay_live *live)
     struct cay_error err = {};
     struct cay_sandbox *sandbox = live->sandbox;
     cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    cay_processes_leave(&live->session->processes);
     end_all(live, &err);
     free_live(live);
     cay_sandbox_leave(sandbox);
@@ -296,6 +366,7 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
     struct cay_sandbox *sandbox = live->sandbox;
     end_all(live, err);
+    cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err->text);
     free_live(live);
     cay_host_bury(session->host, sandbox);
 }
@@ -336,13 +407,66 @@ void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns)
     update_watch(live);
 }
 
-bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct cay_frame_exec *frame,
-                   struct cay_error *err)
+uint64_t cay_live_next_call(struct cay_live *live)
 {
     uint64_t used = cay_link_call_max(live->link);
     live->next_call = CAY_MAX(live->next_call, used) + 1;
-    exec->call = live->next_call;
+    return live->next_call;
+}
+
+bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
+                    const struct cay_frame_exec *frame, struct cay_error *err)
+{
+    if (!cay_link_exec(live->link, process->call, frame, err))
+        return false;
+    note_other(live, process->call);
+    update_watch(live);
+    return true;
+}
+
+void cay_exec_leave(struct cay_exec *exec)
+{
+    struct cay_live *live = cay_take_ptr(exec->live);
+    struct cay_error ignored = {};
+    if (!live)
+        return;
+    cay_list_remove(&exec->in_live);
+    note_other(live, exec->call);
+    (void)cay_link_detach(live->link, exec->call, &ignored);
+    update_watch(live);
+}
+
+void cay_live_touched(struct cay_live *live)
+{
+    update_watch(live);
+}
+
+void cay_live_settle(struct cay_live *live, int timeout_ms)
+{
+    struct cay_error err = {};
+    struct cay_session *session = live->session;
+    uint64_t until_ns = (uint64_t)cay_clock_ns() + (uint64_t)timeout_ms * CAY_NS_PER_MS;
+    while (session->live == live && live->is_listing && (uint64_t)cay_clock_ns() < until_ns) {
+        struct pollfd entry = {.fd = cay_link_fd(live->link), .events = cay_link_wants(live->link)};
+        if (poll(&entry, 1, timeout_ms) <= 0)
+            return;
+        live->depth++;
+        bool is_alive = cay_link_step(live->link, &err);
+        live->depth--;
+        if (!is_alive || live->is_broken)
+            cay_live_lost(session, is_alive ? &live->broken : &err);
+        else
+            update_watch(live);
+    }
+}
+
+bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct cay_frame_exec *frame,
+                   struct cay_error *err)
+{
+    exec->call = cay_live_next_call(live);
     exec->is_exited = false;
+    exec->has_lingered = false;
+    exec->started_ms = cay_loop_now_ms(live->session->host->loop);
     exec->is_told = false;
     exec->seen_offset = 0;
     snprintf(exec->label, sizeof(exec->label), "%s", frame->args[frame->arg_count > 2 ? 2 : 0]);
@@ -351,6 +475,10 @@ bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct ca
     exec->live = live;
     cay_list_push_back(&live->execs, &exec->in_live);
     update_watch(live);
+    if (!live->is_lingering) {
+        live->is_lingering = true;
+        cay_timer_start(&live->linger, LINGER_MS, 0);
+    }
     return true;
 }
 
@@ -391,5 +519,12 @@ void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause)
             continue;
         exec->kill_cause = cause;
         cay_exec_kill(exec);
+    }
+    cay_list_for_each (struct cay_process, process, &live->session->processes.list, in_table) {
+        struct cay_error ignored = {};
+        if (process->state != CAY_V1_PROCESS_STATE_RUNNING)
+            continue;
+        process->kill_cause = cause;
+        (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
     }
 }

@@ -11,6 +11,7 @@
 #include "host/runtime/link.h"
 #include "host/runtime/runtime.h"
 
+struct cay_process;
 struct cay_session;
 struct cay_live;
 
@@ -18,7 +19,8 @@ struct cay_live;
 struct cay_exec_end {
     const struct cay_frame_exit *exit; /* NULL: the sandbox was lost, see err */
     const struct cay_error *err;
-    struct cay_frame_procs leftovers; /* when exit->leftovers > 0 */
+    const struct cay_frame_who *who; /* it left behind; NULL: nobody */
+    const char *leftover_id;         /* the process they are known as */
 };
 
 /* One command, embedded in whoever wants its output. */
@@ -27,17 +29,37 @@ struct cay_exec {
     void (*output)(struct cay_exec *exec, const struct cay_frame_output *output);
     /* The last call; the command is no longer known to `live` afterwards. */
     void (*ended)(struct cay_exec *exec, const struct cay_exec_end *end);
+    /* It has run for a while. May be NULL. */
+    void (*lingers)(struct cay_exec *exec);
 
     struct cay_list_node in_live; /* the rest is live's own */
     struct cay_live *live;
     uint64_t call;
     struct cay_frame_exit exit; /* kept while the leftovers are listed */
     uint64_t seen_offset;       /* output that came */
+    uint64_t started_ms;        /* of the loop's clock */
+    bool has_lingered;
     bool is_exited;
     bool is_told;                     /* all output until its end was passed on */
     enum cay_v1_end_cause kill_cause; /* why we killed it; unspecified: we did not */
     char label[64];                   /* for lists: the beginning of the command */
 };
+
+/* A number for the next command; no other command of any sandbox of the session has it. */
+[[nodiscard]] uint64_t cay_live_next_call(struct cay_live *live);
+
+/* Starts a process of the table under its number; what it says goes there. */
+[[nodiscard]] bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
+                                  const struct cay_frame_exec *frame, struct cay_error *err);
+
+/* The link was used by the table. */
+void cay_live_touched(struct cay_live *live);
+
+/* Follows a command no longer; it goes on as a process of the table. */
+void cay_exec_leave(struct cay_exec *exec);
+
+/* Waits until an adopted sandbox has told what runs in it. */
+void cay_live_settle(struct cay_live *live, int timeout_ms);
 
 /* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. In an
  * adopted one commands of an earlier daemon may run: nobody follows them, but they count as alive.

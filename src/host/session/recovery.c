@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/process/events.h"
+#include "host/process/record.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/record.h"
 #include "host/session/restore.h"
 
@@ -124,6 +126,28 @@ static bool load_snapshots(struct cay_host *host, struct cay_error *err)
     if (is_loaded && !is_dropped)
         *err = drop_err;
     return is_loaded && is_dropped;
+}
+
+static bool load_process(void *context, struct cay_process_record *record, struct cay_error *err)
+{
+    struct cay_host *host = context;
+    struct cay_session *session = cay_map_get(&host->sessions.by_id, cay_str(record->session_id));
+    bool is_good = !session || cay_process_restore(&session->processes, record, err);
+    cay_process_record_finish(record);
+    return is_good;
+}
+
+/* Sandboxes that live on say what runs in them; where none does, nothing runs. */
+static void recover_processes(struct cay_host *host)
+{
+    enum { SETTLE_MS = 5000 };
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->live)
+            cay_live_settle(session->live, SETTLE_MS);
+        else
+            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST,
+                                 "its sandbox was gone when the daemon started");
+    }
 }
 
 /* The root as the living sandbox sees it: its overlay must not be mounted a second time. */
@@ -425,8 +449,12 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
 {
     struct loading loading = {.host = host};
     bool is_good = cay_session_records_load(host->db, load_session, &loading, err) &&
-                   load_snapshots(host, err) && recover_sessions(host, &loading, err) &&
-                   remove_orphans(host, err) && cay_bases_recover(host, err);
+                   load_snapshots(host, err) &&
+                   cay_process_records_load(host->db, load_process, host, err) &&
+                   recover_sessions(host, &loading, err) && remove_orphans(host, err) &&
+                   cay_bases_recover(host, err);
+    if (is_good)
+        recover_processes(host);
     for (size_t i = 0; i < loading.count; i++)
         cay_session_record_finish(&loading.records[i]);
     free(loading.records);

@@ -34,22 +34,33 @@ bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
     return true;
 }
 
-bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err)
+bool cay_check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, struct cay_error *err)
 {
-    size_t total = 0;
     if (env.count > CAY_LIMIT_ENV_COUNT)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d variables at most",
                         CAY_LIMIT_ENV_COUNT);
     for (size_t i = 0; i < env.count; i++) {
         struct cay_str key = env.items[i].key;
         struct cay_str value = env.items[i].value;
-        total += key.len + value.len + 2;
+        *in_out_bytes += key.len + value.len + 2;
         if (!key.len || memchr(key.ptr, '=', key.len) || memchr(key.ptr, '\0', key.len))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                             "env: a name is not empty and has no '=' and no NUL");
         if (value.len && memchr(value.ptr, '\0', value.len))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: a value has no NUL");
+        if (key.len + value.len + 1 > CAY_LIMIT_ARG_ONE_BYTES)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "env: one variable has at most %d bytes, its name included",
+                            CAY_LIMIT_ARG_ONE_BYTES);
     }
+    return true;
+}
+
+bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err)
+{
+    size_t total = 0;
+    if (!cay_check_command_env(env, &total, err))
+        return false;
     if (total > CAY_LIMIT_ENV_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d bytes at most in all",
                         CAY_LIMIT_ENV_BYTES);

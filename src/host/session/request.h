@@ -8,6 +8,9 @@
 
 [[nodiscard]] bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err);
 [[nodiscard]] bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err);
+/* Those of one command, of which there may be more. */
+[[nodiscard]] bool cay_check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes,
+                                         struct cay_error *err);
 
 /* Fills in the host's defaults for what is not set. */
 [[nodiscard]] bool cay_check_limits(const struct cay_v1_resource_limits *wanted,

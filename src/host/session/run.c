@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "host/process/events.h"
+#include "host/process/record.h"
+#include "host/process/result.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/pause.h"
@@ -13,10 +16,10 @@ enum { ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4 };
 static void finish(struct cay_run *run, struct cay_v1_exec_result *result,
                    const struct cay_error *err)
 {
-    struct cay_session *session = cay_take_ptr(run->session);
-    if (session && run->has_begun && run->style->is_tool)
-        cay_pause_tool_ended(session);
+    if (run->session && run->has_begun && run->style->is_tool)
+        cay_pause_tool_ended(run->session);
     run->style->answer(run, result, err);
+    cay_timer_close(&run->wait);
     cay_capture_finish(&run->out);
     cay_capture_finish(&run->err_out);
     free(run);
@@ -56,7 +59,7 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
     }
     struct cay_v1_exec_result *result = cay_arena_new(&run->call->arena, struct cay_v1_exec_result);
     struct cay_error err = {};
-    if (!cay_command_began(end->exit, &err)) {
+    if (!cay_result_began(end->exit, &err)) {
         finish(run, NULL, &err);
         return;
     }
@@ -69,8 +72,11 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
     /* What came after the last piece we saw was lost with the ring. */
     if (end->exit->end_offset > run->seen_offset)
         run->dropped_bytes += end->exit->end_offset - run->seen_offset;
-    cay_command_result(end->exit, end->exit->leftovers ? &end->leftovers : NULL, run->started_ns,
-                       (int64_t)run->dropped_bytes, &run->call->arena, result);
+    const struct cay_leftovers leftovers = {end->who, end->leftover_id};
+    cay_result_fill(end->exit, &leftovers, run->started_ns, (int64_t)run->dropped_bytes,
+                    &run->call->arena, result);
+    run->exit = end->exit;
+    run->who = end->who;
     if (run->exec.kill_cause)
         result->cause = run->exec.kill_cause;
     finish(run, result, NULL);
@@ -96,6 +102,48 @@ static void on_cancel(struct cay_call *call)
     ack(run);
 }
 
+struct cay_process *cay_run_process(struct cay_run *run)
+{
+    struct cay_processes *table = &run->session->processes;
+    struct cay_process *process = cay_processes_of_call(table, run->exec.call, false);
+    if (process)
+        return process;
+    const struct cay_v1_process_spec spec = {.argv = run->command.argv, .tag = run->tag};
+    process = cay_process_new(table, run->origin);
+    process->call = run->exec.call;
+    process->started_ns = run->started_ns;
+    process->state = CAY_V1_PROCESS_STATE_RUNNING;
+    process->is_plain = true;
+    process->kills_on_disconnect = run->kills_on_disconnect;
+    cay_process_describe(process, &spec, cay_str(run->frame.cwd),
+                         run->frame.uid ? CAY_STR("user") : CAY_STR("root"), run->tool_call_id);
+    return process;
+}
+
+/* It takes a while: from now on it is listed, can be killed, and is found again by another daemon.
+ */
+static void on_lingers(struct cay_exec *exec)
+{
+    struct cay_process *process = cay_run_process(CAY_CONTAINER_OF(exec, struct cay_run, exec));
+    process->has_output = process->is_followed = true;
+    cay_process_write(process);
+}
+
+/* Waited for long enough: it goes on, and keeps its output from here on. */
+static void on_wait_over(struct cay_timer *timer)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(timer, struct cay_run, wait);
+    if (run->exec.is_exited)
+        return; /* its end is on its way */
+    struct cay_process *process = cay_run_process(run);
+    process->is_plain = process->is_followed = false;
+    process->has_output = true;
+    process->output_end = run->seen_offset;
+    cay_process_write(process);
+    cay_exec_leave(&run->exec);
+    finish(run, NULL, NULL);
+}
+
 static bool run_begin(struct cay_op *op, struct cay_error *err)
 {
     struct cay_run *run = CAY_CONTAINER_OF(op, struct cay_run, op);
@@ -107,6 +155,10 @@ static bool run_begin(struct cay_op *op, struct cay_error *err)
         return cay_fail(err, CAY_R_CANCELED, NULL);
     run->exec.output = on_output;
     run->exec.ended = on_ended;
+    run->exec.lingers = on_lingers;
+    if (run->stdin_data.len > cay_link_stdin_window(session->processes.link))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "the sandbox was started by an older cayd and takes less input");
     if (!cay_live_exec(session->live, &run->exec, &run->frame, err))
         return false;
     run->started_ns = cay_clock_wall_ns();
@@ -114,7 +166,11 @@ static bool run_begin(struct cay_op *op, struct cay_error *err)
     if (run->style->is_tool)
         session->tools_in_flight++;
     if (run->command.has_stdin)
-        cay_exec_stdin(&run->exec, run->command.stdin_data, true);
+        cay_exec_stdin(&run->exec, run->stdin_data, true);
+    if (run->wait_ms) {
+        cay_timer_open(&run->wait, session->host->loop, on_wait_over);
+        cay_timer_start(&run->wait, (uint64_t)run->wait_ms, 0);
+    }
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include "api/cay_v1.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "host/process/process.h"
 #include "host/session/gate.h"
 #include "host/session/state.h"
 #include "host/store/store.h"
@@ -61,6 +62,8 @@ struct cay_session {
 
     struct cay_list snapshots;
     struct cay_map snapshots_by_name;
+
+    struct cay_processes processes;
 
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
+#include "api/noun.h"
 
 /* Bases: the roots that sessions start from. Listing reads the store's memory and the table of
  * records; removal works on a worker. */

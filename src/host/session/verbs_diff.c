@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "host/session/base_record.h"
 #include "host/session/change.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/op.h"
 #include "host/store/diff_patch.h"
 #include "tool/path.h"

@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
 

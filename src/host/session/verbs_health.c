@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cay_v1.h"
+#include "api/noun.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 
 void cay_host_health_check(struct cay_service *service, struct cay_call *call)
 {

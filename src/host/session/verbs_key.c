@@ -4,11 +4,11 @@
 
 #include "api/cay_v1.h"
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 
 /* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own.
  */

@@ -1,201 +1,331 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/verbs_process.h"
+
+#include <signal.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
+#include "base/utf8.h"
+#include "host/process/events.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
-#include "host/session/run.h"
 
-/* Commands as processes: launched and waited for, or launched and followed live. */
+/* Looking at processes, waiting for them, and what is done to them. */
 
-enum { WAIT_MS_DEFAULT = 60 * 60 * 1000 };
+enum {
+    WAIT_MS_MAX = 60 * 60 * 1000,
+    KILL_AFTER_MS_MAX = 10 * 60 * 1000,
+};
 
-static enum cay_v1_output_stream to_stream(uint8_t stream)
+bool cay_process_lookup(struct cay_host *host, const struct cay_call *call,
+                        struct cay_str session_id, struct cay_str process_id,
+                        struct cay_session **out_session, struct cay_process **out_process,
+                        struct cay_error *err)
 {
-    return stream == CAY_STREAM_STDERR ? CAY_V1_OUTPUT_STREAM_STDERR : CAY_V1_OUTPUT_STREAM_STDOUT;
+    if (!cay_session_check(host, call, session_id, CAY_VERB_LOOK, out_session, err))
+        return false;
+    *out_process = cay_processes_find(&(*out_session)->processes, process_id);
+    if (*out_process)
+        return true;
+    return cay_fail(err, CAY_R_PROCESS_NOT_FOUND,
+                    "there is no process '%.*s' in session '%s'; 'cay ps' lists them",
+                    (int)CAY_MIN(process_id.len, (size_t)CAY_LIMIT_ID_BYTES),
+                    process_id.len ? process_id.ptr : "", (*out_session)->id);
 }
 
-static struct cay_v1_process *to_process(const struct cay_run *run, struct cay_str session_id,
-                                         struct cay_v1_exec_result *result)
+bool cay_process_wait_ms(const struct google_protobuf_duration *wait, int64_t *out_ms,
+                         struct cay_error *err)
 {
-    struct cay_arena *arena = &run->call->arena;
-    struct cay_v1_process *process = cay_arena_new(arena, struct cay_v1_process);
-    const char *id = cay_arena_printf(arena, "p%llu", (unsigned long long)run->exec.call);
-    if (!process || !id)
-        return NULL;
-    *process = (struct cay_v1_process){
-        .id = cay_str(id),
-        .session_id = session_id,
-        .state = result ? CAY_V1_PROCESS_STATE_EXITED : CAY_V1_PROCESS_STATE_RUNNING,
-        .origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED,
-        .argv = run->command.argv,
-        .cwd = cay_str(run->frame.cwd),
-        .user = run->frame.uid ? CAY_STR("user") : CAY_STR("root"),
-        .started_at = cay_noun_time(arena, run->started_ns),
-        .result = result,
-        .output_end = (int64_t)run->seen_offset,
-    };
-    if (result)
-        process->ended_at = cay_noun_time(arena, cay_clock_wall_ns());
-    return process;
+    *out_ms = wait ? cay_noun_duration_ms(wait) : WAIT_MS_MAX;
+    return (*out_ms >= 0 && *out_ms <= WAIT_MS_MAX) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "a wait is 0 to 1 h");
 }
 
-static bool check_spec(const struct cay_v1_process_spec *spec, struct cay_error *err)
+/* --- list and status --- */
+
+struct look {
+    struct cay_survey survey;
+    struct cay_call *call;
+    struct cay_processes *table;
+};
+
+static void answer_list(struct look *self)
 {
-    if (!spec)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "spec: what to run is missing");
-    if (spec->pty || spec->stdin_open || spec->restart || spec->expose_port)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "pty, stdin_open, restart, expose_port: not available in this version");
-    if (spec->stdin_data.len > CAY_FRAME_STDIN_WINDOW_BYTES)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "stdin_data: %d bytes at most",
-                        CAY_FRAME_STDIN_WINDOW_BYTES);
+    const struct cay_v1_list_processes_request *request = self->call->request;
+    struct cay_arena *arena = &self->call->arena;
+    size_t size = request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
+    struct cay_v1_list_processes_response response = {
+        .processes.items = cay_arena_array(arena, size, sizeof(struct cay_v1_process))};
+    bool is_past = !request->page_token.len;
+    cay_list_for_each (struct cay_process, process, &self->table->list, in_table) {
+        bool is_wanted = is_past && (request->include_exited || !cay_process_is_over(process)) &&
+                         (!request->tag.len || cay_str_equal(request->tag, process->noun->tag));
+        is_past = is_past || cay_str_is(request->page_token, process->id);
+        if (!is_wanted || !response.processes.items)
+            continue;
+        if (response.processes.count == size) {
+            response.next_page_token = response.processes.items[size - 1].id;
+            break;
+        }
+        const struct cay_v1_process *message = cay_process_message(process, arena);
+        if (message)
+            response.processes.items[response.processes.count++] = *message;
+    }
+    cay_call_done(self->call, &response);
+}
+
+static void answer_status(struct look *self)
+{
+    const struct cay_v1_get_process_status_request *request = self->call->request;
+    const struct cay_process *process = cay_processes_find(self->table, request->process_id);
+    struct cay_error err = {};
+    struct cay_v1_get_process_status_response response = {};
+    if (process)
+        response.process = cay_process_message(process, &self->call->arena);
+    if (response.process) {
+        cay_call_done(self->call, &response);
+        return;
+    }
+    cay_fail(&err, CAY_R_PROCESS_NOT_FOUND, NULL);
+    cay_call_fail(self->call, &err);
+}
+
+static void list_surveyed(struct cay_survey *survey)
+{
+    struct look *self = CAY_CONTAINER_OF(survey, struct look, survey);
+    answer_list(self);
+    free(self);
+}
+
+static void status_surveyed(struct cay_survey *survey)
+{
+    struct look *self = CAY_CONTAINER_OF(survey, struct look, survey);
+    answer_status(self);
+    free(self);
+}
+
+static void start_look(struct cay_call *call, struct cay_processes *table,
+                       void (*done)(struct cay_survey *survey))
+{
+    struct look *self = cay_new(struct look);
+    self->call = call;
+    self->table = table;
+    cay_processes_survey(table, &self->survey, done);
+}
+
+void cay_host_list_processes(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_list_processes_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+    else
+        (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
+                                &session, &err);
+    if (!err.reason && request->page_token.len &&
+        !cay_processes_find(&session->processes, request->page_token))
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_token: begin again with the first page");
+    if (err.reason)
+        cay_call_fail(call, &err);
+    else
+        start_look(call, &session->processes, list_surveyed);
+}
+
+void cay_host_get_process_status(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_get_process_status_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
+    struct cay_error err = {};
+    if (cay_process_lookup(cay_host_of(service), call, request->session_id, request->process_id,
+                           &session, &process, &err))
+        start_look(call, &session->processes, status_surveyed);
+    else
+        cay_call_fail(call, &err);
+}
+
+/* --- wait and kill --- */
+
+struct waiting {
+    struct cay_process_watcher watcher;
+    struct cay_timer timer;
+    struct cay_call *call;
+    bool is_kill;
+};
+
+static void answer_process(struct cay_call *call, const struct cay_process *process, bool is_kill,
+                           bool was_over)
+{
+    struct cay_v1_process *message = cay_process_message(process, &call->arena);
+    if (is_kill) {
+        struct cay_v1_kill_process_response response = {.process = message,
+                                                        .already_exited = was_over};
+        cay_call_done(call, &response);
+        return;
+    }
+    struct cay_v1_wait_process_response response = {.process = message,
+                                                    .exited = cay_process_is_over(process)};
+    cay_call_done(call, &response);
+}
+
+static void end_waiting(struct waiting *self, const struct cay_error *err)
+{
+    const struct cay_process *process = self->watcher.process;
+    struct cay_call *call = self->call;
+    bool is_kill = self->is_kill;
+    cay_process_unwatch(&self->watcher);
+    cay_timer_close(&self->timer);
+    free(self);
+    if (err)
+        cay_call_fail(call, err);
+    else
+        answer_process(call, process, is_kill, false);
+}
+
+static void waiting_changed(struct cay_process_watcher *watcher)
+{
+    struct waiting *self = CAY_CONTAINER_OF(watcher, struct waiting, watcher);
+    struct cay_error err = {};
+    if (!watcher->process) {
+        cay_fail(&err, CAY_R_PROCESS_NOT_FOUND, "the process went away with its session");
+        end_waiting(self, &err);
+    } else if (cay_process_is_over(watcher->process)) {
+        end_waiting(self, NULL);
+    }
+}
+
+static void waiting_over(struct cay_timer *timer)
+{
+    end_waiting(CAY_CONTAINER_OF(timer, struct waiting, timer), NULL);
+}
+
+static void waiting_cancelled(struct cay_call *call)
+{
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    end_waiting(call->state, &err);
+}
+
+static void start_waiting(struct cay_host *host, struct cay_call *call, struct cay_process *process,
+                          bool is_kill, int64_t timeout_ms)
+{
+    struct waiting *self = cay_new(struct waiting);
+    self->call = call;
+    self->is_kill = is_kill;
+    call->state = self;
+    call->on_cancel = waiting_cancelled;
+    cay_process_watch(process, &self->watcher, waiting_changed);
+    cay_timer_open(&self->timer, host->loop, waiting_over);
+    if (!is_kill)
+        cay_timer_start(&self->timer, (uint64_t)timeout_ms, 0);
+}
+
+void cay_host_wait_process(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_wait_process_request *request = call->request;
+    struct cay_host *host = cay_host_of(service);
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
+    int64_t timeout_ms = 0;
+    struct cay_error err = {};
+    if (!cay_process_wait_ms(request->timeout, &timeout_ms, &err) ||
+        !cay_process_lookup(host, call, request->session_id, request->process_id, &session,
+                            &process, &err))
+        cay_call_fail(call, &err);
+    else if (cay_process_is_over(process))
+        answer_process(call, process, false, true);
+    else
+        start_waiting(host, call, process, false, timeout_ms);
+}
+
+static bool check_kill(const struct cay_v1_kill_process_request *request, struct cay_error *err)
+{
+    int64_t after_ms = cay_noun_duration_ms(request->kill_after);
+    if (request->signal < 0 || request->signal > 64)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "signal: 1 to 64, 0 for SIGTERM");
+    if (after_ms < 0 || after_ms > KILL_AFTER_MS_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kill_after: at most 10 min");
     return true;
 }
 
-static struct cay_run *make_run(struct cay_call *call, const struct cay_v1_process_spec *spec,
-                                const struct cay_run_style *style)
+void cay_host_kill_process(struct cay_service *service, struct cay_call *call)
 {
-    struct cay_run *run = cay_new(struct cay_run);
-    run->call = call;
-    run->style = style;
-    run->result_bytes_max = CAY_LIMIT_RESULT_BYTES;
-    run->kills_on_disconnect = spec->policy && spec->policy->kill_on_disconnect;
-    run->command = (struct cay_command){
-        .argv = spec->argv,
-        .env = spec->env,
-        .cwd = spec->cwd,
-        .user = spec->user,
-        .stdin_data = spec->stdin_data,
-        .has_stdin = spec->stdin_data.len > 0,
-        .policy = spec->policy,
-    };
-    return run;
-}
-
-static struct cay_str attach_session(const struct cay_run *run)
-{
-    const struct cay_v1_attach_process_request *request = run->call->request;
-    return request->session_id;
-}
-
-static void attach_started(struct cay_run *run)
-{
-    struct cay_v1_attach_process_response response = {
-        .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED,
-        .frame.attached = to_process(run, attach_session(run), NULL),
-    };
-    (void)cay_call_send(run->call, &response);
-}
-
-static bool attach_output(struct cay_run *run, const struct cay_frame_output *output)
-{
-    struct cay_v1_output_chunk chunk = {
-        .stream = to_stream(output->stream),
-        .offset = (int64_t)output->offset,
-        .data = output->data,
-        .dropped_bytes = (int64_t)run->gap_bytes,
-    };
-    struct cay_v1_attach_process_response response = {
-        .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
-    return cay_call_send(run->call, &response);
-}
-
-static void attach_answer(struct cay_run *run, struct cay_v1_exec_result *result,
-                          const struct cay_error *err)
-{
-    if (!result) {
-        cay_call_fail(run->call, err);
-        return;
-    }
-    struct cay_v1_attach_process_response response = {
-        .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED,
-        .frame.exited = to_process(run, attach_session(run), result),
-    };
-    (void)cay_call_send(run->call, &response);
-    cay_call_done(run->call, NULL);
-}
-
-static const struct cay_run_style attach_style = {
-    .started = attach_started,
-    .output = attach_output,
-    .answer = attach_answer,
-};
-
-void cay_host_attach_process(struct cay_service *service, struct cay_call *call)
-{
-    const struct cay_v1_attach_process_request *request = call->request;
+    const struct cay_v1_kill_process_request *request = call->request;
+    struct cay_host *host = cay_host_of(service);
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
     struct cay_error err = {};
-    if (request->which_target != CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH)
-        cay_fail(&err, CAY_R_NOT_SUPPORTED,
-                 "process_id: this version attaches only to what it launches; use launch");
-    else
-        (void)check_spec(request->target.launch, &err);
-    if (err.reason) {
+    if (!check_kill(request, &err) ||
+        !cay_process_lookup(host, call, request->session_id, request->process_id, &session,
+                            &process, &err)) {
         cay_call_fail(call, &err);
         return;
     }
-    cay_run_start(make_run(call, request->target.launch, &attach_style), cay_host_of(service),
-                  request->session_id);
-}
-
-static void add_output(struct cay_run *run, const struct cay_capture *capture,
-                       enum cay_v1_output_stream stream,
-                       struct cay_v1_launch_process_response *response)
-{
-    cay_auto(cay_buf_finish) struct cay_buf text;
-    cay_buf_init(&text, CAY_LIMIT_RESULT_BYTES_MAX + 4096);
-    cay_capture_write(capture, &text);
-    if (!text.len)
-        return;
-    response->output.items[response->output.count++] = (struct cay_v1_output_chunk){
-        .stream = stream,
-        .data = cay_arena_str(&run->call->arena, cay_buf_str(&text)),
-        .dropped_bytes = (int64_t)cay_capture_dropped(capture),
-    };
-}
-
-static void launch_answer(struct cay_run *run, struct cay_v1_exec_result *result,
-                          const struct cay_error *err)
-{
-    const struct cay_v1_launch_process_request *request = run->call->request;
-    if (!result) {
-        cay_call_fail(run->call, err);
+    if (cay_process_is_over(process)) {
+        answer_process(call, process, true, true);
         return;
     }
-    struct cay_v1_output_chunk chunks[2];
-    struct cay_v1_launch_process_response response = {
-        .process = to_process(run, request->session_id, result), .output.items = chunks};
-    add_output(run, &run->out, CAY_V1_OUTPUT_STREAM_STDOUT, &response);
-    add_output(run, &run->err_out, CAY_V1_OUTPUT_STREAM_STDERR, &response);
-    cay_call_done(run->call, &response);
-}
-
-static const struct cay_run_style launch_style = {
-    .answer = launch_answer,
-};
-
-void cay_host_launch_process(struct cay_service *service, struct cay_call *call)
-{
-    const struct cay_v1_launch_process_request *request = call->request;
-    struct cay_error err = {};
-    if (!request->wait)
-        cay_fail(&err, CAY_R_NOT_SUPPORTED,
-                 "wait: this version runs commands to their end; say how long to wait");
-    else if (request->max_output_bytes < 0 ||
-             request->max_output_bytes > CAY_LIMIT_RESULT_BYTES_MAX)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "max_output_bytes: %d at most",
-                 CAY_LIMIT_RESULT_BYTES_MAX);
-    else
-        (void)check_spec(request->spec, &err);
-    if (err.reason) {
+    int64_t after_ms = request->kill_after ? cay_noun_duration_ms(request->kill_after) : -1;
+    bool is_tree = request->scope != CAY_V1_KILL_SCOPE_PROCESS;
+    int number = request->signal ? request->signal : SIGTERM;
+    if (!cay_process_signal(process, number, is_tree, after_ms, &err))
         cay_call_fail(call, &err);
-        return;
-    }
-    struct cay_run *run = make_run(call, request->spec, &launch_style);
-    if (request->max_output_bytes)
-        run->result_bytes_max = (size_t)request->max_output_bytes;
-    int64_t wait_ms = cay_noun_duration_ms(request->wait);
-    run->command.timeout_ms = wait_ms > 0 ? wait_ms : WAIT_MS_DEFAULT;
-    cay_run_start(run, cay_host_of(service), request->session_id);
+    else if (request->wait && !cay_process_is_over(process))
+        start_waiting(host, call, process, true, 0);
+    else
+        answer_process(call, process, true, false);
+}
+
+/* --- input and terminal --- */
+
+void cay_host_send_input(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_send_input_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
+    struct cay_error err = {};
+    struct cay_v1_send_input_response response = {};
+    if (request->data.len > CAY_LIMIT_INPUT_BYTES)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "data: %d bytes at most", CAY_LIMIT_INPUT_BYTES);
+    else if (cay_process_lookup(cay_host_of(service), call, request->session_id,
+                                request->process_id, &session, &process, &err))
+        (void)cay_process_input(process, request->data, request->close, &err);
+    if (err.reason)
+        cay_call_fail(call, &err);
+    else
+        cay_call_done(call, &response);
+}
+
+void cay_host_close_input(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_close_input_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
+    struct cay_error err = {};
+    struct cay_v1_close_input_response response = {};
+    if (cay_process_lookup(cay_host_of(service), call, request->session_id, request->process_id,
+                           &session, &process, &err) &&
+        !cay_process_is_over(process))
+        (void)cay_process_input(process, CAY_STR(""), true, &err);
+    if (err.reason)
+        cay_call_fail(call, &err);
+    else
+        cay_call_done(call, &response);
+}
+
+void cay_host_resize_pty(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_resize_pty_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_process *process = NULL;
+    struct cay_error err = {};
+    struct cay_v1_resize_pty_response response = {};
+    if (cay_process_lookup(cay_host_of(service), call, request->session_id, request->process_id,
+                           &session, &process, &err))
+        (void)cay_process_resize(process, request->size, &err);
+    if (err.reason)
+        cay_call_fail(call, &err);
+    else
+        cay_call_done(call, &response);
 }

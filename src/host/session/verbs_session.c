@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/op.h"
 #include "host/session/record.h"
 #include "host/session/request.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/run.h"

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/crash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/point.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"

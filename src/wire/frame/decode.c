@@ -288,16 +288,46 @@ bool cay_frame_get_started(const struct cay_frame *frame, struct cay_frame_start
     return close_frame(&rest);
 }
 
+/* The rest of the payload is output. */
+static bool take_output(struct rest *rest, struct cay_frame_output *output)
+{
+    output->data = (struct cay_str){(const char *)rest->at, rest->len};
+    uint64_t end = 0;
+    return !rest->failed && output->stream >= CAY_STREAM_STDOUT &&
+           output->stream <= CAY_STREAM_PTY &&
+           !__builtin_add_overflow(output->offset, rest->len, &end);
+}
+
 bool cay_frame_get_output(const struct cay_frame *frame, struct cay_frame_output *out_output)
 {
     struct rest rest = open_frame(frame);
     *out_output = (struct cay_frame_output){.stream = take_u8(&rest)};
     out_output->offset = take_u64(&rest);
-    out_output->data = (struct cay_str){(const char *)rest.at, rest.len};
-    uint64_t end = 0;
-    return !rest.failed && out_output->stream >= CAY_STREAM_STDOUT &&
-           out_output->stream <= CAY_STREAM_PTY &&
-           !__builtin_add_overflow(out_output->offset, rest.len, &end);
+    return take_output(&rest, out_output);
+}
+
+bool cay_frame_get_piece(const struct cay_frame *frame, struct cay_frame_piece *out_piece)
+{
+    struct rest rest = open_frame(frame);
+    *out_piece = (struct cay_frame_piece){.output.stream = take_u8(&rest)};
+    out_piece->output.offset = take_u64(&rest);
+    out_piece->kept_offset = take_u64(&rest);
+    return take_output(&rest, &out_piece->output) &&
+           out_piece->kept_offset <= out_piece->output.offset;
+}
+
+bool cay_frame_get_who(const struct cay_frame *frame, struct cay_frame_who *out_who)
+{
+    struct rest rest = open_frame(frame);
+    out_who->total = take_u32(&rest);
+    out_who->count = take_u32(&rest);
+    if (rest.failed || out_who->count > CAY_FRAME_WHO_MAX || out_who->count > out_who->total)
+        return false;
+    for (uint32_t i = 0; i < out_who->count; i++) {
+        out_who->pids[i] = take_u32(&rest);
+        out_who->commands[i] = take_string(&rest, CAY_FRAME_WHO_TEXT_BYTES_MAX);
+    }
+    return close_frame(&rest);
 }
 
 bool cay_frame_get_exit(const struct cay_frame *frame, struct cay_frame_exit *out_exit)

@@ -47,6 +47,9 @@
 [[nodiscard]] bool cay_frame_get_refused(const struct cay_frame *frame,
                                          struct cay_frame_refused *out_refused);
 
+[[nodiscard]] bool cay_frame_get_piece(const struct cay_frame *frame,
+                                       struct cay_frame_piece *out_piece);
+[[nodiscard]] bool cay_frame_get_who(const struct cay_frame *frame, struct cay_frame_who *out_who);
 [[nodiscard]] bool cay_frame_get_read(const struct cay_frame *frame, uint64_t *out_offset,
                                       uint32_t *out_len_max);
 [[nodiscard]] bool cay_frame_get_size(const struct cay_frame *frame,

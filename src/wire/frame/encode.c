@@ -229,26 +229,38 @@ bool cay_frame_put_started(struct cay_frame_writer *writer, uint64_t call,
     return end(&frame);
 }
 
-static bool put_output(struct cay_frame_writer *writer, enum cay_frame_type type, uint64_t call,
-                       const struct cay_frame_output *output)
+bool cay_frame_put_output(struct cay_frame_writer *writer, uint64_t call,
+                          const struct cay_frame_output *output)
 {
-    struct frame frame = begin(writer, type, call);
+    struct frame frame = begin(writer, CAY_FRAME_OUTPUT, call);
     put_number(&frame, output->stream, 1);
     put_number(&frame, output->offset, 8);
     put(&frame, output->data.ptr, output->data.len);
     return end(&frame);
 }
 
-bool cay_frame_put_output(struct cay_frame_writer *writer, uint64_t call,
-                          const struct cay_frame_output *output)
+bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
+                         const struct cay_frame_piece *piece)
 {
-    return put_output(writer, CAY_FRAME_OUTPUT, call, output);
+    struct frame frame = begin(writer, CAY_FRAME_PIECE, call);
+    put_number(&frame, piece->output.stream, 1);
+    put_number(&frame, piece->output.offset, 8);
+    put_number(&frame, piece->kept_offset, 8);
+    put(&frame, piece->output.data.ptr, piece->output.data.len);
+    return end(&frame);
 }
 
-bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
-                         const struct cay_frame_output *output)
+bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
+                       const struct cay_frame_who *who)
 {
-    return put_output(writer, CAY_FRAME_PIECE, call, output);
+    struct frame frame = begin(writer, CAY_FRAME_WHO_IS, call);
+    put_number(&frame, who->total, 4);
+    put_number(&frame, who->count, 4);
+    for (uint32_t i = 0; i < who->count; i++) {
+        put_number(&frame, who->pids[i], 4);
+        put_string(&frame, who->commands[i].ptr, who->commands[i].len);
+    }
+    return end(&frame);
 }
 
 bool cay_frame_put_read(struct cay_frame_writer *writer, uint64_t call, uint64_t offset,

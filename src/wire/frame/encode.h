@@ -60,7 +60,9 @@ static inline size_t cay_frame_room(const struct cay_frame_writer *writer)
 [[nodiscard]] bool cay_frame_put_read(struct cay_frame_writer *writer, uint64_t call,
                                       uint64_t offset, uint32_t len_max);
 [[nodiscard]] bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
-                                       const struct cay_frame_output *output);
+                                       const struct cay_frame_piece *piece);
+[[nodiscard]] bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
+                                     const struct cay_frame_who *who);
 [[nodiscard]] bool cay_frame_put_size(struct cay_frame_writer *writer, uint64_t call,
                                       const struct cay_frame_size *size);
 [[nodiscard]] bool cay_frame_put_detail(struct cay_frame_writer *writer, uint64_t call,

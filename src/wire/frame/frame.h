@@ -31,7 +31,7 @@ enum {
     CAY_FRAME_TOKEN_BYTES = 16,
     CAY_FRAME_DATA_BYTES_MAX = 65536,
     CAY_FRAME_EXEC_BYTES_MAX = 524288,
-    CAY_FRAME_SPAWN_BYTES_MAX = (1 << 20) + 131072,
+    CAY_FRAME_SPAWN_BYTES_MAX = (1 << 20) + 524288,
     CAY_FRAME_BYTES_MAX = CAY_FRAME_HEADER_BYTES + CAY_FRAME_SPAWN_BYTES_MAX,
     CAY_FRAME_ARGS_MAX = 4096,
     CAY_FRAME_ENV_MAX = 4096,
@@ -40,6 +40,9 @@ enum {
     CAY_FRAME_PATH_BYTES_MAX = 4095,
     CAY_FRAME_HOSTNAME_BYTES_MAX = 64,
     CAY_FRAME_PROCS_MAX = 1024,
+    CAY_FRAME_WHO_MAX = 64,
+    CAY_FRAME_WHO_TEXT_BYTES_MAX = 200, /* of one command line */
+    CAY_FRAME_WHO_BYTES_MAX = 8 + CAY_FRAME_WHO_MAX * (CAY_FRAME_WHO_TEXT_BYTES_MAX + 9),
     CAY_FRAME_START_FDS_MAX = 8,
     CAY_FRAME_SLOT_FDS = 5,
     CAY_FRAME_SLOTS_MAX = 128,
@@ -218,6 +221,12 @@ struct cay_frame_output {
     struct cay_str data;
 };
 
+/* A piece of output and the oldest offset that was kept when it was taken. */
+struct cay_frame_piece {
+    struct cay_frame_output output;
+    uint64_t kept_offset;
+};
+
 struct cay_frame_started {
     uint32_t pid; /* as the sandbox sees it */
     uint32_t slot;
@@ -286,4 +295,11 @@ struct cay_frame_procs {
     uint32_t total; /* may be more than are listed */
     uint32_t count;
     uint32_t pids[CAY_FRAME_PROCS_MAX];
+};
+
+struct cay_frame_who {
+    uint32_t total; /* may be more than are listed */
+    uint32_t count;
+    uint32_t pids[CAY_FRAME_WHO_MAX];
+    struct cay_str commands[CAY_FRAME_WHO_MAX]; /* arguments with spaces between */
 };

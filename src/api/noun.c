@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/session/noun.h"
+#include "api/noun.h"
 
 #include "base/clock.h"
 

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/events.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "api/noun.h"
+#include "base/clock.h"
+#include "host/process/reader.h"
+#include "host/process/record.h"
+#include "host/process/release.h"
+#include "host/process/result.h"
+
+static void set_result(struct cay_process *process, const struct cay_v1_exec_result *result)
+{
+    process->result = cay_arena_new(&process->result_arena, struct cay_v1_exec_result);
+    if (process->result)
+        *process->result = *result;
+}
+
+static void be_over(struct cay_process *process)
+{
+    process->state = CAY_V1_PROCESS_STATE_EXITED;
+    process->ended_ns = cay_clock_wall_ns();
+    process->stdin_open = false;
+    process->table->ended_count++;
+    if (process->kill_timer.handle)
+        cay_timer_stop(&process->kill_timer);
+    if (process->is_plain) {
+        process->has_output = false;
+        process->releases = true;
+    }
+}
+
+void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause, const char *message)
+{
+    int64_t now_ns = cay_clock_wall_ns();
+    cay_arena_finish(&process->result_arena);
+    const struct cay_v1_exec_result result = {
+        .cause = cause,
+        .signal = cause == CAY_V1_END_CAUSE_KILLED ? SIGKILL : 0,
+        .started_at = cay_noun_time(&process->result_arena, process->started_ns),
+        .duration = cay_noun_duration(&process->result_arena,
+                                      CAY_MAX(now_ns - process->started_ns, (int64_t)0)),
+        .stdout_bytes = (int64_t)process->output_end,
+        .dropped_bytes = (int64_t)process->output_start,
+        .message = cay_arena_str(&process->result_arena, cay_str(message)),
+    };
+    set_result(process, &result);
+    process->is_exiting = false;
+    if (process->restart_timer.handle)
+        cay_timer_stop(&process->restart_timer);
+    be_over(process);
+    cay_process_write(process);
+    cay_process_changed(process);
+}
+
+static struct cay_process *make_leftover(struct cay_processes *table, uint64_t call,
+                                         const struct cay_frame_who *who)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, true);
+    if (process && !cay_process_is_over(process))
+        return process;
+    process = cay_process_new(table, CAY_V1_PROCESS_ORIGIN_LEFTOVER);
+    process->call = call;
+    process->is_leftover = true;
+    process->state = CAY_V1_PROCESS_STATE_RUNNING;
+    process->has_output = true;
+    const struct cay_process *parent = cay_processes_of_call(table, call, false);
+    if (parent) {
+        process->output_start = parent->output_start;
+        process->output_end = parent->output_end;
+    }
+    if (who->count) {
+        struct cay_str command = cay_result_text(&process->arena, who->commands[0]);
+        const struct cay_v1_process_spec spec = {.argv = {&command, command.len ? 1 : 0}};
+        process->pid = (int32_t)who->pids[0];
+        cay_process_describe(process, &spec, parent ? parent->noun->cwd : CAY_STR(""),
+                             parent ? parent->noun->user : CAY_STR(""), CAY_STR(""));
+    }
+    cay_process_write(process);
+    return process;
+}
+
+/* A run has ended and its leftovers are known. */
+static void finish_run(struct cay_process *process, const struct cay_frame_who *who)
+{
+    const struct cay_frame_exit *exit = &process->exit;
+    struct cay_processes *table = process->table;
+    struct cay_leftovers leftovers = {};
+    if (who && who->total) {
+        leftovers.who = who;
+        leftovers.process_id = make_leftover(table, process->call, who)->id;
+    }
+    struct cay_v1_exec_result result = {};
+    cay_arena_finish(&process->result_arena);
+    process->is_exiting = false;
+    process->output_start = exit->kept_offset;
+    process->output_end = exit->end_offset;
+    cay_result_fill(exit, &leftovers, process->started_ns, (int64_t)exit->kept_offset,
+                    &process->result_arena, &result);
+    if (process->kill_cause)
+        result.cause = process->kill_cause;
+    set_result(process, &result);
+    if (!cay_process_restarts(process))
+        be_over(process);
+    if (process->is_recorded)
+        cay_process_write(process);
+    cay_process_changed(process);
+    cay_processes_trim(table);
+}
+
+void cay_process_finish_run(struct cay_process *process, const struct cay_frame_exit *exit,
+                            const struct cay_frame_who *who)
+{
+    process->exit = *exit;
+    finish_run(process, who);
+}
+
+bool cay_processes_attach(struct cay_processes *table, struct cay_link *link, bool is_adopted,
+                          struct cay_error *err)
+{
+    table->link = link;
+    table->is_adopting = is_adopted;
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        process->is_listed = false;
+    return !is_adopted || cay_link_list(link, err);
+}
+
+void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cause,
+                          const char *message)
+{
+    table->link = NULL;
+    table->is_adopting = false;
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        process->has_output = false;
+        process->is_reading = process->releases = false;
+    }
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (cay_process_is_over(process))
+            cay_readers_pump(process);
+        else
+            cay_process_end(process, cause, message);
+    }
+    cay_processes_surveyed(table);
+    cay_processes_trim(table);
+}
+
+void cay_processes_leave(struct cay_processes *table)
+{
+    table->link = NULL;
+    table->is_closing = true;
+}
+
+bool cay_processes_started(struct cay_processes *table, uint64_t call, uint32_t pid)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    if (!process || cay_process_is_over(process))
+        return process != NULL;
+    process->pid = (int32_t)pid;
+    process->state = CAY_V1_PROCESS_STATE_RUNNING;
+    cay_process_changed(process);
+    return true;
+}
+
+bool cay_processes_exited(struct cay_processes *table, uint64_t call,
+                          const struct cay_frame_exit *exit)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_error ignored = {};
+    if (!process)
+        return false;
+    if (cay_process_is_over(process) || process->is_exiting ||
+        process->state == CAY_V1_PROCESS_STATE_RESTARTING)
+        return true; /* told again */
+    process->exit = *exit;
+    process->is_exiting = true;
+    if (!exit->leftovers || !cay_link_who(table->link, call, &ignored))
+        finish_run(process, NULL);
+    return true;
+}
+
+struct cay_process *cay_processes_who(struct cay_processes *table, uint64_t call,
+                                      const struct cay_frame_who *who)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    if (process && process->is_exiting)
+        finish_run(process, who);
+    else if (!process && who->total)
+        return make_leftover(table, call, who);
+    return cay_processes_of_call(table, call, true);
+}
+
+bool cay_processes_gone(struct cay_processes *table, uint64_t call)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, true);
+    if (!process || cay_process_is_over(process))
+        return process != NULL;
+    process->has_output = false;
+    if (process->is_killed)
+        cay_process_end(process, CAY_V1_END_CAUSE_KILLED, "");
+    else
+        cay_process_end(process, CAY_V1_END_CAUSE_LOST,
+                        "a command left it behind; how it ended is not known");
+    cay_process_release_call(table, call);
+    return true;
+}
+
+bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_frame_type request,
+                           int error)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_error err = {};
+    if (request == CAY_FRAME_READ || request == CAY_FRAME_ATTACH) {
+        /* Init has forgotten it. */
+        process =
+            process && process->has_output ? process : cay_processes_of_call(table, call, true);
+        if (!process)
+            return false;
+        process->has_output = process->is_reading = false;
+        cay_readers_pump(process);
+        return true;
+    }
+    if (!process)
+        return false;
+    if ((request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS) && process->is_exiting)
+        finish_run(process, NULL);
+    if ((request != CAY_FRAME_EXEC && request != CAY_FRAME_SPAWN) ||
+        process->state != CAY_V1_PROCESS_STATE_STARTING)
+        return true;
+    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error, "the sandbox cannot start it");
+    if (process->result && error == EBUSY)
+        cay_process_again_soon(process);
+    else if (process->result)
+        cay_process_not_again(process, &err);
+    else
+        cay_process_end(process, CAY_V1_END_CAUSE_LOST, err.text);
+    return true;
+}
+
+void cay_processes_piece(struct cay_processes *table, uint64_t call,
+                         const struct cay_frame_piece *piece)
+{
+    for (int is_leftover = 0; is_leftover < 2; is_leftover++) {
+        struct cay_process *process = cay_processes_of_call(table, call, is_leftover);
+        if (process)
+            cay_readers_piece(process, piece);
+    }
+}
+
+void cay_processes_output(struct cay_processes *table, uint64_t call,
+                          const struct cay_frame_output *output)
+{
+    const struct cay_process *process = cay_processes_of_call(table, call, false);
+    if (!process)
+        process = cay_processes_of_call(table, call, true);
+    if (!process)
+        return;
+    /* It does not say what it dropped: what is not where it was asked for. */
+    const struct cay_frame_piece piece = {.output = *output,
+                                          .kept_offset = output->offset > process->read_offset
+                                                             ? output->offset
+                                                             : process->output_start};
+    cay_processes_piece(table, call, &piece);
+}
+
+bool cay_processes_stdin_room(struct cay_processes *table, uint64_t call, uint64_t taken_bytes)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    if (!process)
+        return false;
+    process->stdin_taken = taken_bytes;
+    cay_process_changed(process);
+    return true;
+}
+
+static void adopt(struct cay_process *process, const struct cay_frame_call *entry,
+                  const struct cay_frame_detail *detail)
+{
+    if (cay_process_is_over(process)) {
+        process->has_output = !process->is_plain;
+        return;
+    }
+    process->has_output = true;
+    if (!process->is_leftover && entry->state == CAY_CALL_RUNNING)
+        process->state = CAY_V1_PROCESS_STATE_RUNNING;
+    else if (!process->is_leftover)
+        process->state = CAY_V1_PROCESS_STATE_STARTING; /* its exit comes, and then what follows */
+    if (!detail)
+        return;
+    process->flags = detail->flags;
+    process->size = detail->size;
+    process->stdin_open = detail->stdin_open;
+    process->stdin_taken = detail->stdin_total;
+    process->stdin_sent = detail->stdin_total + detail->stdin_queued;
+    process->has_stdin_counts = true;
+}
+
+void cay_processes_listed(struct cay_processes *table, uint64_t call,
+                          const struct cay_frame_call *entry, const struct cay_frame_detail *detail)
+{
+    struct cay_error ignored = {};
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_process *leftover = cay_processes_of_call(table, call, true);
+    struct cay_process *both[] = {process, entry->leftovers ? leftover : NULL};
+    if (table->is_adopting && !process && entry->state == CAY_CALL_RUNNING) {
+        /* A command of a call that the daemon before us did not come to write down. */
+        process = cay_process_new(table, CAY_V1_PROCESS_ORIGIN_LEFTOVER);
+        process->call = call;
+        process->started_ns -= (int64_t)CAY_MIN(entry->age_ms, (uint64_t)INT32_MAX) * CAY_NS_PER_MS;
+        both[0] = process;
+        cay_process_write(process);
+    }
+    if (table->is_adopting && !leftover && entry->leftovers && entry->state != CAY_CALL_RUNNING &&
+        (!process || cay_process_is_over(process)))
+        (void)cay_link_who(table->link, call, &ignored);
+    for (size_t i = 0; i < CAY_COUNT(both); i++) {
+        if (!both[i])
+            continue;
+        both[i]->is_listed = true;
+        if (!cay_process_is_over(both[i])) {
+            both[i]->pid = entry->pid ? (int32_t)entry->pid : both[i]->pid;
+            both[i]->output_start = entry->kept_offset;
+            both[i]->output_end = entry->end_offset;
+        }
+        if (table->is_adopting)
+            adopt(both[i], entry, detail);
+    }
+}
+
+void cay_processes_list_ended(struct cay_processes *table)
+{
+    struct cay_error ignored = {};
+    bool was_adopting = table->is_adopting;
+    table->is_adopting = false;
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (!was_adopting || cay_process_is_over(process))
+            continue;
+        if (!process->is_listed)
+            cay_process_end(process, CAY_V1_END_CAUSE_LOST,
+                            "it ended, or was never started, while no daemon ran");
+        else if (process->kills_on_disconnect)
+            (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+        else
+            cay_readers_pump(process);
+    }
+    cay_processes_surveyed(table);
+}

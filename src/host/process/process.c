@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/process.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "api/noun.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/utf8.h"
+#include "host/process/reader.h"
+#include "host/process/record.h"
+
+enum {
+    ARENA_BYTES_MAX = 8 * 1024 * 1024,
+    ARGV_SHOWN_BYTES = 4096,
+    SURVEY_TIMEOUT_MS = 2000, /* a sandbox that stands still says nothing */
+};
+
+static void on_survey_timeout(struct cay_timer *timer)
+{
+    cay_processes_surveyed(CAY_CONTAINER_OF(timer, struct cay_processes, survey_timer));
+}
+
+void cay_processes_init(struct cay_processes *table, const struct cay_process_ops *ops, void *owner,
+                        const char *session_id, struct cay_loop *loop, struct cay_db *db)
+{
+    *table = (struct cay_processes){
+        .ops = ops, .owner = owner, .session_id = session_id, .loop = loop, .db = db};
+    cay_list_init(&table->list);
+    cay_list_init(&table->surveys);
+}
+
+void cay_processes_finish(struct cay_processes *table)
+{
+    table->is_closing = true;
+    table->link = NULL;
+    cay_processes_surveyed(table);
+    cay_timer_close(&table->survey_timer);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        cay_process_forget(process);
+}
+
+struct cay_process *cay_process_new(struct cay_processes *table, enum cay_v1_process_origin origin)
+{
+    struct cay_process *process = cay_new(struct cay_process);
+    process->table = table;
+    process->state = CAY_V1_PROCESS_STATE_STARTING;
+    process->started_ns = cay_clock_wall_ns();
+    cay_id_make(process->id, sizeof(process->id), "p-");
+    cay_arena_init(&process->arena, ARENA_BYTES_MAX);
+    cay_arena_init(&process->result_arena, ARENA_BYTES_MAX);
+    process->noun = cay_arena_new(&process->arena, struct cay_v1_process);
+    process->noun->origin = origin;
+    cay_list_init(&process->watchers);
+    cay_list_init(&process->readers);
+    cay_list_push_back(&table->list, &process->in_table);
+    return process;
+}
+
+/* Cut so that all of them together stay short; never inside a character. */
+static void show_argv(struct cay_process *process, struct cay_pb_strs argv)
+{
+    struct cay_pb_strs *shown = &process->noun->argv;
+    size_t left = ARGV_SHOWN_BYTES;
+    size_t count = CAY_MIN(argv.count, (size_t)ARGV_SHOWN_BYTES / 8);
+    shown->items = cay_arena_array(&process->arena, count, sizeof(*shown->items));
+    for (size_t i = 0; shown->items && i < count && left; i++) {
+        struct cay_str arg = argv.items[i];
+        size_t len = CAY_MIN(arg.len, left);
+        while (len < arg.len && len && ((unsigned char)arg.ptr[len] & 0xC0) == 0x80)
+            len--;
+        shown->items[shown->count++] =
+            cay_arena_str(&process->arena, (struct cay_str){arg.ptr, len});
+        left -= len;
+    }
+}
+
+static void show_restart(struct cay_process *process, const struct cay_v1_process_spec *spec)
+{
+    if (!spec->restart || spec->restart->mode <= CAY_V1_RESTART_MODE_NEVER)
+        return;
+    process->noun->restart =
+        cay_noun_copy(&cay_v1_restart_policy_desc, spec->restart, &process->arena);
+    process->spec = cay_noun_copy(&cay_v1_process_spec_desc, spec, &process->arena);
+}
+
+void cay_process_describe(struct cay_process *process, const struct cay_v1_process_spec *spec,
+                          struct cay_str cwd, struct cay_str user, struct cay_str tool_call_id)
+{
+    struct cay_v1_process *noun = process->noun;
+    noun->cwd = cay_arena_str(&process->arena, cwd);
+    noun->user = cay_arena_str(&process->arena, user);
+    noun->tool_call_id = cay_arena_str(&process->arena, tool_call_id);
+    if (!spec)
+        return;
+    noun->tag = cay_arena_str(&process->arena, spec->tag);
+    show_argv(process, spec->argv);
+    show_restart(process, spec);
+}
+
+static struct cay_process_watcher *next_watcher(struct cay_process *process)
+{
+    struct cay_process_watcher *watcher =
+        CAY_LIST_ITEM(cay_list_first(&process->watchers), struct cay_process_watcher, in_process);
+    if (!watcher || watcher->walk == process->walk)
+        return NULL;
+    cay_list_remove(&watcher->in_process);
+    cay_list_push_back(&process->watchers, &watcher->in_process);
+    watcher->walk = process->walk;
+    return watcher;
+}
+
+void cay_process_forget(struct cay_process *process)
+{
+    if (!process->is_gone) {
+        process->is_gone = true;
+        process->table->ended_count -= cay_process_is_over(process);
+        cay_list_remove(&process->in_table);
+        cay_timer_close(&process->restart_timer);
+        cay_timer_close(&process->kill_timer);
+        if (process->is_recorded)
+            cay_process_erase(process);
+    }
+    if (process->busy)
+        return;
+    struct cay_list_node *node;
+    while ((node = cay_list_pop_front(&process->watchers))) {
+        struct cay_process_watcher *watcher =
+            CAY_CONTAINER_OF(node, struct cay_process_watcher, in_process);
+        watcher->process = NULL;
+        watcher->changed(watcher);
+    }
+    while ((node = cay_list_pop_front(&process->readers))) {
+        struct cay_reader *reader = CAY_CONTAINER_OF(node, struct cay_reader, in_process);
+        reader->process = NULL;
+        reader->ended(reader);
+    }
+    cay_arena_finish(&process->result_arena);
+    cay_arena_finish(&process->arena);
+    free(process);
+}
+
+struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id)
+{
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (cay_str_is(id, process->id))
+            return process;
+    }
+    return NULL;
+}
+
+struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
+                                          bool is_leftover)
+{
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (process->call == call && process->is_leftover == is_leftover)
+            return process;
+    }
+    return NULL;
+}
+
+bool cay_process_is_over(const struct cay_process *process)
+{
+    return process->state == CAY_V1_PROCESS_STATE_EXITED;
+}
+
+struct cay_v1_process *cay_process_message(const struct cay_process *process,
+                                           struct cay_arena *arena)
+{
+    struct cay_v1_process *message = cay_arena_new(arena, struct cay_v1_process);
+    if (!message)
+        return NULL;
+    *message = *process->noun;
+    message->id = cay_arena_str(arena, cay_str(process->id));
+    message->session_id = cay_arena_str(arena, cay_str(process->table->session_id));
+    message->state = process->state;
+    message->pid = process->pid;
+    message->stdin_open = process->stdin_open && !cay_process_is_over(process);
+    message->started_at = cay_noun_time(arena, process->started_ns);
+    message->ended_at = cay_noun_time(arena, process->ended_ns);
+    message->result = process->result;
+    message->output_start = (int64_t)process->output_start;
+    message->output_end = (int64_t)process->output_end;
+    message->restart_count = process->restart_count;
+    message->attached = 0;
+    cay_list_for_each (struct cay_reader, reader, &process->readers, in_process)
+        message->attached++;
+    message->pty =
+        process->flags & CAY_EXEC_PTY ? cay_arena_new(arena, struct cay_v1_pty_size) : NULL;
+    if (message->pty)
+        *message->pty =
+            (struct cay_v1_pty_size){.rows = process->size.rows, .cols = process->size.columns};
+    return message;
+}
+
+void cay_process_watch(struct cay_process *process, struct cay_process_watcher *watcher,
+                       void (*changed)(struct cay_process_watcher *watcher))
+{
+    *watcher = (struct cay_process_watcher){.process = process, .changed = changed};
+    cay_list_push_back(&process->watchers, &watcher->in_process);
+}
+
+void cay_process_unwatch(struct cay_process_watcher *watcher)
+{
+    if (cay_list_linked(&watcher->in_process))
+        cay_list_remove(&watcher->in_process);
+}
+
+void cay_process_changed(struct cay_process *process)
+{
+    struct cay_process_watcher *watcher;
+    process->busy++;
+    process->walk++;
+    while ((watcher = next_watcher(process)))
+        watcher->changed(watcher);
+    process->busy--;
+    cay_readers_pump(process);
+}
+
+void cay_processes_survey(struct cay_processes *table, struct cay_survey *survey,
+                          void (*done)(struct cay_survey *survey))
+{
+    struct cay_error ignored = {};
+    bool is_needed = false;
+    *survey = (struct cay_survey){.done = done};
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        is_needed = is_needed || !cay_process_is_over(process);
+    if (!table->link || !is_needed ||
+        (!table->is_surveying && !cay_link_list(table->link, &ignored))) {
+        done(survey);
+        return;
+    }
+    cay_list_push_back(&table->surveys, &survey->in_table);
+    if (!table->is_surveying)
+        table->ops->link_used(table->owner);
+    table->is_surveying = true;
+    if (!table->survey_timer.handle)
+        cay_timer_open(&table->survey_timer, table->loop, on_survey_timeout);
+    cay_timer_start(&table->survey_timer, SURVEY_TIMEOUT_MS, 0);
+}
+
+void cay_survey_cancel(struct cay_survey *survey)
+{
+    if (cay_list_linked(&survey->in_table))
+        cay_list_remove(&survey->in_table);
+}
+
+void cay_processes_surveyed(struct cay_processes *table)
+{
+    struct cay_list_node *node;
+    table->is_surveying = false;
+    if (table->survey_timer.handle)
+        cay_timer_stop(&table->survey_timer);
+    while ((node = cay_list_pop_front(&table->surveys))) {
+        struct cay_survey *survey = CAY_CONTAINER_OF(node, struct cay_survey, in_table);
+        survey->done(survey);
+    }
+}

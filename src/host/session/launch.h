@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The start of a process of a session's table: wake the session, pass the gate, write it down,
+ * start it. Whoever asked hears when it runs, or why it does not.
+ */
+
+#include "host/process/record.h"
+#include "host/session/command.h"
+#include "host/session/op.h"
+
+struct cay_launch {
+    /* Filled by the caller, which owns it until `done`. */
+    struct cay_call *call;
+    const struct cay_v1_process_spec *spec;
+    enum cay_v1_process_origin origin;
+    struct cay_str tool_call_id;
+    int64_t timeout_ms; /* counts if the policy's is not shorter; 0: none */
+    bool is_terminal;   /* give it one also when the spec does not say so */
+    bool is_plain;      /* dies with its caller: not written down before it is started */
+    /* Exactly once: the process runs (or has ended already), or *err says why it does not. */
+    void (*done)(struct cay_launch *launch, struct cay_process *process,
+                 const struct cay_error *err);
+
+    struct cay_op op; /* the rest is the launch's own */
+    struct cay_session *session;
+    struct cay_command command;
+    struct cay_frame_exec frame;
+    struct cay_process *process;
+    struct cay_process_record record;
+    struct cay_process_watcher watcher;
+};
+
+/* What can be said of a spec without a session. */
+[[nodiscard]] bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *err);
+
+/* `done` may be called inside. */
+void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct cay_str session_id);
+
+/* For a new session. */
+void cay_launch_init_table(struct cay_session *session);
