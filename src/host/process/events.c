@@ -170,8 +170,10 @@ bool cay_processes_exited(struct cay_processes *table, uint64_t call,
     struct cay_error ignored = {};
     if (!process)
         return false;
-    if (cay_process_is_over(process) || process->is_exiting ||
-        process->state == CAY_V1_PROCESS_STATE_RESTARTING)
+    /* One that waited for its restart under the daemon before us does so anew. */
+    bool is_waiting =
+        process->state == CAY_V1_PROCESS_STATE_RESTARTING && process->restart_timer.handle;
+    if (cay_process_is_over(process) || process->is_exiting || is_waiting)
         return true; /* told again */
     process->exit = *exit;
     process->is_exiting = true;
@@ -284,7 +286,7 @@ static void adopt(struct cay_process *process, const struct cay_frame_call *entr
     process->has_output = true;
     if (!process->is_leftover && entry->state == CAY_CALL_RUNNING)
         process->state = CAY_V1_PROCESS_STATE_RUNNING;
-    else if (!process->is_leftover)
+    else if (!process->is_leftover && !process->restart_timer.handle)
         process->state = CAY_V1_PROCESS_STATE_STARTING; /* its exit comes, and then what follows */
     if (!detail)
         return;

@@ -46,7 +46,7 @@ bool cay_process_restarts(struct cay_process *process)
         process->table->is_closing || process->is_leftover)
         return false;
     /* One that never ran at all is its caller's mistake. */
-    if (!process->pid)
+    if (process->exit.cause == CAY_CAUSE_FAILED && !process->restart_count)
         return false;
     bool is_good = result && result->has_exit_code && result->exit_code == 0;
     if (policy->mode == CAY_V1_RESTART_MODE_ON_FAILURE && is_good)

@@ -245,6 +245,8 @@ static void start_bash(struct cay_host *host, struct cay_call *call, const struc
     self->run.style = tool->is_stream ? &bash_stream_style : &bash_style;
     self->run.result_bytes_max = (size_t)tool->result_bytes_max;
     self->run.kills_on_disconnect = request->policy && request->policy->kill_on_disconnect;
+    self->run.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
+    self->run.tool_call_id = request->tool_call_id;
     if (argv) {
         argv[0] = CAY_STR("/bin/bash");
         argv[1] = CAY_STR("-c");
