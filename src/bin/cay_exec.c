@@ -6,15 +6,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "api/limits.h"
 #include "base/quantity.h"
+#include "bin/cay_input.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 #include "client/rpc/client.h"
-
-enum { STDIN_BYTES_MAX = 64 * 1024 }; /* what the daemon takes with a command */
 
 static volatile sig_atomic_t caught_signal;
 
@@ -27,7 +27,7 @@ void cay_exec_catch(void)
 {
     /* Without SA_RESTART: a wait for the daemon ends. */
     const struct sigaction action = {.sa_handler = on_signal};
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < CAY_COUNT(signals); i++) {
         struct sigaction before;
         /* What a parent has us ignore (nohup) stays ignored. */
@@ -43,6 +43,8 @@ int cay_exec_caught(void)
 
 struct follower {
     struct cay_cli *cli;
+    const struct cay_follow *follow;
+    struct cay_input *input;
     int64_t dropped_bytes;
     bool has_ended;
     bool is_reader_gone;
@@ -161,6 +163,21 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
     self->has_ended = true;
 }
 
+/* From here on our input is the process's, where it takes any. */
+static void open_input(struct follower *self, const struct cay_v1_process *process)
+{
+    struct cay_cli *cli = self->cli;
+    if (!self->follow->gives_input || self->input || !process->stdin_open)
+        return;
+    const struct cay_input_options options = {
+        .session_id = self->follow->session_id,
+        .process_id = cay_arena_str(&cli->arena, process->id),
+        .has_terminal = process->pty && isatty(STDIN_FILENO),
+        .is_detachable = self->follow->is_detachable && isatty(STDIN_FILENO),
+    };
+    self->input = cay_input_open(cli, &options);
+}
+
 static bool on_frame(void *state, const void *message, struct cay_error *err)
 {
     struct follower *self = state;
@@ -169,38 +186,19 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
     if (out->is_json &&
         !cay_output_message(out, &cay_v1_attach_process_response_desc, message, err))
         return false;
+    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED)
+        open_input(self, response->frame.attached);
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT && !out->is_json)
         return pass_on(self, response->frame.output, err);
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED) {
         const struct cay_v1_process *process = response->frame.exited;
         if (!process->result)
             return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say how the command ended");
-        take_result(self, process->result);
+        cay_input_close(cay_take_ptr(self->input)); /* what we say now is for a usual terminal */
+        if (!self->follow->is_log)
+            take_result(self, process->result);
+        self->has_ended = true;
     }
-    return true;
-}
-
-static bool read_input(struct cay_cli *cli, struct cay_str *out_data, struct cay_error *err)
-{
-    char *data = cay_arena_alloc(&cli->arena, STDIN_BYTES_MAX + 1);
-    size_t len = 0;
-    if (!data)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    while (len <= STDIN_BYTES_MAX) {
-        ssize_t got = read(STDIN_FILENO, data + len, STDIN_BYTES_MAX + 1 - len);
-        if (got < 0 && errno == EINTR && !caught_signal)
-            continue;
-        if (got < 0)
-            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read standard input");
-        if (got == 0)
-            break;
-        len += (size_t)got;
-    }
-    if (len > STDIN_BYTES_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "standard input has more than 64 KiB; copy it into the session first "
-                        "('cay cp - SESSION:FILE') and let the command read that");
-    *out_data = (struct cay_str){data, len};
     return true;
 }
 
@@ -208,10 +206,11 @@ static bool make_spec(struct cay_cli *cli, const char *const *argv, size_t argc,
                       struct cay_v1_process_spec *spec, struct cay_v1_exec_policy *policy,
                       struct cay_error *err)
 {
-    *policy = (struct cay_v1_exec_policy){.kill_on_disconnect = true};
+    *policy = (struct cay_v1_exec_policy){};
     *spec = (struct cay_v1_process_spec){
         .cwd = cay_values_text(cli, "cwd"),
         .user = cay_values_text(cli, "user"),
+        .stdin_open = cay_args_has(&cli->args, "interactive"),
         .policy = policy,
     };
     if (cay_args_has(&cli->args, "kill-leftovers"))
@@ -219,33 +218,62 @@ static bool make_spec(struct cay_cli *cli, const char *const *argv, size_t argc,
     return cay_values_duration(cli, "timeout", &policy->timeout, err) &&
            cay_values_duration(cli, "quiet-timeout", &policy->no_output_timeout, err) &&
            cay_values_pairs(cli, "env", &spec->env, err) &&
-           cay_values_words(cli, argv, argc, &spec->argv, err) &&
-           (!cay_args_has(&cli->args, "interactive") || read_input(cli, &spec->stdin_data, err));
+           cay_values_words(cli, argv, argc, &spec->argv, err);
 }
 
-bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char *const *argv,
-                     size_t argc, struct cay_error *err)
+/* A program that draws wants to know on what. */
+static bool add_terminal(struct cay_cli *cli, struct cay_v1_process_spec *spec)
 {
-    struct follower self = {.cli = cli};
+    const char *term = getenv("TERM");
+    spec->pty = cay_arena_new(&cli->arena, struct cay_v1_pty_size);
+    if (!spec->pty)
+        return false;
+    (void)cay_input_size(spec->pty);
+    struct cay_pb_pair *pairs = cay_arena_array(&cli->arena, spec->env.count + 1, sizeof(*pairs));
+    if (!term || !*term || !isatty(STDOUT_FILENO) || !pairs)
+        return true;
+    pairs[0] = (struct cay_pb_pair){CAY_STR("TERM"), cay_str(term)};
+    if (spec->env.count)
+        memcpy(pairs + 1, spec->env.items, spec->env.count * sizeof(*pairs));
+    spec->env = (struct cay_pb_pairs){pairs, spec->env.count + 1};
+    return true;
+}
+
+bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struct cay_error *err)
+{
+    struct follower self = {.cli = cli, .follow = follow};
     struct cay_client *client = NULL;
-    struct cay_v1_process_spec spec;
-    struct cay_v1_exec_policy policy;
     cli->has_timeout = false; /* it is the command's, not the call's */
-    if (!make_spec(cli, argv, argc, &spec, &policy, err) ||
-        !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
+    if (follow->launch && follow->has_terminal && !add_terminal(cli, follow->launch))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
         return false;
     struct cay_v1_attach_process_request request = {
-        .session_id = session_id,
-        .which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH,
-        .target.launch = &spec,
+        .session_id = follow->session_id,
+        .which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID,
+        .target.process_id = follow->process_id,
+        .has_offset = follow->has_offset,
+        .offset = follow->offset,
+        .tail_bytes = follow->tail_bytes,
+        .no_follow = follow->is_log && !follow->is_followed,
     };
+    if (follow->launch) {
+        request.which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH;
+        request.target.launch = follow->launch;
+    }
     cay_client_set_stop(client, &caught_signal);
     bool done =
         cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
                                &request, on_frame, &self, err);
     cay_client_set_stop(client, NULL);
-    if (self.has_ended)
+    bool is_detached = cay_input_is_detached(self.input);
+    cay_input_close(self.input);
+    if (self.has_ended || (done && follow->is_log))
         return true;
+    if (is_detached) {
+        note(cli, "detached; it goes on");
+        return true;
+    }
     if (done)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say how the command ended");
     if (self.is_reader_gone || caught_signal) {
@@ -256,6 +284,45 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
     return false;
 }
 
+bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char *const *argv,
+                     size_t argc, struct cay_error *err)
+{
+    struct cay_v1_process_spec spec;
+    struct cay_v1_exec_policy policy;
+    const struct cay_follow follow = {
+        .session_id = session_id,
+        .launch = &spec,
+        .has_terminal = cay_args_has(&cli->args, "tty"),
+        .gives_input = cay_args_has(&cli->args, "interactive") || cay_args_has(&cli->args, "tty"),
+    };
+    if (!make_spec(cli, argv, argc, &spec, &policy, err))
+        return false;
+    policy.kill_on_disconnect = true;
+    return cay_exec_stream(cli, &follow, err);
+}
+
+static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
+                                const char *const *argv, size_t argc, struct cay_error *err)
+{
+    struct cay_v1_process_spec spec;
+    struct cay_v1_exec_policy policy;
+    struct cay_v1_launch_process_response response = {};
+    const struct cay_v1_launch_process_request request = {.session_id = session_id, .spec = &spec};
+    if (!make_spec(cli, argv, argc, &spec, &policy, err))
+        return false;
+    spec.tag = cay_values_text(cli, "tag");
+    if (cay_args_has(&cli->args, "tty") && !add_terminal(cli, &spec))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    cli->has_timeout = false;
+    if (!cay_cli_call(cli, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, &request, &response, err))
+        return false;
+    if (cli->out.is_json)
+        return cay_output_message(&cli->out, &cay_v1_launch_process_response_desc, &response, err);
+    cay_output_text(&cli->out, CAY_STYLE_PLAIN, response.process->id);
+    cay_output_printf(&cli->out, "\n");
+    return true;
+}
+
 static bool run_exec(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_args *args = &cli->args;
@@ -263,12 +330,20 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "before '--' stands one SESSION, after it the command; usage: cay exec "
                         "SESSION -- COMMAND...");
+    if (cay_args_has(args, "background"))
+        return start_in_background(cli, cay_str(args->words[0]), args->words + 1,
+                                   args->word_count - 1, err);
     cay_exec_catch();
     return cay_exec_follow(cli, cay_str(args->words[0]), args->words + 1, args->word_count - 1,
                            err);
 }
 
-static const struct cay_flag exec_flags[] = {CAY_FLAGS_EXEC, {}};
+static const struct cay_flag exec_flags[] = {
+    CAY_FLAGS_EXEC,
+    {.name = "background", .help = "start it, print its id and return; see 'cay ps'"},
+    {.name = "tag", .value = "NAME", .help = "with --background: a name to find it by"},
+    {},
+};
 
 const struct cay_command cay_command_exec = {
     .name = "exec",
@@ -281,7 +356,8 @@ const struct cay_command cay_command_exec = {
         "N; 124 after a timeout; 137 when it was killed; 125 when cay itself failed.",
     .examples = "  cay exec demo -- python3 -c 'print(6*7)'\n"
                 "  cay exec demo --timeout 30s --user root -- sh -c 'rm -rf /usr; ls /'\n"
-                "  echo hello | cay exec -i demo -- wc -c",
+                "  echo hello | cay exec -i demo -- wc -c\n"
+                "  cay logs -f demo $(cay exec --background demo -- python3 -m http.server)",
     .flags = exec_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 2,

@@ -7,6 +7,7 @@
  * which share the flags below. The command dies with us.
  */
 
+#include "api/cay_v1.h"
 #include "bin/cay_command.h"
 
 /* clang-format off */
@@ -17,8 +18,27 @@
     {.name = "cwd", .value = "DIR", .help = "start it in this directory"},                        \
     {.name = "env", .letter = 'e', .value = "NAME=VALUE", .help = "set a variable; may be given again"}, \
     {.name = "kill-leftovers", .help = "kill what it leaves running when it ends"},               \
-    {.name = "interactive", .letter = 'i', .help = "give it our standard input, 64 KiB at most"}
+    {.name = "interactive", .letter = 'i', .help = "give it our standard input"},                    \
+    {.name = "tty", .letter = 't', .help = "give it a terminal, and all keys"}
 /* clang-format on */
+
+/* A process to be started, or one that exists, and how it is followed. */
+struct cay_follow {
+    struct cay_str session_id;
+    struct cay_v1_process_spec *launch; /* or */
+    struct cay_str process_id;
+    bool has_terminal; /* give what is launched one */
+    bool gives_input;
+    bool is_detachable;
+    bool is_log;      /* output alone: how it ended is not our status */
+    bool is_followed; /* a log that waits for more */
+    bool has_offset;
+    int64_t offset;
+    int64_t tail_bytes;
+};
+
+[[nodiscard]] bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow,
+                                   struct cay_error *err);
 
 /* Sets cli->exit_status. False when there was no command to have a status: it could not be asked
  * for, or the connection broke. */

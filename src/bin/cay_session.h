@@ -14,6 +14,9 @@ void cay_session_offer(struct cay_completion *completion);
 /* The same, and the session's snapshots at the words after it. */
 void cay_session_offer_snapshots(struct cay_completion *completion);
 
+/* The same with its processes. */
+void cay_session_offer_processes(struct cay_completion *completion);
+
 /* Sessions at every word; and with ':' behind them, for cp. */
 void cay_session_offer_many(struct cay_completion *completion);
 void cay_session_offer_places(struct cay_completion *completion);

@@ -67,3 +67,24 @@ void cay_session_offer_snapshots(struct cay_completion *completion)
             cay_completion_offer(completion, name, "");
     }
 }
+
+void cay_session_offer_processes(struct cay_completion *completion)
+{
+    struct cay_v1_list_processes_request request = {.page_size = CAY_LIMIT_PAGE_SIZE};
+    struct cay_v1_list_processes_response response = {};
+    struct cay_arena *arena = &completion->cli->arena;
+    cay_session_offer(completion);
+    if (!completion->word_count)
+        return;
+    request.session_id = cay_str(completion->words[0]);
+    if (!ask(completion, CAY_V1_PROCESS_SERVICE_LIST_PROCESSES, &request, &response))
+        return;
+    for (size_t i = 0; i < response.processes.count; i++) {
+        const struct cay_v1_process *process = &response.processes.items[i];
+        const char *name = cay_arena_copy(arena, process->id);
+        const char *program =
+            process->argv.count ? cay_arena_copy(arena, process->argv.items[0]) : "";
+        if (name)
+            cay_completion_offer(completion, name, program ? program : "");
+    }
+}

@@ -58,6 +58,19 @@ bool cay_client_open(const struct cay_client_options *options, struct cay_client
     return true;
 }
 
+struct cay_client *cay_client_clone(const struct cay_client *client)
+{
+    const struct cay_client_options options = {
+        .url = client->address.text,
+        .key = cay_secret_view(&client->key),
+        .ca_file = client->ca_file,
+        .timeout_ms = client->timeout_ms,
+    };
+    struct cay_client *clone = NULL;
+    struct cay_error ignored = {};
+    return cay_client_open(&options, &clone, &ignored) ? clone : NULL;
+}
+
 void cay_client_close(struct cay_client *client)
 {
     if (!client)

@@ -115,7 +115,9 @@ static void on_changed(struct cay_process_watcher *watcher)
     if (is_lost)
         cay_fail(&err, CAY_R_UNAVAILABLE, "%.*s", (int)process->result->message.len,
                  process->result->message.ptr);
-    if (is_lost || !cay_result_started(&process->exit, &err)) {
+    bool is_good = launch->shows_failure ? cay_result_began(&process->exit, &err)
+                                         : cay_result_started(&process->exit, &err);
+    if (is_lost || !is_good) {
         finish(launch, NULL, &err);
         cay_process_forget(process); /* it never was */
         return;

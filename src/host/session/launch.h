@@ -18,6 +18,7 @@ struct cay_launch {
     struct cay_str tool_call_id;
     int64_t timeout_ms; /* counts if the policy's is not shorter; 0: none */
     bool is_terminal;   /* give it one also when the spec does not say so */
+    bool shows_failure; /* a program that cannot be run is a process that ended with 126 or 127 */
     bool is_plain;      /* dies with its caller: not written down before it is started */
     /* Exactly once: the process runs (or has ended already), or *err says why it does not. */
     void (*done)(struct cay_launch *launch, struct cay_process *process,

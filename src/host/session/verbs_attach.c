@@ -254,6 +254,7 @@ void cay_host_attach_process(struct cay_service *service, struct cay_call *call)
     self->launch.spec = spec;
     self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
     self->launch.is_plain = spec->policy && spec->policy->kill_on_disconnect && !spec->restart;
+    self->launch.shows_failure = true;
     self->launch.done = launched;
     cay_launch_start(&self->launch, host, request->session_id);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bin/cay_exec.h"
+#include "bin/cay_session.h"
+#include "bin/cay_values.h"
+
+/* Being in a session: a shell with a terminal, coming back to a process, reading what one said. */
+
+enum { ATTACH_TAIL_BYTES = 64 * 1024 };
+
+static bool run_shell(struct cay_cli *cli, struct cay_error *err)
+{
+    /* The user's shell, or what there is. */
+    static const char *const shell[] = {
+        "/bin/sh", "-c", "if [ -x \"$SHELL\" ]; then exec \"$SHELL\" -l; fi; exec /bin/sh -l"};
+    struct cay_v1_process_spec spec = {
+        .cwd = cay_values_text(cli, "cwd"),
+        .user = cay_values_text(cli, "user"),
+        .tag = CAY_STR("shell"),
+    };
+    const struct cay_follow follow = {
+        .session_id = cay_str(cli->args.words[0]),
+        .launch = &spec,
+        .has_terminal = true,
+        .gives_input = true,
+        .is_detachable = true,
+    };
+    if (!cay_values_pairs(cli, "env", &spec.env, err) ||
+        !cay_values_words(cli, shell, CAY_COUNT(shell), &spec.argv, err))
+        return false;
+    cay_exec_catch();
+    return cay_exec_stream(cli, &follow, err);
+}
+
+static bool run_attach(struct cay_cli *cli, struct cay_error *err)
+{
+    const struct cay_follow follow = {
+        .session_id = cay_str(cli->args.words[0]),
+        .process_id = cay_str(cli->args.words[1]),
+        .gives_input = true,
+        .is_detachable = true,
+        .tail_bytes = ATTACH_TAIL_BYTES,
+    };
+    cay_exec_catch();
+    return cay_exec_stream(cli, &follow, err);
+}
+
+static bool read_number(struct cay_cli *cli, const char *flag, int64_t *out_number,
+                        struct cay_error *err)
+{
+    uint64_t number = 0;
+    const char *text = cay_args_text(&cli->args, flag);
+    if (text && cay_str_to_u64(cay_str(text), INT64_MAX, &number) < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s' is not a number of bytes", flag,
+                        text);
+    *out_number = (int64_t)number;
+    return true;
+}
+
+static bool run_logs(struct cay_cli *cli, struct cay_error *err)
+{
+    struct cay_follow follow = {
+        .session_id = cay_str(cli->args.words[0]),
+        .process_id = cay_str(cli->args.words[1]),
+        .is_log = true,
+        .is_followed = cay_args_has(&cli->args, "follow"),
+        .has_offset = cay_args_has(&cli->args, "since"),
+    };
+    if (!read_number(cli, "since", &follow.offset, err) ||
+        !read_number(cli, "tail", &follow.tail_bytes, err))
+        return false;
+    cay_exec_catch();
+    return cay_exec_stream(cli, &follow, err);
+}
+
+static const struct cay_flag shell_flags[] = {
+    {.name = "user", .letter = 'u', .value = "USER", .help = "be user or root"},
+    {.name = "cwd", .value = "DIR", .help = "start in this directory"},
+    {.name = "env",
+     .letter = 'e',
+     .value = "NAME=VALUE",
+     .help = "set a variable; may be given again"},
+    {},
+};
+
+const struct cay_command cay_command_shell = {
+    .name = "shell",
+    .arguments = "SESSION",
+    .summary = "Open a shell with a terminal in a session",
+    .details = "Ctrl-p ctrl-q leaves it running; 'cay attach' comes back to it. Exit status: the\n"
+               "shell's own.",
+    .flags = shell_flags,
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_shell,
+    .complete = cay_session_offer,
+};
+
+const struct cay_command cay_command_attach = {
+    .name = "attach",
+    .arguments = "SESSION PROCESS",
+    .summary = "Follow a process, with our input where it takes any",
+    .details =
+        "Begins with the newest output. Ctrl-p ctrl-q leaves it running, and so does Ctrl-C\n"
+        "where it has no terminal. Exit status: the process's own.",
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 2,
+    .words_max = 2,
+    .run = run_attach,
+    .complete = cay_session_offer_processes,
+};
+
+static const struct cay_flag logs_flags[] = {
+    {.name = "follow", .letter = 'f', .help = "wait for more until it ends"},
+    {.name = "since", .value = "OFFSET", .help = "from this byte of its output on"},
+    {.name = "tail", .value = "BYTES", .help = "begin with the newest this many bytes"},
+    {},
+};
+
+const struct cay_command cay_command_logs = {
+    .name = "logs",
+    .arguments = "SESSION PROCESS",
+    .summary = "Print what a process has written",
+    .details = "As much as is kept, standard output and standard error apart.",
+    .flags = logs_flags,
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 2,
+    .words_max = 2,
+    .run = run_logs,
+    .complete = cay_session_offer_processes,
+};
