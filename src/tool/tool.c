@@ -27,7 +27,12 @@ static const struct cay_tool tools[] = {
         .schema = OBJECT("\"cmd\"",
             "\"cmd\":{\"type\":\"string\",\"minLength\":1,\"description\":\"The command line.\"},"
             "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":120000,"
-                "\"description\":\"Milliseconds after which it is killed.\"}"),
+                "\"description\":\"Milliseconds after which it is killed. In the background: none unless given.\"},"
+            "\"no_output_timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,"
+                "\"description\":\"Milliseconds without output after which it is killed.\"},"
+            "\"stdin\":{\"type\":\"string\",\"description\":\"Its standard input; empty unless given.\"},"
+            "\"background\":{\"type\":\"boolean\",\"default\":false,"
+                "\"description\":\"Start it and return its process id at once.\"}"),
         .streaming = true,
         .timeout_ms = COMMAND_TIMEOUT_MS,
     },

@@ -183,6 +183,23 @@ def leftovers(cay):
 
 
 @case
+def bash(cay):
+    """bash takes standard input, a timeout of silence, and runs in the background"""
+    plane_ = Processes(cay, SID)
+    result = cay.tool(SID, "bash", cmd="wc -c", stdin="x" * 200000)
+    assert result["content"][0]["text"].startswith("200000"), result
+    result = cay.tool(SID, "bash", cmd="echo x; sleep 100", no_output_timeout_ms=300)
+    assert result["exec"]["cause"] == "END_CAUSE_TIMEOUT_NO_OUTPUT", result
+    result = cay.tool(SID, "bash", {"toolCallId": "call-1"}, cmd="cat; sleep 100", background=True, stdin="hi")
+    process = plane_.get(result["processId"])
+    assert process["origin"] == "PROCESS_ORIGIN_TOOL" and process["toolCallId"] == "call-1", process
+    assert process["id"] in result["content"][0]["text"]
+    assert plane_.read_until(process["id"], b"hi") == b"hi"
+    plane_.end(process["id"])
+    fails("invalid_argument", cay.tool, SID, "bash", cmd="true", background="yes")
+
+
+@case
 def offsets(cay):
     """output is read from any offset by any number of readers, while it flows"""
     plane_ = Processes(cay, SID)

@@ -144,6 +144,12 @@ static uint32_t ring_of(const struct cay_v1_exec_policy *policy)
     return size;
 }
 
+/* Of two timeouts, of which 0 is none. */
+static int64_t shorter(int64_t one, int64_t other)
+{
+    return one && other ? CAY_MIN(one, other) : CAY_MAX(one, other);
+}
+
 bool cay_command_build(const struct cay_command *command, const struct cay_session *session,
                        struct cay_arena *arena, struct cay_frame_exec *out_frame,
                        struct cay_error *err)
@@ -155,10 +161,10 @@ bool cay_command_build(const struct cay_command *command, const struct cay_sessi
     struct cay_str cwd = command->cwd.len ? command->cwd : session->spec->default_cwd;
     bool is_root = cay_str_is(user, "root");
     int64_t policy_ms = policy ? cay_noun_duration_ms(policy->timeout) : 0;
-    int64_t quiet_ms = policy ? cay_noun_duration_ms(policy->no_output_timeout) : 0;
-    int64_t wall_ms = policy_ms && command->timeout_ms ? CAY_MIN(policy_ms, command->timeout_ms)
-                                                       : CAY_MAX(policy_ms, command->timeout_ms);
-    if (policy_ms < 0 || quiet_ms < 0)
+    int64_t policy_quiet_ms = policy ? cay_noun_duration_ms(policy->no_output_timeout) : 0;
+    int64_t wall_ms = shorter(policy_ms, command->timeout_ms);
+    int64_t quiet_ms = shorter(policy_quiet_ms, command->quiet_ms);
+    if (policy_ms < 0 || policy_quiet_ms < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: a timeout is not negative");
     uint32_t id = is_root ? 0 : CAY_SANDBOX_USER_UID;
     *out_frame = (struct cay_frame_exec){

@@ -21,6 +21,7 @@ struct cay_command {
     bool kills_leftovers;
     const struct cay_v1_exec_policy *policy; /* may be NULL */
     int64_t timeout_ms;                      /* counts if the policy's is not shorter; 0: none */
+    int64_t quiet_ms;                        /* the same without output */
 };
 
 [[nodiscard]] bool cay_command_build(const struct cay_command *command,

@@ -32,7 +32,7 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
 }
 
 static bool build(const struct cay_v1_process_spec *spec, bool is_terminal, int64_t timeout_ms,
-                  const struct cay_session *session, struct cay_arena *arena,
+                  int64_t quiet_ms, const struct cay_session *session, struct cay_arena *arena,
                   struct cay_command *command, struct cay_frame_exec *frame, struct cay_error *err)
 {
     *command = (struct cay_command){
@@ -46,6 +46,7 @@ static bool build(const struct cay_v1_process_spec *spec, bool is_terminal, int6
         .kills_leftovers = spec->restart && spec->restart->mode > CAY_V1_RESTART_MODE_NEVER,
         .policy = spec->policy,
         .timeout_ms = timeout_ms,
+        .quiet_ms = quiet_ms,
     };
     return cay_process_size(spec->pty, &command->size, err) &&
            cay_command_build(command, session, arena, frame, err);
@@ -198,8 +199,8 @@ void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct c
 {
     struct cay_error err = {};
     if (!cay_session_check(host, launch->call, session_id, CAY_VERB_EXEC, &launch->session, &err) ||
-        !build(launch->spec, launch->is_terminal, launch->timeout_ms, launch->session,
-               &launch->call->arena, &launch->command, &launch->frame, &err)) {
+        !build(launch->spec, launch->is_terminal, launch->timeout_ms, launch->quiet_ms,
+               launch->session, &launch->call->arena, &launch->command, &launch->frame, &err)) {
         finish(launch, NULL, &err);
         return;
     }
@@ -227,8 +228,8 @@ static void again_end(struct cay_op *op)
         struct cay_command command;
         struct cay_frame_exec frame;
         cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
-        bool is_good = op->is_done && build(process->spec, process->noun->pty, 0, session, &arena,
-                                            &command, &frame, &err);
+        bool is_good = op->is_done && build(process->spec, process->noun->pty, 0, 0, session,
+                                            &arena, &command, &frame, &err);
         frame.flags |= CAY_EXEC_AGAIN;
         process->state = CAY_V1_PROCESS_STATE_STARTING;
         process->started_ns = cay_clock_wall_ns();

@@ -17,6 +17,7 @@ struct cay_launch {
     enum cay_v1_process_origin origin;
     struct cay_str tool_call_id;
     int64_t timeout_ms; /* counts if the policy's is not shorter; 0: none */
+    int64_t quiet_ms;   /* the same without output */
     bool is_terminal;   /* give it one also when the spec does not say so */
     bool shows_failure; /* a program that cannot be run is a process that ended with 126 or 127 */
     bool is_plain;      /* dies with its caller: not written down before it is started */

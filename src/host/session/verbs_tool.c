@@ -6,6 +6,7 @@
 #include "api/noun.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
+#include "host/session/launch.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/run.h"
@@ -234,12 +235,97 @@ static const struct cay_run_style bash_style = {.is_tool = true, .answer = bash_
 static const struct cay_run_style bash_stream_style = {
     .is_tool = true, .started = bash_started, .output = bash_output, .answer = bash_answer};
 
+/* Started and left alone: the result names the process. */
+struct bash_launch {
+    struct cay_launch launch;
+    struct tool_call tool;
+    struct cay_v1_process_spec spec;
+};
+
+static void bash_launched(struct cay_launch *launch, struct cay_process *process,
+                          const struct cay_error *err)
+{
+    struct bash_launch *self = CAY_CONTAINER_OF(launch, struct bash_launch, launch);
+    struct cay_call *call = launch->call;
+    if (err) {
+        cay_call_fail(call, err);
+        free(self);
+        return;
+    }
+    char text[160];
+    snprintf(text, sizeof(text), "It runs in the background as process %s.\n", process->id);
+    struct cay_v1_content_block block = {
+        .which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT,
+        .block.text = cay_arena_str(&call->arena, cay_str(text)),
+    };
+    struct cay_v1_tool_result result = {
+        .content = {&block, 1},
+        .process_id = cay_arena_str(&call->arena, cay_str(process->id)),
+    };
+    answer(call, &self->tool, &result);
+    free(self);
+}
+
+static void start_background(struct cay_host *host, struct cay_call *call,
+                             const struct tool_call *tool, const struct cay_command *command,
+                             struct cay_str stdin_data)
+{
+    struct bash_launch *self = cay_new(struct bash_launch);
+    self->tool = *tool;
+    self->spec = (struct cay_v1_process_spec){
+        .argv = command->argv,
+        .env = command->env,
+        .cwd = command->cwd,
+        .user = command->user,
+        .policy = tool->request->policy,
+        .stdin_data = stdin_data,
+    };
+    self->launch.call = call;
+    self->launch.spec = &self->spec;
+    self->launch.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
+    self->launch.tool_call_id = tool->request->tool_call_id;
+    self->launch.timeout_ms = command->timeout_ms;
+    self->launch.quiet_ms = command->quiet_ms;
+    self->launch.done = bash_launched;
+    if (tool->is_stream)
+        send_started(call, tool);
+    cay_launch_start(&self->launch, host, tool->session_id);
+}
+
 static void start_bash(struct cay_host *host, struct cay_call *call, const struct tool_call *tool)
 {
-    struct bash_run *self = (struct bash_run *)cay_new(struct bash_run);
     const struct cay_v1_tool_call *request = tool->request;
-    struct cay_str *argv = cay_arena_array(&call->arena, 3, sizeof(*argv));
     const struct cay_tool_run params = {.params = request->params};
+    struct cay_str *argv = cay_arena_array(&call->arena, 3, sizeof(*argv));
+    struct cay_str stdin_data = cay_run_text(&params, "stdin", CAY_STR(""));
+    bool is_background = cay_run_flag(&params, "background", false);
+    struct cay_error err = {};
+    if (stdin_data.len > CAY_LIMIT_INPUT_BYTES) {
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "stdin: %d bytes at most", CAY_LIMIT_INPUT_BYTES);
+        cay_call_fail(call, &err);
+        return;
+    }
+    if (argv) {
+        argv[0] = CAY_STR("/bin/bash");
+        argv[1] = CAY_STR("-c");
+        argv[2] = cay_run_text(&params, "cmd", CAY_STR(""));
+    }
+    const struct cay_command command = {
+        .argv = {argv, argv ? 3 : 0},
+        .env = request->env,
+        .cwd = request->cwd,
+        .user = request->user,
+        .has_stdin = stdin_data.len > 0,
+        .policy = request->policy,
+        .timeout_ms = cay_run_number(&params, "timeout_ms",
+                                     is_background ? 0 : (int64_t)tool->tool->timeout_ms),
+        .quiet_ms = cay_run_number(&params, "no_output_timeout_ms", 0),
+    };
+    if (is_background) {
+        start_background(host, call, tool, &command, stdin_data);
+        return;
+    }
+    struct bash_run *self = (struct bash_run *)cay_new(struct bash_run);
     self->tool = *tool;
     self->run.call = call;
     self->run.style = tool->is_stream ? &bash_stream_style : &bash_style;
@@ -247,19 +333,8 @@ static void start_bash(struct cay_host *host, struct cay_call *call, const struc
     self->run.kills_on_disconnect = request->policy && request->policy->kill_on_disconnect;
     self->run.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
     self->run.tool_call_id = request->tool_call_id;
-    if (argv) {
-        argv[0] = CAY_STR("/bin/bash");
-        argv[1] = CAY_STR("-c");
-        argv[2] = cay_run_text(&params, "cmd", CAY_STR(""));
-    }
-    self->run.command = (struct cay_command){
-        .argv = {argv, argv ? 3 : 0},
-        .env = request->env,
-        .cwd = request->cwd,
-        .user = request->user,
-        .policy = request->policy,
-        .timeout_ms = cay_run_number(&params, "timeout_ms", tool->tool->timeout_ms),
-    };
+    self->run.stdin_data = stdin_data;
+    self->run.command = command;
     cay_run_start(&self->run, host, tool->session_id);
 }
 
