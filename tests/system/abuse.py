@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What hostile or broken programs do: bounded, told apart, cleaned up, and a neighbour still answers."""
+
+import time
+
+from daemon import MIB, case, eventually, fails, unb64
+from process_client import Processes
+from small_base import run_with_cayd
+
+NEIGHBOUR = "neighbour"
+# Opens files until it may not, then says how many. Bash is there, python is not.
+MANY_FILES = "ulimit -n hard 2> /dev/null; ulimit -n $(ulimit -H -n); i=0; " \
+             "while [ $i -lt 100000 ] && exec {fd}< /dev/null; do i=$((i+1)); done 2> /dev/null; echo $i"
+
+
+def hostile(cay, name, **limits):
+    """A session of its own for one abuse, next to one that must not notice."""
+    if NEIGHBOUR not in cay.ids():
+        cay.create(NEIGHBOUR)
+    cay.create(name, limits={key: str(value) for key, value in limits.items()})
+    return Processes(cay, name)
+
+
+def over(cay, name):
+    """The neighbour answers; the session goes and nothing of it is left."""
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
+    cay.destroy(name)
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
+
+
+@case
+def fork_bomb(cay):
+    """a fork bomb is bounded by its session and dies with the kill of its tree"""
+    plane = hostile(cay, "forks", pids=100)
+    process_id = plane.sh("b() { b | b & }; b; sleep 1000")
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
+    plane.end(process_id)
+    eventually(lambda: cay.launch("forks", "/bin/echo", "room")[1] == b"room\n", "there is room again")
+    over(cay, "forks")
+
+
+@case
+def memory_bomb(cay):
+    """a memory bomb is killed for its memory, and says so; the session lives on"""
+    plane = hostile(cay, "memory", memoryBytes=48 * MIB)
+    result = plane.result(plane.sh("exec tail -c 1000000000 /dev/zero"))
+    assert result["cause"] == "END_CAUSE_OOM", result
+    process_id = plane.sh("sleep 1000")
+    result = plane.result(plane.sh("x=$(cat /dev/zero | tr '\\0' x); echo no"))
+    assert result["cause"] in ("END_CAUSE_OOM", "END_CAUSE_EXITED"), result
+    assert cay.launch("memory", "/bin/echo", "alive")[1] == b"alive\n"
+    plane.end(process_id)
+    over(cay, "memory")
+
+
+@case
+def shared_memory(cay):
+    """a tmpfs fills up to its size, and counts as the session's memory"""
+    plane = hostile(cay, "tmpfs", memoryBytes=160 * MIB)
+    result = plane.result(plane.sh("dd if=/dev/zero of=/dev/shm/full bs=1M count=1000 2> /dev/null"))
+    assert result.get("exitCode") == 1 or result["cause"] == "END_CAUSE_OOM", result
+    used = int(cay.sh("tmpfs", "wc -c < /dev/shm/full"))
+    assert MIB <= used <= 64 * MIB, used
+    over(cay, "tmpfs")
+
+
+@case
+def many_files(cay):
+    """a hundred thousand open files are the session's own affair"""
+    plane = hostile(cay, "files")
+    before = cay.fd_count()
+    process_id = plane.start("/bin/bash", "-c", MANY_FILES)["id"]
+    data, _, exited = plane.output(process_id)
+    assert exited["result"]["exitCode"] == 0 and int(data.split()[-1]) > 100, (data[-100:], exited)
+    assert cay.fd_count() <= before + 8, (before, cay.fds())
+    over(cay, "files")
+
+
+@case
+def floods(cay):
+    """floods without newlines and of binary bytes cost the daemon no memory"""
+    plane = hostile(cay, "flood")
+    cay.sh("flood", "head -c 3000000 /dev/zero > /dev/null")
+    before = cay.rss_bytes()
+    ids = [plane.sh("exec cat /dev/zero"), plane.sh("exec cat /dev/urandom"),
+           plane.sh("exec yes '' >&2"), plane.sh("exec cat /dev/zero", pty={})]
+    streams = [plane.attach(process_id) for process_id in ids for _ in range(3)]
+    for stream in streams:
+        for _ in range(20):
+            stream.next()
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
+    assert cay.rss_bytes() - before < cay.rss_room(64), cay.rss_bytes() - before
+    for process_id in ids:
+        assert int(plane.get(process_id)["outputEnd"]) > 65536
+        plane.end(process_id)
+    for stream in streams:
+        stream.close()
+    data = bytes(range(256)) * 64
+    cay.write("flood", "/tmp/binary", data)
+    assert plane.output(plane.start("/bin/cat", "/tmp/binary")["id"])[0] == data
+    over(cay, "flood")
+
+
+@case
+def closed_pipes(cay):
+    """processes that close their output, or leave it to others, still end as they end"""
+    plane = hostile(cay, "pipes")
+    result = plane.result(plane.sh("exec >&- 2>&- <&-; sleep 0.1; exit 6"))
+    assert result["exitCode"] == 6, result
+    process_id = plane.sh("setsid sh -c 'trap \"\" HUP; sleep 1000; echo never' & echo ended; exit 4")
+    result = plane.result(process_id)
+    assert result["exitCode"] == 4 and result["leftoverCount"] >= 1, result
+    assert plane.output(process_id)[0] == b"ended\n"
+    left = result["leftovers"][0]["processId"]
+    assert plane.ids() == [left], plane.list()
+    plane.end(left)
+    process_id = plane.sh("cat > /dev/null; echo got it", stdinOpen=True)
+    plane.send(process_id, b"x" * MIB, close=True)
+    assert plane.output(process_id)[0] == b"got it\n"
+    process_id = plane.sh("exec <&-; sleep 0.5", stdinOpen=True)
+    plane.send(process_id, b"x" * 100000)
+    assert plane.result(process_id)["exitCode"] == 0
+    over(cay, "pipes")
+
+
+@case
+def stubborn(cay):
+    """what ignores signals, is stopped, or hides as an orphan is killed all the same"""
+    plane = hostile(cay, "stubborn")
+    scripts = ("trap '' TERM INT HUP QUIT; echo up; while :; do sleep 0.1; done",
+               "echo up; kill -STOP $$; sleep 1000",
+               "echo up; (setsid sh -c '(sleep 1000 &) ; sleep 1000' &); sleep 1000",
+               "echo up; trap '' TERM; (trap '' TERM; exec sleep 1000) & (exec sleep 1000) & wait; wait")
+    for script in scripts:
+        process_id = plane.sh(script)
+        plane.read_until(process_id, b"up\n")
+        answer = plane.kill(process_id, killAfter="0.1s", wait=True)
+        assert answer["process"]["state"] == "PROCESS_STATE_EXITED", answer
+        for left in plane.ids():
+            plane.end(left)
+        eventually(lambda: b"sleep 1000" not in cay.launch("stubborn", "/bin/ps", "-o", "args")[1],
+                   "all of it is gone")
+    assert plane.ids() == []
+    over(cay, "stubborn")
+
+
+@case
+def huge_arguments(cay):
+    """arguments and environment up to 1 MiB go; what is larger is refused with the limit's name"""
+    plane = hostile(cay, "huge")
+    arguments = ["x" * 100000] * 9
+    script = "echo $# ${#9} ${#BIG}"
+    process = plane.start("/bin/sh", "-c", script, "sh", *arguments, env={"BIG": "y" * 100000})
+    assert plane.output(process["id"])[0] == b"9 100000 100000\n"
+    assert sum(len(word) for word in plane.get(process["id"])["argv"]) <= 4096
+    error = fails("invalid_argument", plane.start, "/bin/true", *(["x" * 100000] * 11))
+    assert "1048576" in error.message, error
+    error = fails("invalid_argument", plane.start, "/bin/true", "x" * 131072)
+    assert "131071" in error.message, error
+    fails("invalid_argument", plane.start, "/bin/true", env={"A": "x" * 131072})
+    fails("invalid_argument", plane.start, "/bin/true", *(["x"] * 5000))
+    over(cay, "huge")
+
+
+@case
+def many_processes(cay):
+    """as many processes as a sandbox holds go; one more is refused, and nothing is lost"""
+    plane = hostile(cay, "many", pids=400)
+    ids = []
+    error = None
+    for _ in range(200):
+        try:
+            ids.append(plane.sh("sleep 1000"))
+        except Exception as caught:  # pylint: disable=broad-except
+            error = caught
+            break
+    assert len(ids) >= 100 and getattr(error, "code", None) == "resource_exhausted", (len(ids), error)
+    assert sorted(plane.ids(pageSize=1000)) == sorted(ids)
+    plane.end(ids[0])
+    plane.sh("exit 0")
+    over(cay, "many")
+
+
+@case
+def hanging_readers(cay):
+    """a hundred readers that read nothing keep neither the writer nor each other"""
+    plane = hostile(cay, "readers")
+    process_id = plane.sh("i=0; while [ ! -e /tmp/stop ]; do echo $i; i=$((i+1)); done; echo last")
+    before = cay.rss_bytes()
+    streams = [plane.attach(process_id) for _ in range(100)]
+    good = plane.attach(process_id)
+    seen = 0
+    until = time.monotonic() + 60
+    while seen < 2 * MIB:
+        assert time.monotonic() < until, seen
+        seen += len(unb64(good.next().get("output", {}).get("data")))
+    cay.sh("readers", "touch /tmp/stop")
+    assert plane.result(process_id)["exitCode"] == 0
+    assert cay.rss_bytes() - before < cay.rss_room(120), cay.rss_bytes() - before
+    for stream in (good, *streams):
+        stream.close()
+    over(cay, "readers")
+
+
+if __name__ == "__main__":
+    run_with_cayd("--send-timeout", "60s")
