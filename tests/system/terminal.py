@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Terminals: `cay shell`, `cay attach` and `cay exec -t` driven by a real one."""
+"""Terminals: `cay shell`, `cay attach` and `cay exec -t` driven by a real one; the Terminal stream."""
 
 import contextlib
 import fcntl
 import json
 import os
 import pty
+import queue
 import select
 import signal
 import struct
@@ -14,12 +15,17 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from daemon import PATIENCE_S, case, eventually
 from process_client import Processes
 from small_base import run_with_cayd
 
-CAY = sys.argv[-1]
+CAY = sys.argv[-2]
+CONTRACT = sys.argv[-1]
 SID = "tty"
 
 
@@ -70,8 +76,10 @@ class Screen:
     def end(self):
         """Wait for the command: its status; the terminal is as it was."""
         until = time.monotonic() + PATIENCE_S
-        while self.process.poll() is None:
+        is_over = False
+        while not is_over or select.select([self.master], [], [], 0)[0]:
             assert time.monotonic() < until, self.seen[-500:]
+            is_over = self.process.poll() is not None
             if select.select([self.master], [], [], 0.05)[0]:
                 self.seen += os.read(self.master, 65536)
         assert termios.tcgetattr(self.slave) == self.before, "the terminal is not as it was"
@@ -162,6 +170,89 @@ def exec_with_terminal(cay):
         eventually(lambda: b"sleep 1001" in cay.launch(SID, "/bin/ps", "-o", "args")[1], "it sleeps")
         screen.type(b"\x03")
         assert screen.end() == 130
+
+
+class Terminal:
+    """The bidirectional stream, over gRPC."""
+
+    pool = descriptor_pool.DescriptorPool()
+
+    def __init__(self, channel, key, **fields):
+        if not hasattr(Terminal, "factory"):
+            for file in descriptor_pb2.FileDescriptorSet.FromString(Path(CONTRACT).read_bytes()).file:
+                self.pool.Add(file)
+            Terminal.factory = message_factory.MessageFactory(self.pool)
+        self.requests = queue.Queue()
+        method = channel.stream_stream(
+            "/cay.v1.ProcessService/Terminal", request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=self.type("TerminalResponse").FromString)
+        self.send(open=self.type("TerminalOpen")(**fields))
+        self.answers = method(iter(self.requests.get, None), timeout=PATIENCE_S,
+                              metadata=[("authorization", f"Bearer {key}")])
+        self.seen = b""
+        self.sizes = []
+        self.opened = next(self.answers).opened
+
+    def type(self, name):
+        return self.factory.GetPrototype(self.pool.FindMessageTypeByName(f"cay.v1.{name}"))
+
+    def send(self, **fields):
+        self.requests.put(self.type("TerminalRequest")(**fields))
+
+    def close(self):
+        self.requests.put(None)
+
+    def until(self, text):
+        while text not in self.seen:
+            self.take(next(self.answers))
+        self.seen = self.seen[self.seen.index(text) + len(text):]
+
+    def take(self, answer):
+        self.seen += answer.output.data
+        if answer.HasField("resized"):
+            self.sizes.append((answer.resized.rows, answer.resized.cols))
+
+    def end(self):
+        """The last frame: how it ended."""
+        last = None
+        for answer in self.answers:
+            self.take(answer)
+            last = answer
+        return last.exited
+
+
+@case
+def stream(cay):
+    """the Terminal stream carries both directions, for several clients at once"""
+    key = cay.call("cay.v1.KeyService/CreateKey", {"owner": "root", "role": "KEY_ROLE_ADMIN"})["secret"]
+    with grpc.insecure_channel(f"{cay.host}:{cay.port}") as channel:
+        first = Terminal(channel, key, session_id=SID, size={"rows": 30, "cols": 70})
+        assert first.opened.pty.rows == 30 and first.opened.pid, first.opened
+        first.send(input=b"stty size; echo mark-$((1+1))\n")
+        first.until(b"30 70")
+        first.until(b"mark-2")
+        second = Terminal(channel, key, session_id=SID, process_id=first.opened.id)
+        second.until(b"mark-2")
+        second.send(resize={"rows": 11, "cols": 22})
+        second.send(input=b"stty size\n")
+        second.until(b"11 22")
+        first.until(b"11 22")
+        assert first.sizes == [(11, 22)] and second.sizes == [], (first.sizes, second.sizes)
+        watcher = Terminal(channel, key, session_id=SID, process_id=first.opened.id, read_only=True)
+        watcher.send(input=b"echo never\n")
+        second.close()
+        list(second.answers)
+        first.send(input=b"sleep 1003\n")
+        eventually(lambda: b"sleep 1003" in cay.launch(SID, "/bin/ps", "-o", "args")[1], "it sleeps")
+        first.send(input=b"\x03")
+        first.send(input=b"exit 9\n")
+        assert first.end().result.exit_code == 9
+        assert watcher.end().result.exit_code == 9 and b"never" not in watcher.seen
+        third = Terminal(channel, key, session_id=SID, launch={"argv": ["/bin/cat"]})
+        third.send(input=b"x" * 100 + b"\n")
+        third.until(b"x" * 100)
+        third.send(signal={"signal": 15})
+        assert third.end().result.signal == 15
 
 
 @case
