@@ -205,6 +205,7 @@ bool cay_processes_gone(struct cay_processes *table, uint64_t call)
         cay_process_end(process, CAY_V1_END_CAUSE_LOST,
                         "a command left it behind; how it ended is not known");
     cay_process_release_call(table, call);
+    cay_processes_trim(table);
     return true;
 }
 

@@ -26,7 +26,7 @@ struct cay_link {
     void *owner;
     int fd;
     bool welcomed;
-    bool is_listing;
+    uint32_t lists; /* asked for and not ended */
     bool wants_list; /* once the version is known */
     bool has_entry;  /* a CALL waits for its DETAIL */
     uint64_t entry_call;
@@ -216,7 +216,7 @@ static bool take_output(struct cay_link *link, const struct cay_frame *frame)
 
 static bool take_entry(struct cay_link *link, const struct cay_frame *frame)
 {
-    if (!link->is_listing || link->has_entry || !cay_frame_get_call(frame, &link->entry))
+    if (!link->lists || link->has_entry || !cay_frame_get_call(frame, &link->entry))
         return false;
     link->has_entry = link->version > 1;
     link->entry_call = frame->call;
@@ -310,9 +310,9 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
         TELL(link, pong, number);
         return true;
     case CAY_FRAME_LISTED:
-        if (link->has_entry || !cay_frame_get_u32(frame, &count))
+        if (link->has_entry || !link->lists || !cay_frame_get_u32(frame, &count))
             return false;
-        link->is_listing = false;
+        link->lists--;
         TELL(link, list_ended, count);
         return true;
     default: return false;
@@ -506,10 +506,11 @@ bool cay_link_release(struct cay_link *link, uint64_t call, struct cay_error *er
 
 bool cay_link_list(struct cay_link *link, struct cay_error *err)
 {
-    link->wants_list = !link->version;
-    link->is_listing = true;
-    if (link->wants_list)
+    if (!link->version) {
+        link->wants_list = true;
         return true;
+    }
+    link->lists++;
     return send_empty(link, link->version > 1 ? CAY_FRAME_SURVEY : CAY_FRAME_LIST, 0, err);
 }
 

@@ -92,6 +92,8 @@ void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
 {
     session->root_fd = waking->root_fd;
     if (waking->sandbox)
+        session->state_text[0] = '\0';
+    if (waking->sandbox)
         session->live = cay_live_open(session, cay_take_ptr(waking->sandbox), false);
 }
 

@@ -363,6 +363,8 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
         return;
     }
     session->live = NULL;
+    snprintf(session->state_text, sizeof(session->state_text),
+             "its sandbox was lost (%.80s); the next call makes a new one", err->text);
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
     struct cay_sandbox *sandbox = live->sandbox;
     end_all(live, err);
