@@ -26,7 +26,7 @@ struct cay_link {
     void *owner;
     int fd;
     bool welcomed;
-    uint32_t lists; /* asked for and not ended */
+    uint32_t lists;  /* asked for and not ended */
     bool wants_list; /* once the version is known */
     bool has_entry;  /* a CALL waits for its DETAIL */
     uint64_t entry_call;

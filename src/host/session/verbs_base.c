@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
-#include "api/noun.h"
 
 /* Bases: the roots that sessions start from. Listing reads the store's memory and the table of
  * records; removal works on a worker. */
