@@ -206,6 +206,29 @@ def repeated(cay):
     cay.destroy("r")
 
 
+@case
+def after_tools(cay):
+    """snapshots are taken after tool calls that may have changed files, by option or per call"""
+    cay.create("t", toolSnapshots=True, maxSnapshots=3)
+    result = cay.tool("t", "write_file", call={"toolCallId": "call/1 ü"}, path="file", content="1")
+    assert result["snapshot"].startswith("tool-call_1"), result
+    entry = cay.log("t")[0]
+    assert entry["kind"] == "SNAPSHOT_KIND_TOOL" and entry["toolCallId"] == "call/1 ü", entry
+    assert not cay.tool("t", "read_file", path="file").get("snapshot"), "nothing can have changed"
+    assert not cay.tool("t", "read_file", path="nothing").get("snapshot")
+    assert not cay.tool("t", "write_file", call={"snapshot": False}, path="file",
+                        content="2").get("snapshot")
+    second = cay.tool("t", "bash", cmd="echo 3 > /workspace/file")["snapshot"]
+    assert at(cay, "t", result["snapshot"], "file") == "1" and at(cay, "t", second, "file") == "3\n"
+    for number in range(3):
+        cay.tool("t", "write_file", path="file", content=f"more {number}")
+    assert len(names(cay, "t")) == 3, "they are bounded, too"
+    cay.call(SANDBOX + "UpdateSession", {"sessionId": "t", "toolSnapshots": False})
+    assert not cay.tool("t", "write_file", path="file", content="x").get("snapshot")
+    assert cay.tool("t", "write_file", call={"snapshot": True}, path="file", content="y")["snapshot"]
+    cay.destroy("t")
+
+
 def restore(cay, session_id, snapshot, *paths, **fields):
     return cay.call(SANDBOX + "RestorePaths", {
         "sessionId": session_id, "snapshot": snapshot, "paths": list(paths), **fields})

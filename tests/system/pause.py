@@ -179,7 +179,7 @@ def idle(cay):
     eventually(lambda: state(cay, "i") == "paused", "it sleeps")
     cay.kill()
     cay.start()
-    assert text_of(cay, "i", "file") == "1", "also after a restart of the daemon"
+    assert cay.sh("i", "echo hi") == "hi\n", "and so does a command, also after a restart"
     cay.destroy("i")
 
 

@@ -101,6 +101,13 @@ void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox);
 [[nodiscard]] bool cay_session_check_room(const struct cay_host *host, size_t wanted,
                                           struct cay_error *err);
 
+/* verbs_turn.c: takes a snapshot on behalf of a tool call that has ended; `taken` runs once, with
+ * the snapshot's name or with what was wrong. */
+typedef void cay_tool_snapshot_fn(void *context, const char *name, const struct cay_error *err);
+void cay_snapshot_after_tool(struct cay_host *host, struct cay_call *call,
+                             struct cay_str session_id, struct cay_str tool_call_id,
+                             cay_tool_snapshot_fn *taken, void *context);
+
 /* Writes times of last use now (at the end) or in the background. */
 void cay_host_flush_keys(struct cay_host *host, bool is_final);
 

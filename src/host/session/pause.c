@@ -13,7 +13,11 @@
 #include "host/session/noun.h"
 #include "host/session/record.h"
 
-enum { FREEZE_TIMEOUT_MS = 5000, DRAIN_TIMEOUT_MS = 30'000 };
+enum {
+    FREEZE_TIMEOUT_MS = 5000,
+    DRAIN_TIMEOUT_MS = 30'000,
+    SETTLE_MS = 500, /* for an init that was just thawed to say what runs */
+};
 
 /* --- pausing --- */
 
@@ -214,7 +218,8 @@ struct resume_op {
     cay_resumed_fn *resumed;
     void *context;
     bool is_cold;
-    bool was_active; /* somebody else was first */
+    bool was_active;  /* somebody else was first */
+    bool is_stranger; /* its init has not been talked to since the daemon started */
     struct cay_error thaw_err;
 };
 
@@ -243,6 +248,7 @@ static bool resume_begin(struct cay_op *op, struct cay_error *err)
         if (session->live)
             cay_live_skip_clock(session->live, cay_clock_ns() - session->paused_ns);
     }
+    self->is_stranger = session->resting != NULL;
     cay_session_record_take(&self->record, session);
     struct cay_v1_session spec = *session->spec;
     spec.pause_mode = CAY_V1_PAUSE_MODE_UNSPECIFIED;
@@ -273,6 +279,8 @@ static void install_resumed(struct resume_op *self, struct cay_session *session)
     session->state_reason[0] = '\0';
     if (session->resting)
         session->live = cay_live_open(session, cay_take_ptr(session->resting), true);
+    if (session->live && self->is_stranger)
+        cay_live_settle(session->live, SETTLE_MS);
     if (self->thaw_err.reason)
         cay_live_lost(session, &self->thaw_err);
     session->last_active_ns = cay_clock_wall_ns();

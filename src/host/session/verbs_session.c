@@ -68,8 +68,6 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (request->runtime.len && !cay_str_is(request->runtime, cay_runtime_name(host->runtime)))
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s'",
                         cay_runtime_name(host->runtime));
-    if (request->has_tool_snapshots && request->tool_snapshots)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "tool_snapshots: not available in this version");
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
     network->mode = CAY_V1_NETWORK_MODE_NONE;
@@ -81,6 +79,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .max_snapshots = request->max_snapshots,
+        .tool_snapshots = request->tool_snapshots,
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),
     };

@@ -20,6 +20,7 @@
  */
 
 struct tool_call {
+    struct cay_host *host;
     const struct cay_tool *tool;
     const struct cay_v1_tool_call *request;
     struct cay_str session_id;
@@ -28,14 +29,9 @@ struct tool_call {
     bool is_stream;
 };
 
-static void answer(struct cay_call *call, const struct tool_call *tool,
-                   struct cay_v1_tool_result *result)
+static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result)
 {
-    result->tool_call_id = tool->request->tool_call_id;
-    result->tool_name = cay_str(tool->tool->name);
-    result->tier = tool->tool->tier;
-    result->duration = cay_noun_duration(&call->arena, cay_clock_ns() - tool->started_ns);
-    if (!tool->is_stream) {
+    if (!is_stream) {
         struct cay_v1_execute_tool_response response = {.result = result};
         cay_call_done(call, &response);
         return;
@@ -44,6 +40,59 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
         .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_RESULT, .frame.result = result};
     (void)cay_call_send(call, &response);
     cay_call_done(call, NULL);
+}
+
+/* A result that waits for the snapshot after it; in the call's arena. */
+struct snapshot_wait {
+    struct cay_call *call;
+    struct cay_v1_tool_result *result;
+    bool is_stream;
+};
+
+static void snapshot_taken(void *context, const char *name, const struct cay_error *err)
+{
+    struct snapshot_wait *wait = context;
+    struct cay_arena *arena = &wait->call->arena;
+    if (name)
+        wait->result->snapshot = cay_arena_str(arena, cay_str(name));
+    else
+        wait->result->snapshot_error = cay_arena_str(arena, cay_str(err->text));
+    send_result(wait->call, wait->is_stream, wait->result);
+}
+
+static bool wants_snapshot(const struct cay_call *call, const struct tool_call *tool,
+                           const struct cay_v1_tool_result *result)
+{
+    if (result->is_error || tool->tool->read_only || call->is_cancelled)
+        return false;
+    if (tool->request->has_snapshot)
+        return tool->request->snapshot;
+    const struct cay_session *session =
+        cay_sessions_find(&tool->host->sessions, &call->caller, tool->session_id);
+    return session && session->spec->tool_snapshots;
+}
+
+static void answer(struct cay_call *call, const struct tool_call *tool,
+                   struct cay_v1_tool_result *result)
+{
+    result->tool_call_id = tool->request->tool_call_id;
+    result->tool_name = cay_str(tool->tool->name);
+    result->tier = tool->tool->tier;
+    result->duration = cay_noun_duration(&call->arena, cay_clock_ns() - tool->started_ns);
+    if (!wants_snapshot(call, tool, result)) {
+        send_result(call, tool->is_stream, result);
+        return;
+    }
+    struct snapshot_wait *wait = cay_arena_new(&call->arena, struct snapshot_wait);
+    struct cay_v1_tool_result *copy = cay_noun_copy(&cay_v1_tool_result_desc, result, &call->arena);
+    if (!wait || !copy) {
+        result->snapshot_error = CAY_STR("the result is too large to be kept meanwhile");
+        send_result(call, tool->is_stream, result);
+        return;
+    }
+    *wait = (struct snapshot_wait){call, copy, tool->is_stream};
+    cay_snapshot_after_tool(tool->host, call, tool->session_id, tool->request->tool_call_id,
+                            snapshot_taken, wait);
 }
 
 static void send_started(struct cay_call *call, const struct tool_call *tool)
@@ -348,8 +397,6 @@ static bool check_call(const struct cay_v1_tool_call *request, struct tool_call 
     if (request->tool_call_id.len > CAY_LIMIT_ID_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "call.tool_call_id: %d bytes at most",
                         CAY_LIMIT_ID_BYTES);
-    if (request->has_snapshot && request->snapshot)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "call.snapshot: not available in this version");
     if (request->max_result_bytes < 0 || request->max_result_bytes > CAY_LIMIT_RESULT_BYTES_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "call.max_result_bytes: %d at most",
                         CAY_LIMIT_RESULT_BYTES_MAX);
@@ -370,6 +417,7 @@ static void execute(struct cay_host *host, struct cay_call *call, struct cay_str
                     const struct cay_v1_tool_call *request, bool is_stream)
 {
     struct tool_call tool = {
+        .host = host,
         .request = request,
         .session_id = session_id,
         .started_ns = cay_clock_ns(),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/limits.h"
@@ -15,7 +16,7 @@
 #include "host/session/quota.h"
 #include "host/session/request.h"
 
-/* One snapshot on its way: a turn, or a named one. */
+/* One snapshot on its way: a turn, a named one, or one after a tool call. */
 struct snapshot_op {
     struct cay_op op;
     struct cay_pointing pointing;
@@ -28,6 +29,8 @@ struct snapshot_op {
     const struct cay_snapshot *repeated; /* the one an earlier call made */
     bool is_switch_broken;
     struct cay_error switch_err;
+    cay_tool_snapshot_fn *taken; /* after a tool call: who goes on with it */
+    void *context;
 };
 
 static struct snapshot_op *snapshot_of(struct cay_op *op)
@@ -68,6 +71,33 @@ static bool choose_victims(struct snapshot_op *self, struct cay_session *session
     return cay_victims_settle(&self->victims, session, err);
 }
 
+/* "tool-ID-20261231T235959.123Z", of the id what a name may have. */
+static void name_after_tool(struct snapshot_op *self)
+{
+    enum { ID_BYTES_MAX = 96 };
+    struct cay_str id = self->spec->tool_call_id;
+    char *name = self->snapshot.name;
+    size_t size = sizeof(self->snapshot.name);
+    int64_t now_ns = cay_clock_wall_ns();
+    time_t seconds = (time_t)(now_ns / CAY_NS_PER_SEC);
+    struct tm utc;
+    char when[32];
+    (void)gmtime_r(&seconds, &utc);
+    (void)strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &utc);
+    size_t len = (size_t)snprintf(name, size, "tool-");
+    char last = '-';
+    for (size_t i = 0; i < CAY_MIN(id.len, (size_t)ID_BYTES_MAX); i++) {
+        char c = id.ptr[i];
+        bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                        (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || (c == '.' && last != '.');
+        last = is_plain ? c : '_';
+        name[len++] = last;
+    }
+    snprintf(name + len, size - len, "%s%s.%06dZ", id.len ? "-" : "", when,
+             (int)(now_ns % CAY_NS_PER_SEC / 1000));
+    self->spec->name = cay_str(name);
+}
+
 static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -84,6 +114,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
         snprintf(record->name, sizeof(record->name), "%s-%04lld", op->host->snapshot_prefix,
                  (long long)spec->turn_number);
         spec->name = cay_str(record->name);
+    } else if (self->taken) {
+        name_after_tool(self);
     } else {
         if (!spec->name.len) {
             cay_id_make(record->name, sizeof(record->name), "snapshot");
@@ -106,6 +138,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_snapshot *parent = cay_victims_survivor(
         &self->victims, session, cay_session_snapshot(session, cay_str(session->head)));
     spec->kind = self->kind;
+    spec->turn_number = spec->turn_number ? spec->turn_number : session->turn_count;
     spec->parent = parent ? cay_arena_str(&op->call->arena, cay_str(parent->name)) : CAY_STR("");
     spec->created_at = cay_noun_time(&op->call->arena, record->created_ns);
     spec->actor =
@@ -183,7 +216,9 @@ static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapsh
     struct cay_v1_snapshot *message = self->spec;
     cay_history_mark(op->session);
     cay_history_message(op->session, snapshot, message);
-    if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
+    if (self->taken) {
+        self->taken(self->context, snapshot->name, NULL);
+    } else if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
         struct cay_v1_turn_complete_response response = {
             .snapshot = message, .pruned = cay_victims_names(&self->victims, &op->call->arena)};
         cay_call_done(op->call, &response);
@@ -202,7 +237,10 @@ static void snapshot_end(struct cay_op *op)
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);
         cay_host_collect_soon(op->host);
-        cay_call_fail(op->call, &op->err);
+        if (self->taken)
+            self->taken(self->context, NULL, &op->err);
+        else
+            cay_call_fail(op->call, &op->err);
     } else if (self->repeated) {
         answer_snapshot(op, self->repeated);
     } else {
@@ -267,6 +305,26 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
              (int)request_id.len, request_id.len ? request_id.ptr : "");
     cay_op_start(&self->op, cay_host_of(service), call, session_id, CAY_VERB_SNAPSHOT, true,
                  &snapshot_steps);
+}
+
+void cay_snapshot_after_tool(struct cay_host *host, struct cay_call *call,
+                             struct cay_str session_id, struct cay_str tool_call_id,
+                             cay_tool_snapshot_fn *taken, void *context)
+{
+    struct cay_error err = {};
+    struct snapshot_op *self = cay_new(struct snapshot_op);
+    self->spec = cay_arena_new(&call->arena, struct cay_v1_snapshot);
+    if (!self->spec) {
+        free(self);
+        cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        taken(context, NULL, &err);
+        return;
+    }
+    self->spec->tool_call_id = tool_call_id;
+    self->kind = CAY_V1_SNAPSHOT_KIND_TOOL;
+    self->taken = taken;
+    self->context = context;
+    cay_op_start(&self->op, host, call, session_id, CAY_VERB_SNAPSHOT, true, &snapshot_steps);
 }
 
 void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
