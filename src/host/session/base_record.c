@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 

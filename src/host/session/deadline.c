@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/pause.h"
 #include "host/session/record.h"
 

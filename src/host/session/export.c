@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/store/changes.h"
 
 enum { PLAN_BYTES_MAX = 64 << 20 };

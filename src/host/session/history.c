@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/noun.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 
 struct cay_snapshot *cay_history_parent(const struct cay_session *session,
                                         const struct cay_snapshot *snapshot)

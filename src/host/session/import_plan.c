@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/id.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
-#include "host/session/noun.h"
 #include "host/session/request.h"
 
 /* A base whose content is that of the exported session's. The host's own have no digest: their name

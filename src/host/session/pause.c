@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/record.h"
 
 enum {

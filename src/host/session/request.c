@@ -2,9 +2,9 @@
 #include "host/session/request.h"
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/id.h"
 #include "base/utf8.h"
-#include "host/session/noun.h"
 
 static bool has_control(struct cay_str text)
 {

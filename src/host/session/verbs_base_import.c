@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/request.h"
 #include "host/store/base.h"
 #include "sys/sha256.h"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/debian.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/request.h"
 #include "host/store/base.h"
 #include "io/child.h"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/log.h"
 #include "host/session/export.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/point.h"
 #include "host/store/spool.h"
 

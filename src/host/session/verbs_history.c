@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/crash.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
-#include "host/session/noun.h"
 #include "host/session/op.h"
 #include "host/session/request.h"
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/op.h"
 #include "host/session/request.h"
 #include "host/store/spool.h"

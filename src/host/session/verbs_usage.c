@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
-#include "host/session/noun.h"
 #include "host/session/space.h"
 
 /*
