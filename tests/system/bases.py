@@ -118,6 +118,10 @@ def replaced(cay):
     fails("not_found", cay.read, "new", "/x")
     cay.restart()
     assert cay.read("old", "/x") == b"x"
+    for session_id, own in (("old", "/x"), ("new", "/y")):
+        cay.write(session_id, "/added", b"1", user="root")
+        changes = cay.diff(session_id, fromSnapshot="base")[0]
+        assert "/added" in changes and not {"/x", "/y"} & set(changes), (own, changes)
     for session_id in ("old", "new"):
         cay.destroy(session_id)
 

@@ -28,7 +28,6 @@ struct found {
 struct diff_op {
     struct cay_op op;
     char from_id[CAY_STORE_ID_SIZE];
-    char from_base[CAY_STORE_NAME_SIZE];
     char to_id[CAY_STORE_ID_SIZE];
     bool from_is_base;
     bool to_is_live;
@@ -73,8 +72,6 @@ static bool diff_begin(struct cay_op *op, struct cay_error *err)
                                                      : default_from(session, request->to_snapshot);
     if (!from.len || cay_str_is(from, "base")) {
         self->from_is_base = true;
-        if (!cay_base_key(session->spec->base, self->from_base))
-            return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
         memcpy(self->from_id, session->store_id, sizeof(self->from_id));
     } else if (!find_point(session, from, self->from_id, err)) {
         return false;
@@ -176,7 +173,7 @@ static bool diff_work(struct cay_op *op, struct cay_error *err)
     struct diff_op *self = diff_of(op);
     int64_t started_ns = cay_clock_ns();
     const struct cay_diff_request request = {
-        .from.base = self->from_is_base ? self->from_base : NULL,
+        .from.origin = self->from_is_base ? self->from_id : NULL,
         .from.snapshot = self->from_is_base ? NULL : self->from_id,
         .to.snapshot = self->to_is_live ? NULL : self->to_id,
         .to.session = self->to_is_live ? self->to_id : NULL,

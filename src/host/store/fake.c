@@ -36,6 +36,7 @@ struct item {
     char name[CAY_STORE_NAME_SIZE];
     char target[CAY_STORE_NAME_SIZE];
     struct tree *tree;
+    struct tree *origin;        /* of a session or snapshot: the base's tree */
     struct tree *last;          /* of a session: the tree its last snapshot got, */
     struct cay_copy_index seen; /* and what its own looked like then */
     uint64_t generation;
@@ -92,6 +93,7 @@ static void forget(struct fake *fake, struct item *item)
     *slot = item->next;
     tree_unref(fake, item->tree);
     tree_unref(fake, item->last);
+    tree_unref(fake, item->origin);
     cay_copy_index_finish(&item->seen);
     free(item);
 }
@@ -135,10 +137,12 @@ static struct tree *source_tree(struct fake *fake, const struct cay_store_ref *r
                                 struct cay_error *err)
 {
     const struct item *item = NULL;
-    if (ref->session) {
-        item = find(fake, CAY_STORE_ITEM_SESSION, ref->session);
+    if (ref->session || ref->origin) {
+        item = find(fake, CAY_STORE_ITEM_SESSION, ref->session ? ref->session : ref->origin);
         if (!item)
             cay_fail(err, CAY_R_SESSION_NOT_FOUND, NULL);
+        else if (ref->origin)
+            return item->origin;
     } else if (ref->snapshot) {
         item = find(fake, CAY_STORE_ITEM_SNAPSHOT, ref->snapshot);
         if (!item)
@@ -174,7 +178,13 @@ static bool create_locked(struct fake *fake, const char *id, const struct cay_st
     struct tree *tree = from ? tree_copy(fake, from, err) : NULL;
     if (!tree)
         return false;
+    const struct item *parent = ref->base      ? NULL
+                                : ref->session ? find(fake, CAY_STORE_ITEM_SESSION, ref->session)
+                                               : find(fake, CAY_STORE_ITEM_SNAPSHOT, ref->snapshot);
+    struct tree *origin = parent ? parent->origin : from;
     struct item *session = add(fake, CAY_STORE_ITEM_SESSION, id, tree);
+    session->origin = origin;
+    origin->refs++;
     if (!ref->session)
         set_last(fake, session, from);
     return true;
@@ -262,6 +272,8 @@ static bool snapshot_locked(struct fake *fake, const struct cay_store_snapshot_r
         tree->refs += changed ? 0 : 1;
         snapshot = add(fake, CAY_STORE_ITEM_SNAPSHOT, request->snapshot_id, tree);
         snapshot->changed = changed;
+        snapshot->origin = session->origin;
+        snapshot->origin->refs++;
         tree->refs++;
         tree_unref(fake, session->last);
         session->last = tree;

@@ -115,11 +115,11 @@ static bool need_name(const char *name, struct cay_error *err)
 
 static bool need_ref(const struct cay_store_ref *ref, struct cay_error *err)
 {
-    assert(!!ref->base + !!ref->snapshot + !!ref->session == 1);
+    assert(!!ref->base + !!ref->snapshot + !!ref->session + !!ref->origin == 1);
     if (ref->base)
         return need_name(ref->base, err);
     return ref->snapshot ? need_id(ref->snapshot, "snapshot", err)
-                         : need_id(ref->session, "session", err);
+                         : need_id(ref->session ? ref->session : ref->origin, "session", err);
 }
 
 bool cay_store_create(struct cay_store *store, const char *session_id,

@@ -164,6 +164,7 @@ struct cay_store_ref {
     const char *base;
     const char *snapshot;
     const char *session; /* its present state */
+    const char *origin;  /* a session: the base that it stands on, whatever that is called by now */
 };
 
 /* The tree of a base or snapshot (never of a session), for reading: a read-only mount attached

@@ -13,9 +13,12 @@ static struct ov_layer *hold(struct ov_store *ov, const struct cay_store_ref *re
 {
     struct ov_layer *top = NULL;
     pthread_mutex_lock(&ov->lock);
-    if (ref->session) {
-        const struct ov_session *session = ov_find_session(ov, ref->session);
+    if (ref->session || ref->origin) {
+        const struct ov_session *session =
+            ov_find_session(ov, ref->session ? ref->session : ref->origin);
         top = session ? session->upper : NULL;
+        while (ref->origin && top && top->parent)
+            top = top->parent;
         if (!session)
             cay_fail(err, CAY_R_SESSION_NOT_FOUND, NULL);
     } else if (ref->snapshot) {

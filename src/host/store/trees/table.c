@@ -109,11 +109,12 @@ void trees_finish_tables(struct cay_trees *trees)
 static bool find_point(struct cay_trees *trees, const struct cay_store_ref *ref,
                        struct tree **out_tree, struct tree **out_base, struct cay_error *err)
 {
-    if (ref->session) {
-        const struct session *session = trees_session(trees, ref->session);
+    if (ref->session || ref->origin) {
+        const struct session *session =
+            trees_session(trees, ref->session ? ref->session : ref->origin);
         if (!session)
             return cay_fail(err, CAY_R_SESSION_NOT_FOUND, NULL);
-        *out_tree = session->tree;
+        *out_tree = ref->session ? session->tree : session->base;
         *out_base = session->base;
     } else if (ref->snapshot) {
         const struct snapshot *snapshot = trees_snapshot(trees, ref->snapshot);
