@@ -429,8 +429,7 @@ class Play:
             # What a death has left may be less work than the first time, and what is done in the
             # background comes at another moment, or together with something else.
             if is_fresh and point.startswith(BACKGROUND):
-                self.world.forget()
-                self.before = None
+                self.renew()
                 return None
             assert not is_fresh, "the daemon lives on"
             self.world.forget()
@@ -467,12 +466,17 @@ class Play:
         except AssertionError as error:
             where = f"{point}:{nth}" + (f", then {second}" if second else "")
             self.failed.append(f"at {where}: {error}")
-            self.before = None
-            self.world.disarm()
-            if self.world.cay.process.poll() is None:
-                self.world.cay.kill()
-            self.world.cay.start()
+            self.renew()
             return set()
+
+    def renew(self):
+        """Whether the daemon lives or dies this very moment: another one."""
+        self.before = None
+        self.world.disarm()
+        if self.world.cay.process.poll() is None:
+            self.world.cay.kill()
+        self.world.cay.start()
+        self.world.forget()
 
     def everywhere(self):
         for point, count in self.rehearse().items():
