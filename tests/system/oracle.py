@@ -172,7 +172,8 @@ def _unowned(cay):
     if os.listdir(store / "t"):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format"}
-    strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store"}
+    strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store",
+                                             "audit.log"}
     strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
     if strange:
         found["files"] = sorted(strange)

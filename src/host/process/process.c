@@ -215,6 +215,7 @@ void cay_process_changed(struct cay_process *process)
     struct cay_process_watcher *watcher;
     process->busy++;
     process->walk++;
+    process->table->ops->changed(process->table->owner, process);
     while ((watcher = next_watcher(process)))
         watcher->changed(watcher);
     process->busy--;

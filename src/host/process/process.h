@@ -31,6 +31,8 @@ struct cay_processes;
 struct cay_process_ops {
     /* The link was used: it may want to write. */
     void (*link_used)(void *owner);
+    /* It has started, ended, or is to be started again. */
+    void (*changed)(void *owner, const struct cay_process *process);
     /* Starts a process once more that has ended; calls cay_process_not_again when it cannot. */
     void (*run_again)(void *owner, struct cay_process *process);
     /* The owner stays until it is let go as often as it was held. */

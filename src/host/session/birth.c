@@ -14,6 +14,7 @@
 #include "host/session/live.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
+#include "host/session/tell.h"
 #include "host/session/tree.h"
 #include "sys/userns.h"
 
@@ -174,13 +175,20 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     return cay_wrap(err, "create session '%s'", record->id);
 }
 
-static void come_to_be(struct cay_session *session)
+static void come_to_be(struct cay_session *session, const struct cay_call *call)
 {
     struct cay_error ignored = {};
     (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
     cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
             CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
     cay_deadline_set(session);
+    cay_tell(session->host, &(struct cay_happening){.type = session->spec->parent_session_id.len
+                                                                ? "session.forked"
+                                                                : "session.created",
+                                                    .session = session,
+                                                    .call = call,
+                                                    .fact = "base",
+                                                    .value = session->spec->base});
 }
 
 static void leave(struct cay_birth *birth)
@@ -192,7 +200,7 @@ static void leave(struct cay_birth *birth)
 
 void cay_birth_release(struct cay_birth *birth)
 {
-    come_to_be(birth->session);
+    come_to_be(birth->session, birth->call);
     leave(birth);
 }
 
@@ -205,7 +213,7 @@ static void birth_end(struct cay_op *op)
     if (op->is_done) {
         cay_waking_install(&birth->waking, session);
         if (!birth->is_held)
-            come_to_be(session);
+            come_to_be(session, birth->call);
         cay_host_prepare_soon(op->host);
     } else {
         cay_session_forget(session);
@@ -440,6 +448,10 @@ static void death_end(struct cay_op *op)
         cay_session_forget(session);
         cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id),
                 CAY_S("why", self->why ? self->why : "requested"));
+        cay_tell(host, &(struct cay_happening){.type = "session.destroyed",
+                                               .session = session,
+                                               .call = call,
+                                               .reason = self->why ? self->why : "requested"});
         cay_host_collect_soon(host);
     } else if (session && !is_done) {
         cay_deadline_retry(session);

@@ -26,6 +26,9 @@ struct cay_host_store {
     char reason[160];
 };
 
+struct cay_audit;
+struct cay_journal;
+
 struct cay_host {
     struct cay_service service; /* first */
     struct cay_loop *loop;
@@ -49,6 +52,8 @@ struct cay_host {
     struct cay_host_store stores[CAY_HOST_STORES_MAX];
     size_t store_count;
     struct cay_runtime *runtime;
+    struct cay_journal *journal; /* what happened */
+    struct cay_audit *audit;
     struct cay_sessions sessions;
     struct cay_map bases; /* struct cay_base_entry, by name */
     struct cay_v1_resource_limits default_limits;
@@ -155,6 +160,7 @@ cay_verb cay_host_move_file;
 cay_verb cay_host_remove_file;
 cay_verb cay_host_read_file;
 cay_verb cay_host_write_file;
+cay_verb cay_host_watch_events;
 cay_verb cay_host_get_usage;
 cay_verb cay_host_get_pool;
 cay_verb cay_host_create_pool;

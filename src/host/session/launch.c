@@ -11,6 +11,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/tell.h"
 
 bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *err)
 {
@@ -272,10 +273,27 @@ static void let_go(void *owner)
     cay_session_release(session);
 }
 
+static void changed(void *owner, const struct cay_process *process)
+{
+    const struct cay_session *session = owner;
+    static const char *const types[] = {
+        [CAY_V1_PROCESS_STATE_RUNNING] = "process.started",
+        [CAY_V1_PROCESS_STATE_EXITED] = "process.exited",
+        [CAY_V1_PROCESS_STATE_RESTARTING] = "process.restarting",
+    };
+    const char *type = (size_t)process->state < CAY_COUNT(types) ? types[process->state] : NULL;
+    if (type)
+        cay_tell(session->host, &(struct cay_happening){
+                                    .type = type, .session = session, .process_id = process->id});
+}
+
 void cay_launch_init_table(struct cay_session *session)
 {
-    static const struct cay_process_ops ops = {
-        .link_used = link_used, .run_again = run_again, .hold = hold, .let_go = let_go};
+    static const struct cay_process_ops ops = {.link_used = link_used,
+                                               .changed = changed,
+                                               .run_again = run_again,
+                                               .hold = hold,
+                                               .let_go = let_go};
     cay_processes_init(&session->processes, &ops, session, session->id, session->host->loop,
                        session->host->db);
 }

@@ -12,6 +12,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/record.h"
+#include "host/session/tell.h"
 
 enum {
     FREEZE_TIMEOUT_MS = 5000,
@@ -114,6 +115,10 @@ static void pause_end(struct cay_op *op)
         session->paused_ns = cay_clock_ns();
         snprintf(session->state_reason, sizeof(session->state_reason), "%s", self->why);
         cay_deadline_set(session);
+        cay_tell(op->host, &(struct cay_happening){.type = "session.paused",
+                                                   .session = session,
+                                                   .call = self->call,
+                                                   .reason = self->why});
         cay_log(CAY_INFO, "session.paused", CAY_S("session", session->id), CAY_S("why", self->why));
     }
     bool is_done = op->is_done;
@@ -285,6 +290,9 @@ static void install_resumed(struct resume_op *self, struct cay_session *session)
         cay_live_lost(session, &self->thaw_err);
     session->last_active_ns = cay_clock_wall_ns();
     cay_deadline_renew(session);
+    cay_tell(session->host, &(struct cay_happening){.type = "session.resumed",
+                                                    .session = session,
+                                                    .call = self->op.call});
     cay_log(CAY_INFO, "session.resumed", CAY_S("session", session->id));
 }
 

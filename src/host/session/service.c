@@ -11,6 +11,8 @@
 
 #include "api/cay_v1.h"
 #include "base/log.h"
+#include "host/event/audit.h"
+#include "host/event/journal.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -41,6 +43,14 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
                    "cay_uptime_seconds %.3f\n",
                    cay_map_count(&host->keys.by_id),
                    (double)(cay_clock_ns() - host->started_ns) / CAY_NS_PER_SEC);
+    static const char *const kinds[] = {NULL,      "session", "snapshot", "tool",
+                                        "process", "port",    "policy",   "host"};
+    cay_buf_append_text(out, "# HELP cay_events_total Events by what they are about.\n"
+                             "# TYPE cay_events_total counter\n");
+    for (size_t i = 1; i < CAY_COUNT(kinds); i++)
+        cay_buf_printf(
+            out, "cay_events_total{kind=\"%s\"} %llu\n", kinds[i],
+            (unsigned long long)cay_journal_count(host->journal, (enum cay_v1_event_kind)i));
 }
 
 /* clang-format off */
@@ -86,6 +96,7 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
     [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
     [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = cay_host_get_usage,
+    [CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS]        = cay_host_watch_events,
     [CAY_V1_POOL_SERVICE_GET_POOL]               = cay_host_get_pool,
     [CAY_V1_POOL_SERVICE_CREATE_POOL]            = cay_host_create_pool,
     [CAY_V1_POOL_SERVICE_GROW_POOL]              = cay_host_grow_pool,
@@ -258,6 +269,8 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                 CAY_S("advice", cay_runtime_warning(host->runtime)));
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
+    host->journal = cay_journal_create();
+    host->audit = cay_audit_create(host->loop, host->data_fd);
     cay_quota_start(host);
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
@@ -392,6 +405,8 @@ void cay_host_destroy(struct cay_host *host)
     cay_store_close(host->old_store);
     cay_pool_close(&host->pool);
     cay_pool_close(&host->old_pool);
+    cay_audit_destroy(host->audit);
+    cay_journal_destroy(host->journal);
     cay_db_close(host->db);
     if (host->lock_fd >= 0)
         close(host->lock_fd);

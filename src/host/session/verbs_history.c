@@ -8,6 +8,7 @@
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/session/request.h"
+#include "host/session/tell.h"
 
 /* --- deleting --- */
 
@@ -82,6 +83,12 @@ static void delete_end(struct cay_op *op)
             .freed_bytes = self->bytes,
         };
         if (!self->is_dry) {
+            for (size_t i = 0; i < self->victims.count; i++)
+                cay_tell(op->host,
+                         &(struct cay_happening){.type = "snapshot.deleted",
+                                                 .session = op->session,
+                                                 .call = op->call,
+                                                 .snapshot = self->victims.items[i].name});
             cay_victims_forget(&self->victims, op->session);
             cay_host_collect_soon(op->host);
         }
@@ -162,6 +169,11 @@ static void hold_end(struct cay_op *op)
     struct hold_op *self = hold_of(op);
     if (op->is_done) {
         cay_snapshot_set_spec(self->snapshot, &self->spec);
+        cay_tell(op->host, &(struct cay_happening){.type = self->spec.held ? "snapshot.held"
+                                                                           : "snapshot.released",
+                                                   .session = op->session,
+                                                   .call = op->call,
+                                                   .snapshot = self->snapshot->name});
         struct cay_v1_snapshot message;
         cay_history_mark(op->session);
         cay_history_message(op->session, self->snapshot, &message);

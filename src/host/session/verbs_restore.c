@@ -9,6 +9,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/restore.h"
+#include "host/session/tell.h"
 #include "tool/path.h"
 
 struct restore_op {
@@ -127,6 +128,12 @@ static void restore_end(struct cay_op *op)
     struct cay_session *session = op->session;
     if (session && session->live && self->pointing.frozen_ns)
         cay_live_skip_clock(session->live, self->pointing.frozen_ns);
+    if (op->is_done && !self->request.dry_run)
+        cay_tell(op->host, &(struct cay_happening){.type = "session.restored",
+                                                   .session = session,
+                                                   .call = op->call,
+                                                   .snapshot = cay_arena_copy(
+                                                       &op->call->arena, self->request.snapshot)});
     if (op->is_done) {
         struct cay_v1_restore_paths_response response = {
             .entries = self->restoring.entries,

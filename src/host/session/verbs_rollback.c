@@ -11,6 +11,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
+#include "host/session/tell.h"
 
 /*
  * Going back. What is abandoned is kept: unsaved changes become a snapshot of kind branch, whose
@@ -272,6 +273,12 @@ static void rollback_end(struct cay_op *op)
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);
         cay_host_collect_soon(op->host);
+        cay_tell(op->host, &(struct cay_happening){.type = "session.rolled_back",
+                                                   .session = session,
+                                                   .call = op->call,
+                                                   .snapshot = self->target,
+                                                   .fact = self->has_branch ? "branch" : NULL,
+                                                   .value = cay_str(self->branch.name)});
         answer(self, session);
     } else {
         if (self->is_left)

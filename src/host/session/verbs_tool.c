@@ -10,6 +10,7 @@
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/run.h"
+#include "host/session/tell.h"
 #include "host/session/tree.h"
 #include "tool/run.h"
 #include "tool/tool.h"
@@ -79,6 +80,16 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
     result->tool_name = cay_str(tool->tool->name);
     result->tier = tool->tool->tier;
     result->duration = cay_noun_duration(&call->arena, cay_clock_ns() - tool->started_ns);
+    cay_tell(tool->host,
+             &(struct cay_happening){.type = "tool.completed",
+                                     .session = cay_sessions_find(&tool->host->sessions,
+                                                                  &call->caller, tool->session_id),
+                                     .call = call,
+                                     .tool_call_id = tool->request->tool_call_id,
+                                     .reason = result->is_error ? "error" : "ok",
+                                     .is_look = tool->tool->read_only,
+                                     .fact = "tool_name",
+                                     .value = result->tool_name});
     if (!wants_snapshot(call, tool, result)) {
         send_result(call, tool->is_stream, result);
         return;

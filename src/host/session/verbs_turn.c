@@ -15,6 +15,7 @@
 #include "host/session/point.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"
+#include "host/session/tell.h"
 
 /* One snapshot on its way: a turn, a named one, or one after a tool call. */
 struct snapshot_op {
@@ -228,6 +229,15 @@ static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapsh
     }
 }
 
+static void tell_victims(const struct snapshot_op *self, const struct cay_session *session)
+{
+    for (size_t i = 0; i < self->victims.count; i++)
+        cay_tell(self->op.host, &(struct cay_happening){.type = "snapshot.pruned",
+                                                        .session = session,
+                                                        .call = self->op.call,
+                                                        .snapshot = self->victims.items[i].name});
+}
+
 static void snapshot_end(struct cay_op *op)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -256,6 +266,12 @@ static void snapshot_end(struct cay_op *op)
             cay_live_skip_clock(session->live, self->pointing.frozen_ns);
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);
+        cay_tell(op->host, &(struct cay_happening){.type = "snapshot.created",
+                                                   .session = session,
+                                                   .call = op->call,
+                                                   .snapshot = snapshot->name,
+                                                   .tool_call_id = self->spec->tool_call_id});
+        tell_victims(self, session);
         answer_snapshot(op, snapshot);
         if (self->victims.count)
             cay_host_collect_soon(op->host);

@@ -12,6 +12,7 @@
 #include "host/session/op.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"
+#include "host/session/tell.h"
 
 /* Changing a session: everything is checked first, then limits, then the record, all or nothing. */
 
@@ -178,6 +179,9 @@ static void update_end(struct cay_op *op)
         cay_session_set_spec(op->session, &self->spec);
         cay_victims_forget(&self->victims, op->session);
         cay_deadline_set(op->session);
+        cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
+                                                   .session = op->session,
+                                                   .call = op->call});
         if (self->victims.count)
             cay_host_collect_soon(op->host);
         struct cay_v1_update_session_response response = {

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The newest events, for readers at their own pace. Loop thread only; README.md says the rest. */
+
+#include "api/cay_v1.h"
+#include "base/buf.h"
+#include "base/list.h"
+
+enum {
+    CAY_JOURNAL_EVENTS_MAX = 8192,
+    CAY_JOURNAL_BYTES_MAX = 8 << 20,
+    CAY_CURSOR_BYTES = 48,
+};
+
+struct cay_journal;
+
+/* Embedded in whoever reads; called when there is something new. */
+struct cay_journal_reader {
+    struct cay_list_node in_journal;
+    void (*news)(struct cay_journal_reader *reader);
+};
+
+[[nodiscard]] struct cay_journal *cay_journal_create(void);
+void cay_journal_destroy(struct cay_journal *journal);
+
+/* Gives the event its cursor and its time and keeps it. Readers hear of it before this returns. */
+void cay_journal_add(struct cay_journal *journal, struct cay_v1_event *event);
+
+void cay_journal_follow(struct cay_journal *journal, struct cay_journal_reader *reader);
+void cay_journal_unfollow(struct cay_journal_reader *reader);
+
+/* Numbers of the oldest event that is kept and of the next one to come. */
+uint64_t cay_journal_first(const struct cay_journal *journal);
+uint64_t cay_journal_next(const struct cay_journal *journal);
+
+/* The encoded event of that number, kept until the next one is added. */
+struct cay_str cay_journal_get(const struct cay_journal *journal, uint64_t number);
+
+/* How many of a kind there were. */
+uint64_t cay_journal_count(const struct cay_journal *journal, enum cay_v1_event_kind kind);
+
+void cay_journal_cursor(const struct cay_journal *journal, uint64_t number,
+                        char out[CAY_CURSOR_BYTES]);
+/* False for a text that is no cursor; one of an earlier daemon gives the oldest event that is kept,
+ * and *out_is_lost. The number is that of the next event wanted. */
+[[nodiscard]] bool cay_journal_parse(const struct cay_journal *journal, struct cay_str cursor,
+                                     uint64_t *out_number, bool *out_is_lost);

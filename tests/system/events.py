@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Events: what happened, for readers at their own pace; the audit log."""
+
+import json
+import stat
+
+from daemon import SANDBOX, Client, case, eventually, fails
+from past import put
+from small_base import run_with_cayd
+
+WATCH = SANDBOX + "WatchEvents"
+
+
+def kept(cay, **fields):
+    """All events that are kept, oldest first."""
+    frames = cay.stream(WATCH, {"noFollow": True} | fields)
+    return [frame["event"] for frame in frames if "event" in frame]
+
+
+def types(events):
+    return [event["type"] for event in events]
+
+
+@case
+def told(cay):
+    """what is done to a session is told in order, with who did it and to what"""
+    cay.create("e", labels={"team": "a"})
+    put(cay, "e", "file", "1")
+    cay.turn("e")
+    cay.snapshot("e", "mine")
+    cay.rollback("e", "turn-0001")
+    cay.call(SANDBOX + "UpdateSession", {"sessionId": "e", "setLabels": {"x": "y"}})
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "e"})
+    cay.call(SANDBOX + "ResumeSession", {"sessionId": "e"})
+    cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": "e", "snapshots": ["mine"]})
+    fork = cay.fork("e", snapshot="turn-0001", lazyStart=True)[0]["id"]
+    cay.destroy(fork)
+    cay.destroy("e")
+    events = kept(cay, sessionIds=["e"])
+    assert types(events) == [
+        "session.created", "tool.completed", "snapshot.created", "snapshot.created",
+        "session.rolled_back", "session.updated", "session.paused", "session.resumed",
+        "snapshot.deleted", "session.destroyed"], types(events)
+    assert all(event["actor"] == "local" and event["owner"] for event in events), events
+    assert events[1]["data"]["tool_name"] == "write_file" and events[2]["snapshot"] == "turn-0001"
+    assert types(kept(cay, sessionIds=[fork])) == ["session.forked", "session.destroyed"]
+    cursors = [event["cursor"] for event in events]
+    assert len(set(cursors)) == len(cursors)
+    assert types(kept(cay, cursor=cursors[6], sessionIds=["e"])) == types(events[7:])
+    assert set(types(kept(cay, types=["session"], sessionIds=["e"]))) == {
+        name for name in types(events) if name.startswith("session.")}
+    assert types(kept(cay, kinds=["EVENT_KIND_TOOL"], sessionIds=["e"])) == ["tool.completed"]
+
+
+@case
+def followed(cay):
+    """a reader that waits hears of things as they happen"""
+    with cay.open(WATCH, {"types": ["session.created", "process"]}) as stream:
+        assert "heartbeat" in stream.next()
+        cay.create("f")
+        frame = stream.next()
+        assert frame["event"]["type"] == "session.created" and frame["cursor"], frame
+        cay.background("f", "echo ready; sleep 1000")
+        process = stream.next()["event"]
+        assert process["type"] == "process.started" and process["processId"], process
+        cay.call("cay.v1.ProcessService/KillProcess", {
+            "sessionId": "f", "processId": process["processId"], "signal": 9})
+        ended = stream.next()["event"]
+        assert ended["type"] == "process.exited", ended
+        assert ended["processId"] == process["processId"], ended
+    cay.destroy("f")
+
+
+@case
+def lost(cay):
+    """a cursor that is too old, or of another daemon, gives a gap; nonsense is refused"""
+    cay.create("l", lazyStart=True)
+    cursor = kept(cay)[-1]["cursor"]
+    cay.restart()
+    cay.destroy("l")
+    frames = cay.stream(WATCH, {"noFollow": True, "cursor": cursor})
+    assert any("gap" in frame for frame in frames), frames
+    assert types(frame["event"] for frame in frames if "event" in frame) == ["session.destroyed"]
+    for bad in ("x", "0" * 16 + "-", "0" * 16 + "-x", "-1"):
+        fails("invalid_argument", cay.stream, WATCH, {"cursor": bad})
+    fails("invalid_argument", cay.stream, WATCH, {"kinds": ["EVENT_KIND_UNSPECIFIED"]})
+
+
+@case
+def own_only(cay):
+    """a caller hears of its own sessions only"""
+    key = cay.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"]
+    guest = Client(cay, key)
+    guest.create("g", lazyStart=True)
+    cay.create("h", lazyStart=True)
+    seen = kept(guest)
+    assert {event["sessionId"] for event in seen} == {"g"}, seen
+    assert seen[0]["actor"] not in ("", "local"), "it was done with a key"
+    assert {event["sessionId"] for event in kept(cay)} >= {"g", "h"}
+    for name in ("g", "h"):
+        cay.destroy(name)
+
+
+@case
+def many(cay):
+    """more events than are kept: the newest are there, and memory is bounded"""
+    cay.create("m", lazyStart=True)
+    put(cay, "m", "file", "x")
+    with cay.open(WATCH, {"sessionIds": ["m"]}) as slow:
+        slow.next()
+        first = kept(cay, sessionIds=["m"])[0]["cursor"]
+        for _ in range(300):
+            cay.tool("m", "read_file", path="file")
+        got = [slow.next() for _ in range(300)]
+        assert all(frame["event"]["type"] == "tool.completed" for frame in got)
+    assert len(kept(cay, sessionIds=["m"], cursor=first)) >= 300
+    cay.destroy("m")
+
+
+@case
+def audited(cay):
+    """the audit log has who did what, and no contents; only the daemon's user reads it"""
+    secret = "a-very-secret-content"
+    cay.create("a")
+    put(cay, "a", "file", secret)
+    cay.tool("a", "bash", cmd=f"echo {secret}")
+    cay.destroy("a")
+    path = cay.folder / "data" / "audit.log"
+
+    def lines():
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    eventually(lambda: any(line["type"] == "session.destroyed" and line["sessionId"] == "a"
+                           for line in lines()), "it is written")
+    mine = [line for line in lines() if line.get("sessionId") == "a"]
+    assert types(mine) == ["session.created", "tool.completed", "tool.completed",
+                           "session.destroyed"], mine
+    assert all(line["actor"] == "local" and line["time"] for line in mine)
+    assert secret not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not [line for line in lines() if line.get("data", {}).get("tool_name") == "read_file"]
+
+
+if __name__ == "__main__":
+    run_with_cayd()
