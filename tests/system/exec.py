@@ -4,6 +4,7 @@
 
 import os
 import signal
+import threading
 import time
 
 from daemon import (IS_FULL, MIB, PROCESS, SANDBOX, RpcError, b64, case, eventually, fails, good,
@@ -531,6 +532,43 @@ def follow_rest(stream):
         if "exited" in frame:
             return frame["exited"]
     raise AssertionError("the stream ended without an end")
+
+
+@case
+def once(cay):
+    """a tool call with an id happens once: repeated, joined while it runs, and after a rollback anew"""
+    session(cay, "once")
+    cay.turn("once")
+    count = {"toolCallId": "c1"}
+    first = cay.tool("once", "bash", call=count, cmd="echo x >> log; wc -l < log")
+    again = cay.tool("once", "bash", call=count, cmd="echo x >> log; wc -l < log")
+    assert first["content"] == again["content"], (first, again)
+    assert cay.sh("once", "wc -l < /workspace/log").strip() == "1"
+    fails("already_exists", cay.tool, "once", "bash", call=count, cmd="echo other")
+    slow = {"toolCallId": "c2"}
+    command = "echo y >> log2; until [ -e go ]; do sleep 0.05; done; wc -l < log2"
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(
+        cay.tool("once", "bash", call=slow, cmd=command))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: "log2" in cay.sh("once", "ls /workspace"), "it runs")
+    cay.sh("once", "touch /workspace/go")
+    for thread in threads:
+        thread.join()
+    assert len(results) == 5 and len({str(result["content"]) for result in results}) == 1, results
+    assert cay.sh("once", "wc -l < /workspace/log2").strip() == "1"
+    failed = {"toolCallId": "c3"}
+    fails("invalid_argument", cay.tool, "once", "bash", call=failed, cmd=7)
+    assert cay.tool("once", "bash", call=failed, cmd="echo ok")["content"], "failures are not kept"
+    cay.rollback("once", "turn-0001")
+    assert "1" in str(cay.tool("once", "bash", call=count,
+                               cmd="echo x >> log; wc -l < log")["content"])
+    assert cay.sh("once", "wc -l < /workspace/log").strip() == "1"
+    for number in range(300):
+        cay.tool("once", "list_dir", call={"toolCallId": f"many-{number}"}, path="/")
+    assert cay.tool("once", "list_dir", call={"toolCallId": "many-0"}, path="/workspace")["content"]
+    cay.destroy("once")
 
 
 @case

@@ -47,6 +47,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     cay_list_init(&session->snapshots);
     cay_map_init(&session->snapshots_by_name);
     cay_gate_init(&session->gate);
+    cay_once_init(&session->once);
     cay_launch_init_table(session);
     cay_list_push_back(&host->sessions.list, &session->in_table);
     cay_map_put(&host->sessions.by_id, cay_str(session->id), session);
@@ -59,6 +60,7 @@ void cay_session_free(struct cay_session *session)
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
         cay_snapshot_free(session, snapshot);
     cay_map_finish(&session->snapshots_by_name);
+    cay_once_finish(&session->once);
     cay_processes_finish(&session->processes);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "host/process/process.h"
 #include "host/session/gate.h"
+#include "host/session/once.h"
 #include "host/session/state.h"
 #include "host/store/store.h"
 #include "io/loop.h"
@@ -69,6 +70,7 @@ struct cay_session {
     unsigned op_count; /* operations under way; it is not freed before they end */
     unsigned tools_in_flight;
     int64_t tool_calls;
+    struct cay_once_table once; /* tool calls with ids */
 
     int root_fd;                 /* the tree, for file tools; -1 when it is not mounted */
     uint64_t generation;         /* of the mounted root */

@@ -268,6 +268,7 @@ static void rollback_end(struct cay_op *op)
             session->branch_count = self->session.branch_count;
         }
         cay_victims_forget(&self->victims, session);
+        cay_once_finish(&session->once);
         memcpy(session->head, self->target, sizeof(session->head));
         cay_pointing_install(&self->pointing, session);
         if (self->is_switch_broken)

@@ -7,6 +7,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
+#include "host/session/once.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/run.h"
@@ -22,6 +23,7 @@
 
 struct tool_call {
     struct cay_host *host;
+    struct cay_once *once; /* the call has an id; NULL: it has none */
     const struct cay_tool *tool;
     const struct cay_v1_tool_call *request;
     struct cay_str session_id;
@@ -29,6 +31,15 @@ struct tool_call {
     int64_t started_ns; /* monotonic */
     bool is_stream;
 };
+
+/* The end of a call that was to happen once, then of the call itself. */
+static void fail_tool(struct cay_call *call, const struct tool_call *tool,
+                      const struct cay_error *err)
+{
+    struct cay_error kept = *err;
+    cay_once_end(tool->once, NULL, &kept);
+    cay_call_fail(call, &kept);
+}
 
 static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result)
 {
@@ -46,6 +57,7 @@ static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_too
 /* A result that waits for the snapshot after it; in the call's arena. */
 struct snapshot_wait {
     struct cay_call *call;
+    struct cay_once *once;
     struct cay_v1_tool_result *result;
     bool is_stream;
 };
@@ -58,6 +70,7 @@ static void snapshot_taken(void *context, const char *name, const struct cay_err
         wait->result->snapshot = cay_arena_str(arena, cay_str(name));
     else
         wait->result->snapshot_error = cay_arena_str(arena, cay_str(err->text));
+    cay_once_end(wait->once, wait->result, NULL);
     send_result(wait->call, wait->is_stream, wait->result);
 }
 
@@ -91,6 +104,7 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
                                      .fact = "tool_name",
                                      .value = result->tool_name});
     if (!wants_snapshot(call, tool, result)) {
+        cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
         return;
     }
@@ -98,10 +112,11 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
     struct cay_v1_tool_result *copy = cay_noun_copy(&cay_v1_tool_result_desc, result, &call->arena);
     if (!wait || !copy) {
         result->snapshot_error = CAY_STR("the result is too large to be kept meanwhile");
+        cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
         return;
     }
-    *wait = (struct snapshot_wait){call, copy, tool->is_stream};
+    *wait = (struct snapshot_wait){call, tool->once, copy, tool->is_stream};
     cay_snapshot_after_tool(tool->host, call, tool->session_id, tool->request->tool_call_id,
                             snapshot_taken, wait);
 }
@@ -157,7 +172,7 @@ static void file_tool_end(struct cay_op *op)
     if (is_done)
         answer(call, &self->tool, &self->result);
     else
-        cay_call_fail(call, &err);
+        fail_tool(call, &self->tool, &err);
     free(self);
 }
 
@@ -172,7 +187,7 @@ static void file_tool_awake(struct cay_call *call, struct cay_session *session, 
 {
     struct file_tool_op *self = context;
     if (err) {
-        cay_call_fail(call, err);
+        fail_tool(call, &self->tool, err);
         free(self);
         return;
     }
@@ -266,7 +281,7 @@ static void bash_answer(struct cay_run *run, struct cay_v1_exec_result *result,
     struct bash_run *self = (struct bash_run *)run;
     struct cay_call *call = run->call;
     if (!result) {
-        cay_call_fail(call, err);
+        fail_tool(call, &self->tool, err);
         return;
     }
     cay_auto(cay_buf_finish) struct cay_buf text;
@@ -308,7 +323,7 @@ static void bash_launched(struct cay_launch *launch, struct cay_process *process
     struct bash_launch *self = CAY_CONTAINER_OF(launch, struct bash_launch, launch);
     struct cay_call *call = launch->call;
     if (err) {
-        cay_call_fail(call, err);
+        fail_tool(call, &self->tool, err);
         free(self);
         return;
     }
@@ -362,7 +377,7 @@ static void start_bash(struct cay_host *host, struct cay_call *call, const struc
     struct cay_error err = {};
     if (stdin_data.len > CAY_LIMIT_INPUT_BYTES) {
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "stdin: %d bytes at most", CAY_LIMIT_INPUT_BYTES);
-        cay_call_fail(call, &err);
+        fail_tool(call, tool, &err);
         return;
     }
     if (argv) {
@@ -424,6 +439,27 @@ static bool check_call(const struct cay_v1_tool_call *request, struct tool_call 
     return cay_tool_check_params(tool->tool, request->params, err);
 }
 
+static void answer_joined(struct cay_once_waiter *waiter, struct cay_v1_tool_result *result,
+                          const struct cay_error *err)
+{
+    if (result)
+        send_result(waiter->call, waiter->is_stream, result);
+    else
+        cay_call_fail(waiter->call, err);
+}
+
+/* True when this call is to run; without an error it joins another otherwise. */
+static bool begin_once(struct cay_call *call, struct cay_session *session, struct tool_call *tool,
+                       struct cay_error *err)
+{
+    struct cay_once_waiter *waiter = cay_arena_new(&call->arena, struct cay_once_waiter);
+    if (!waiter)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    *waiter = (struct cay_once_waiter){
+        .call = call, .is_stream = tool->is_stream, .answer = answer_joined};
+    return cay_once_begin(&session->once, tool->request, waiter, &tool->once, err) && tool->once;
+}
+
 static void execute(struct cay_host *host, struct cay_call *call, struct cay_str session_id,
                     const struct cay_v1_tool_call *request, bool is_stream)
 {
@@ -439,6 +475,11 @@ static void execute(struct cay_host *host, struct cay_call *call, struct cay_str
     if (!check_call(request, &tool, &err) ||
         !cay_session_check(host, call, session_id, CAY_VERB_TOOL, &session, &err)) {
         cay_call_fail(call, &err);
+        return;
+    }
+    if (request->tool_call_id.len && !begin_once(call, session, &tool, &err)) {
+        if (err.reason)
+            cay_call_fail(call, &err);
         return;
     }
     if (tool.tool->run)
