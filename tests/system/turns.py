@@ -488,5 +488,20 @@ def paging(cay):
         fails("invalid_argument", cay.call, SANDBOX + "ListSnapshots", {"sessionId": "page", "pageSize": size})
 
 
+@case
+def deep(cay):
+    """a session has more turns than a mount can have layers, and each is what it was"""
+    cay.create("deep")
+    turns = 1000 if IS_FULL else 410
+    for number in range(1, turns + 1):
+        put(cay, "deep", f"file-{number % 50}", f"{number}")
+        cay.turn("deep")
+    for number in (1, 64, 65, 200, turns):
+        assert at(cay, "deep", f"turn-{number:04}", f"file-{number % 50}") == f"{number}"
+    cay.rollback("deep", "turn-0100")
+    assert text_of(cay, "deep", "file-0") == "100"
+    cay.destroy("deep")
+
+
 if __name__ == "__main__":
     run_with_cayd()

@@ -17,6 +17,8 @@
 #include "host/session/request.h"
 #include "host/session/tell.h"
 
+enum { TIDY_EVERY = 16 }; /* snapshots: the store makes deep histories flat, and blanks ahead */
+
 /* One snapshot on its way: a turn, a named one, or one after a tool call. */
 struct snapshot_op {
     struct cay_op op;
@@ -273,7 +275,7 @@ static void snapshot_end(struct cay_op *op)
                                                    .tool_call_id = self->spec->tool_call_id});
         tell_victims(self, session);
         answer_snapshot(op, snapshot);
-        if (self->victims.count)
+        if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0)
             cay_host_collect_soon(op->host);
     }
     cay_victims_finish(&self->victims);
