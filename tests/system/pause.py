@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pausing and resuming; deadlines and idle sessions; changing a session."""
 
+import contextlib
 import hashlib
+import json
 import threading
 import time
 
-from daemon import SANDBOX, case, eventually, fails
+from daemon import PATIENCE_S, SANDBOX, Closed, Raw, RpcError, case, eventually, fails
 from past import put, text_of
-from small_base import run_with_cayd
+from process_client import Processes
+from small_base import run_with_cayd, small_cayd
 
 # Counts as fast as it can be seen: a frozen one stands still.
-TICKER = "echo ready; i=0; while :; do i=$((i+1)); echo $i > /workspace/tick; done"
+TICKER = "echo 0 > /workspace/tick; echo ready; i=0; while :; do i=$((i+1)); echo $i > /workspace/tick; done"
 
 
 def pause(cay, session_id, **fields):
@@ -111,6 +114,146 @@ def drained(cay):
     resume(cay, "d")
     assert text_of(cay, "d", "file") == "still works" and "go" in cay.sh("d", "ls /workspace")
     cay.destroy("d")
+
+
+class Tool:
+    """A tool call that runs until it is told to end, also while its session takes no new ones."""
+
+    def __init__(self, cay, session_id):
+        put(cay, session_id, "file", "x")
+        self.table = Processes(cay, session_id)
+        self.helper = self.table.sh("read line; touch /workspace/go", stdinOpen=True)
+        self.error = None
+        self.thread = threading.Thread(target=self.run, args=(cay, session_id))
+        self.thread.start()
+        eventually(lambda: cay.get(session_id).get("toolsInFlight"), "the tool runs")
+
+    def run(self, cay, session_id):
+        try:
+            cay.bash(session_id, "until [ -e go ]; do sleep 0.05; done; rm go")
+        except (RpcError, Closed, OSError) as error:
+            self.error = error
+
+    def end(self):
+        self.table.send(self.helper, b"go\n")
+        self.thread.join()
+
+
+class Pausing:
+    """A PauseSession that waits for tools."""
+
+    def __init__(self, cay, session_id, **fields):
+        self.answer = self.error = None
+        self.thread = threading.Thread(target=self.run, args=(cay, session_id, fields))
+        self.thread.start()
+        is_being_paused(cay, session_id)
+
+    def run(self, cay, session_id, fields):
+        try:
+            self.answer = pause(cay, session_id, **fields)
+        except (RpcError, Closed, OSError) as error:
+            self.error = error
+
+    def join(self):
+        self.thread.join()
+        return self.answer["session"] if self.answer else self.error
+
+
+def is_being_paused(cay, session_id):
+    """No new tool is taken: the pause has begun to wait."""
+    def is_refused():
+        try:
+            text_of(cay, session_id, "file")
+        except RpcError as error:
+            assert error.reason == "session_paused", error
+            return True
+        return False
+    eventually(is_refused, "the pause waits")
+
+
+@case
+def waits_to_stop(cay):
+    """a pause that waits for tools and then ends the sandbox, again and again"""
+    cay.create("w")
+    for mode in ("PAUSE_MODE_STOP", "PAUSE_MODE_FREEZE", "PAUSE_MODE_STOP"):
+        tool = Tool(cay, "w")
+        waiting = Pausing(cay, "w", mode=mode, drainTimeout="60s")
+        tool.end()
+        session = waiting.join()
+        assert session["state"] == "SESSION_STATE_PAUSED" and session["pauseMode"] == mode, session
+        assert not tool.error and not session.get("toolsInFlight"), (tool.error, session)
+        resume(cay, "w")
+    cay.destroy("w")
+
+
+@case
+def waits_in_vain(cay):
+    """while a pause waits, a second one is refused, and the session may be destroyed"""
+    cay.create("v")
+    tool = Tool(cay, "v")
+    waiting = Pausing(cay, "v", drainTimeout="60s")
+    fails("failed_precondition", pause, cay, "v", reason="session_paused")
+    fails("failed_precondition", pause, cay, "v", freezeTools=True, reason="session_paused")
+    cay.destroy("v")
+    tool.thread.join()
+    assert tool.error.reason == "session_destroying", tool.error
+    assert waiting.join().reason == "session_destroying", waiting.error
+    assert "v" not in cay.ids()
+
+
+@case
+def waits_alone(cay):
+    """a client that leaves while its pause waits: the session is paused all the same"""
+    cay.create("l")
+    tool = Tool(cay, "l")
+    body = json.dumps({"sessionId": "l", "drainTimeout": "60s"}).encode()
+    with Raw(cay.socket(PATIENCE_S)) as raw:
+        raw.send(f"POST /{SANDBOX}PauseSession HTTP/1.1\r\nhost: test\r\ncontent-type: "
+                 f"application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        is_being_paused(cay, "l")
+    tool.end()
+    eventually(lambda: state(cay, "l") == "paused", "it is paused")
+    resume(cay, "l")
+    assert cay.sh("l", "echo hi") == "hi\n"
+    cay.destroy("l")
+
+
+@case
+def waits_past_deadline(cay):
+    """a deadline that comes while a pause waits is not forgotten when the pause fails"""
+    late = {"onExpiry": "EXPIRY_ACTION_PAUSE", "timeout": "3600s"}
+    cay.create("b", lifecycle=late)
+    tool = Tool(cay, "b")
+    waiting = Pausing(cay, "b", drainTimeout="5s")
+    update(cay, "b", expireIn="0s")
+    assert waiting.join().reason == "tools_in_flight", waiting.error
+    eventually(lambda: state(cay, "b") == "paused", "the deadline pauses it")
+    assert cay.get("b")["stateReason"] == "expired"
+    resume(cay, "b")
+    tool.end()
+    assert not tool.error, tool.error
+    tool = Tool(cay, "b")
+    waiting = Pausing(cay, "b", drainTimeout="60s")
+    update(cay, "b", lifecycle=late | {"onExpiry": "EXPIRY_ACTION_DESTROY"}, expireIn="0s")
+    eventually(lambda: "b" not in cay.ids(), "the deadline ends it")
+    tool.thread.join()
+    assert waiting.join().reason == "session_destroying", waiting.error
+
+
+@case
+def waits_at_the_end(_):
+    """a daemon that is told to end while a pause waits ends well"""
+    with small_cayd("--shutdown-timeout", "0s") as cay:
+        cay.create("q")
+        tool = Tool(cay, "q")
+        waiting = Pausing(cay, "q", mode="PAUSE_MODE_STOP", drainTimeout="60s")
+        assert cay.stop() == 0, cay.log_tail()
+        tool.thread.join()
+        assert waiting.join() and not waiting.answer
+        cay.start()
+        assert state(cay, "q") == "active"
+        with contextlib.suppress(RpcError):
+            cay.destroy("q")
 
 
 @case

@@ -76,6 +76,8 @@ static void fired(struct cay_timer *timer)
         cay_deadline_set(session);
     else if (strcmp(due.why, "idle") == 0 && is_in_use(session))
         cay_deadline_retry(session);
+    else if (session->pausing && due.action != CAY_V1_EXPIRY_ACTION_DESTROY)
+        cay_deadline_retry(session); /* what waits now may still fail */
     else
         act(session, &due);
 }

@@ -28,6 +28,8 @@ struct cay_pausing {
     struct cay_call *call; /* NULL: a deadline's */
     enum cay_v1_pause_mode mode;
     struct cay_timer drain;
+    bool is_waiting; /* for tools to end */
+    bool is_drained; /* they have */
     struct cay_session_record record;
     struct cay_sandbox *sandbox; /* to freeze, or (ours) to end */
     struct cay_v1_leftover_process_array stopped;
@@ -134,25 +136,47 @@ static const struct cay_op_steps pause_steps = {
 
 static void pause_drained(struct cay_pausing *self)
 {
+    self->is_waiting = false;
     cay_timer_stop(&self->drain);
     cay_op_start_on(&self->op, self->session, self->call, CAY_VERB_PAUSE, true, &pause_steps);
 }
 
-static void pause_late(struct cay_timer *timer)
+static void pause_late(struct cay_pausing *self)
 {
-    struct cay_pausing *self = CAY_CONTAINER_OF(timer, struct cay_pausing, drain);
     struct cay_error err = {};
     cay_fail(&err, CAY_R_TOOLS_IN_FLIGHT, "session '%s' still has %u tools running and is active",
              self->session->id, self->session->tools_in_flight);
     finish_pausing(self, &err);
 }
 
+static void on_drain(struct cay_timer *timer)
+{
+    struct cay_pausing *self = CAY_CONTAINER_OF(timer, struct cay_pausing, drain);
+    if (self->is_drained)
+        pause_drained(self);
+    else
+        pause_late(self);
+}
+
 void cay_pause_tool_ended(struct cay_session *session)
 {
+    struct cay_pausing *pausing = session->pausing;
     session->tools_in_flight--;
     session->tool_calls++;
-    if (session->tools_in_flight == 0 && session->pausing && !session->pausing->op.session)
-        pause_drained(session->pausing);
+    if (session->tools_in_flight || !pausing || !pausing->is_waiting)
+        return;
+    /* Not here: it may be init who said so, and its link cannot be closed while it is read. */
+    pausing->is_drained = true;
+    cay_timer_start(&pausing->drain, 0, 0);
+}
+
+void cay_pause_leave(struct cay_session *session)
+{
+    struct cay_error err = {};
+    if (!session->pausing || !session->pausing->is_waiting)
+        return;
+    cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    finish_pausing(session->pausing, &err);
 }
 
 static struct cay_pausing *pausing_new(struct cay_session *session, struct cay_call *call,
@@ -163,7 +187,7 @@ static struct cay_pausing *pausing_new(struct cay_session *session, struct cay_c
     self->call = call;
     self->mode = mode;
     snprintf(self->why, sizeof(self->why), "%s", why);
-    cay_timer_open(&self->drain, session->host->loop, pause_late);
+    cay_timer_open(&self->drain, session->host->loop, on_drain);
     session->pausing = self;
     session->op_count++; /* it is not freed meanwhile */
     return self;
@@ -208,9 +232,11 @@ void cay_host_pause_session(struct cay_service *service, struct cay_call *call)
     if (!session->tools_in_flight || request->freeze_tools)
         pause_drained(self);
     else if (drain_ms <= 0)
-        pause_late(&self->drain);
-    else
+        pause_late(self);
+    else {
+        self->is_waiting = true;
         cay_timer_start(&self->drain, (uint64_t)drain_ms, 0);
+    }
 }
 
 /* --- resuming --- */

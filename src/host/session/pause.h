@@ -13,6 +13,9 @@
 /* At the end of every tool call that was counted in tools_in_flight. */
 void cay_pause_tool_ended(struct cay_session *session);
 
+/* The daemon ends: a pause that still waits for tools is answered, and none. */
+void cay_pause_leave(struct cay_session *session);
+
 /* Without a caller, at a deadline: whatever runs is frozen or ended. A failure is logged. */
 void cay_pause_now(struct cay_session *session, enum cay_v1_pause_mode mode, const char *why);
 

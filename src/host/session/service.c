@@ -16,6 +16,7 @@
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
 #include "host/store/base.h"
@@ -394,6 +395,8 @@ void cay_host_destroy(struct cay_host *host)
     cay_quota_stop(host);
     cay_space_stop(host);
     leave_sessions(host);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
     cay_bases_finish(&host->bases);
     if (host->flush_keys.handle)
