@@ -116,6 +116,15 @@ def drained(cay):
     cay.destroy("d")
 
 
+def post(cay, verb, **fields):
+    """A call that is not waited for: its connection."""
+    body = json.dumps(fields).encode()
+    raw = Raw(cay.socket(PATIENCE_S))
+    raw.send(f"POST /{SANDBOX}{verb} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: "
+             f"application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    return raw
+
+
 class Tool:
     """A tool call that runs until it is told to end, also while its session takes no new ones."""
 
@@ -206,10 +215,7 @@ def waits_alone(cay):
     """a client that leaves while its pause waits: the session is paused all the same"""
     cay.create("l")
     tool = Tool(cay, "l")
-    body = json.dumps({"sessionId": "l", "drainTimeout": "60s"}).encode()
-    with Raw(cay.socket(PATIENCE_S)) as raw:
-        raw.send(f"POST /{SANDBOX}PauseSession HTTP/1.1\r\nhost: test\r\ncontent-type: "
-                 f"application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    with post(cay, "PauseSession", sessionId="l", drainTimeout="60s"):
         is_being_paused(cay, "l")
     tool.end()
     eventually(lambda: state(cay, "l") == "paused", "it is paused")
@@ -238,6 +244,25 @@ def waits_past_deadline(cay):
     eventually(lambda: "b" not in cay.ids(), "the deadline ends it")
     tool.thread.join()
     assert waiting.join().reason == "session_destroying", waiting.error
+
+
+@case
+def overtaken(cay):
+    """a tool that a pause overtakes while the files are mounted is refused, and not counted"""
+    cay.create("o")
+    put(cay, "o", "file", "x")
+    for _ in range(3):
+        pause(cay, "o", mode="PAUSE_MODE_STOP")
+        cay.restart()
+        resume(cay, "o")
+        call = {"toolName": "read_file", "params": {"path": "file"}}
+        with post(cay, "ExecuteTool", sessionId="o", call=call) as tool, \
+                post(cay, "PauseSession", sessionId="o") as pausing:
+            assert pausing.answer().status == 200
+            tool.answer()  # of either kind: which of the two came first is not known
+        resume(cay, "o")
+        assert not cay.get("o").get("toolsInFlight"), cay.get("o")
+    cay.destroy("o")
 
 
 @case

@@ -141,12 +141,14 @@ struct file_tool_op {
     struct tool_call tool;
     struct cay_session_tree tree;
     struct cay_v1_tool_result result;
+    bool is_counted; /* in tools_in_flight: one that is refused at the gate never was */
 };
 
 static bool file_tool_begin(struct cay_op *op, struct cay_error *err)
 {
     struct file_tool_op *self = CAY_CONTAINER_OF(op, struct file_tool_op, op);
     op->session->tools_in_flight++;
+    self->is_counted = true;
     if (!self->tool.tool->read_only && !cay_quota_check(op->session, err))
         return false;
     return cay_session_tree_open(&self->tree, op->session, self->tool.request->user,
@@ -166,7 +168,7 @@ static void file_tool_end(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_error err = op->err;
     bool is_done = op->is_done;
-    if (op->session && op->is_inside)
+    if (self->is_counted)
         cay_pause_tool_ended(op->session);
     cay_op_leave(op);
     if (is_done)
