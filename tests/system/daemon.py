@@ -180,12 +180,17 @@ class Client:
         sock.settimeout(timeout_s)
         return sock
 
-    def call(self, method, message=None, timeout_s=PATIENCE_S):
+    def post(self, method, message=None, timeout_s=PATIENCE_S):
+        """A unary call whose answer is not read: its connection. To close it is to leave the call."""
         body = json.dumps(message or {}).encode()
         head = (f"POST /{method} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n"
                 f"content-type: application/json\r\ncontent-length: {len(body)}\r\n{self.auth}\r\n")
-        with Raw(self.socket(timeout_s)) as raw:
-            raw.send(head.encode() + body)
+        raw = Raw(self.socket(timeout_s))
+        raw.send(head.encode() + body)
+        return raw
+
+    def call(self, method, message=None, timeout_s=PATIENCE_S):
+        with self.post(method, message, timeout_s) as raw:
             answer = raw.answer()
         if answer.status != 200:
             raise RpcError(answer.json())

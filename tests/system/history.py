@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of a past: deleting, pruning, holding, and how it is listed."""
 
-from daemon import SANDBOX, case, fails
+from daemon import SANDBOX, case, eventually, fails
 from past import at, names, put, text_of
 from small_base import run_with_cayd
 
@@ -227,6 +227,25 @@ def after_tools(cay):
     assert not cay.tool("t", "write_file", path="file", content="x").get("snapshot")
     assert cay.tool("t", "write_file", call={"snapshot": True}, path="file", content="y")["snapshot"]
     cay.destroy("t")
+
+
+@case
+def left_after_tool(cay):
+    """a client that leaves after its command has ended and before the snapshot is taken"""
+    cay.create("l")
+    cay.sh("l", "mkdir many; for i in $(seq 1500); do echo $i > many/$i; done")
+    cay.background("l", "echo ready; sleep 3600")  # a busy tree is copied, which takes a while
+    for number in range(3):
+        count = len(cay.log("l"))
+        script = f"until [ -e go-{number} ]; do sleep 0.05; done; echo {number} > file"
+        call = {"toolName": "bash", "params": {"cmd": script}, "snapshot": True}
+        with cay.post(SANDBOX + "ExecuteTool", {"sessionId": "l", "call": call}):
+            eventually(lambda: cay.get("l").get("toolsInFlight"), "it runs")
+            put(cay, "l", f"go-{number}", "")
+            eventually(lambda: not cay.get("l").get("toolsInFlight"), "it has ended")
+        eventually(lambda: len(cay.log("l")) > count, "the snapshot is taken")
+        assert at(cay, "l", names(cay, "l")[-1], "file") == f"{number}\n"
+    cay.destroy("l")
 
 
 def restore(cay, session_id, snapshot, *paths, **fields):

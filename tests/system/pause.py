@@ -4,11 +4,10 @@
 
 import contextlib
 import hashlib
-import json
 import threading
 import time
 
-from daemon import PATIENCE_S, SANDBOX, Closed, Raw, RpcError, case, eventually, fails
+from daemon import SANDBOX, Closed, RpcError, case, eventually, fails
 from past import put, text_of
 from process_client import Processes
 from small_base import run_with_cayd, small_cayd
@@ -116,15 +115,6 @@ def drained(cay):
     cay.destroy("d")
 
 
-def post(cay, verb, **fields):
-    """A call that is not waited for: its connection."""
-    body = json.dumps(fields).encode()
-    raw = Raw(cay.socket(PATIENCE_S))
-    raw.send(f"POST /{SANDBOX}{verb} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: "
-             f"application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
-    return raw
-
-
 class Tool:
     """A tool call that runs until it is told to end, also while its session takes no new ones."""
 
@@ -215,7 +205,7 @@ def waits_alone(cay):
     """a client that leaves while its pause waits: the session is paused all the same"""
     cay.create("l")
     tool = Tool(cay, "l")
-    with post(cay, "PauseSession", sessionId="l", drainTimeout="60s"):
+    with cay.post(SANDBOX + "PauseSession", {"sessionId": "l", "drainTimeout": "60s"}):
         is_being_paused(cay, "l")
     tool.end()
     eventually(lambda: state(cay, "l") == "paused", "it is paused")
@@ -256,8 +246,8 @@ def overtaken(cay):
         cay.restart()
         resume(cay, "o")
         call = {"toolName": "read_file", "params": {"path": "file"}}
-        with post(cay, "ExecuteTool", sessionId="o", call=call) as tool, \
-                post(cay, "PauseSession", sessionId="o") as pausing:
+        with cay.post(SANDBOX + "ExecuteTool", {"sessionId": "o", "call": call}) as tool, \
+                cay.post(SANDBOX + "PauseSession", {"sessionId": "o"}) as pausing:
             assert pausing.answer().status == 200
             tool.answer()  # of either kind: which of the two came first is not known
         resume(cay, "o")

@@ -18,6 +18,10 @@ static void finish(struct cay_run *run, struct cay_v1_exec_result *result,
 {
     if (run->session && run->has_begun && run->style->is_tool)
         cay_pause_tool_ended(run->session);
+    /* The call may outlive the run: a snapshot may come before its answer. */
+    run->call->on_room = NULL;
+    run->call->on_cancel = NULL;
+    run->call->state = NULL;
     run->style->answer(run, result, err);
     cay_timer_close(&run->wait);
     cay_capture_finish(&run->out);
