@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from daemon import MIB, Client, b64, case, eventually, fails, good, init_of, together, unb64
+from daemon import MIB, PROCESS, Client, b64, case, eventually, fails, good, init_of, together, unb64
 from process_client import Processes, collect
 from small_base import run_with_cayd
 
@@ -290,6 +290,25 @@ def given_input(cay):
     fails("failed_precondition", plane_.send, process_id, b"x")
     fails("failed_precondition", plane_.call, "ResizePty", processId=process_id, size={"rows": 1, "cols": 1})
     plane_.end(process_id)
+
+
+@case
+def left_while_restarting(cay):
+    """a client leaves a process that dies with it, while it waits to be started again"""
+    plane_ = plane(cay, "left")
+    spec = {"argv": ["/bin/sh", "-c", "exit 1"], "policy": {"killOnDisconnect": True},
+            "restart": {"mode": "RESTART_MODE_ALWAYS", "delay": "3600s"}}
+    for verb in ("LaunchProcess", "AttachProcess"):
+        if verb == "LaunchProcess":
+            waiting = cay.post(PROCESS + verb, {"sessionId": "left", "spec": spec, "wait": "60s"})
+        else:
+            waiting = cay.open(PROCESS + verb, {"sessionId": "left", "launch": spec})
+        with waiting:
+            eventually(lambda: any(item["state"] == "PROCESS_STATE_RESTARTING" for item in plane_.list()),
+                       "it waits to be started again")
+        eventually(lambda: all(item["state"] == "PROCESS_STATE_EXITED" for item in plane_.list(includeExited=True)),
+                   "it is ended")
+    cay.destroy("left")
 
 
 @case

@@ -46,22 +46,27 @@ static void end_cancelled(struct attach *self)
     struct cay_error err = {};
     struct cay_process *process = self->reader.process;
     bool is_ours = self->launch.spec != NULL;
+    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
+     */
+    cay_reader_close(&self->reader);
     if (process && is_ours && process->kills_on_disconnect && !cay_process_is_over(process))
         (void)cay_process_signal(process, SIGKILL, true, -1, &err);
     cay_fail(&err, CAY_R_CANCELED, NULL);
     end_attach(self, &err);
 }
 
-/* False: no more for now. The caller may go away inside; then `self` is gone, too. */
-static void send(struct attach *self, const struct cay_v1_attach_process_response *response)
+/* False when the caller went away inside: then `self` is gone, too. */
+static bool send(struct attach *self, const struct cay_v1_attach_process_response *response)
 {
     self->was_silent = false;
     self->is_sending = true;
     bool has_room = cay_call_send(self->call, response);
     self->is_sending = false;
     self->reader.is_full = !has_room;
-    if (self->is_gone)
-        end_cancelled(self);
+    if (!self->is_gone)
+        return true;
+    end_cancelled(self);
+    return false;
 }
 
 static void on_output(struct cay_reader *reader, const struct cay_frame_output *output,
@@ -76,7 +81,7 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
     };
     const struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
-    send(self, &response);
+    (void)send(self, &response);
 }
 
 static void on_ended(struct cay_reader *reader)
@@ -119,8 +124,8 @@ static void on_timer(struct cay_timer *timer)
     const struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_HEARTBEAT,
         .frame.heartbeat = &heartbeat};
-    send(self, &response);
-    self->was_silent = true;
+    if (send(self, &response))
+        self->was_silent = true;
 }
 
 static void on_room(struct cay_call *call)

@@ -182,6 +182,9 @@ static void caller_gone(struct cay_call *call)
     self->is_gone = true;
     if (!process)
         return; /* it is being started: `launched` comes */
+    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
+     */
+    cay_reader_close(&self->reader);
     if (process->kills_on_disconnect)
         (void)cay_process_signal(process, SIGKILL, true, -1, &err);
     cay_fail(&err, CAY_R_CANCELED, NULL);

@@ -56,6 +56,10 @@ static void detach(struct terminal *self)
 {
     struct cay_error err = {};
     struct cay_process *process = self->reader.process;
+    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
+     */
+    cay_process_unwatch(&self->watcher);
+    cay_reader_close(&self->reader);
     if (process && self->launch.spec && process->kills_on_disconnect &&
         !cay_process_is_over(process))
         (void)cay_process_signal(process, SIGKILL, true, -1, &err);
