@@ -34,6 +34,7 @@ case = _echo.case
 eventually = _echo.eventually
 is_sanitized = _echo.is_sanitized
 run = _echo.run
+steady = _echo.steady
 
 CAYD = sys.argv[1]
 PATIENCE_S = 60  # for any answer: a machine under load is slow, not wrong

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from daemon import PATIENCE_S, Cayd, RpcError, case, run
+from daemon import PATIENCE_S, Cayd, RpcError, case, eventually, run, steady
 from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, log_of, look, settled, tell_difference
 from small_base import import_small
 
@@ -157,6 +157,34 @@ def with_past(cay):
     act(cay, "w", "write workspace/two 0 100 two")
     yield look(cay)
     clear(cay)
+
+
+@case
+def ended_later(cay):
+    """a session whose end cannot be written down goes at the next try, its own one or a client's"""
+    clear(cay)
+    cay.create("warm")
+    cay.destroy("warm")
+    before = steady(cay.fd_count)
+    for number in range(6):
+        name = f"e{number}"
+        cay.create(name, lifecycle={"timeout": "3600s"})
+        with failing(cay, "UPDATE ON sessions", "NEW.state <> OLD.state"):
+            try:
+                cay.destroy(name)
+                raise AssertionError("it was not written down")
+            except RpcError:
+                pass
+            assert cay.get(name)["state"] == "SESSION_STATE_DESTROYING"
+        cay.destroy(name)
+        assert name not in cay.ids()
+    eventually(lambda: cay.fd_count() <= before + 5, f"{before} descriptors: {cay.fds()}")
+    cay.create("due", lifecycle={"timeout": "1s"})
+    with failing(cay, "UPDATE ON sessions", "NEW.state <> OLD.state"):
+        eventually(lambda: cay.get("due")["state"] == "SESSION_STATE_DESTROYING", "it is due")
+        eventually(lambda: "session.destroy_failed" in cay.log_tail(), "and cannot go")
+    eventually(lambda: "due" not in cay.ids(), "it goes by itself")
+    settled(cay)
 
 
 STATEMENTS = [("INSERT ON snapshots", "1"), ("UPDATE ON snapshots", "NEW.is_pending = 0"),

@@ -459,6 +459,8 @@ static void death_end(struct cay_op *op)
     }
     if (self->root_fd >= 0)
         close(self->root_fd);
+    if (self->sandbox) /* it got no further than the record: the next try ends it */
+        session->resting = self->sandbox;
     cay_session_record_finish(&self->record);
     free(self->snapshot_ids);
     cay_op_leave(op);

@@ -27,7 +27,8 @@ static struct due next_due(const struct cay_session *session)
     const struct cay_v1_lifecycle *lifecycle = session->spec->lifecycle;
     struct due due = {.at_ns = INT64_MAX};
     bool is_paused = session->state == CAY_SESSION_PAUSED;
-    if (!lifecycle || (session->state != CAY_SESSION_ACTIVE && !is_paused))
+    bool is_ending = session->state == CAY_SESSION_DESTROYING; /* and it did not come to its end */
+    if (!lifecycle || (session->state != CAY_SESSION_ACTIVE && !is_paused && !is_ending))
         return due;
     if (session->spec->deadline) {
         due.at_ns = cay_noun_time_ns(session->spec->deadline);
@@ -43,6 +44,8 @@ static struct due next_due(const struct cay_session *session)
             due.why = "idle";
         }
     }
+    if (is_ending)
+        due.action = CAY_V1_EXPIRY_ACTION_DESTROY;
     /* A paused session sleeps already; only its end is still to come. */
     if (is_paused && due.action != CAY_V1_EXPIRY_ACTION_DESTROY)
         due.at_ns = INT64_MAX;
@@ -97,8 +100,11 @@ void cay_deadline_set(struct cay_session *session)
 
 void cay_deadline_retry(struct cay_session *session)
 {
-    if (session->deadline.handle)
-        cay_timer_start(&session->deadline, RETRY_MS, 0);
+    if (session->is_gone || next_due(session).at_ns == INT64_MAX)
+        return;
+    if (!session->deadline.handle)
+        cay_timer_open(&session->deadline, session->host->loop, fired);
+    cay_timer_start(&session->deadline, RETRY_MS, 0);
 }
 
 struct google_protobuf_timestamp *cay_deadline_of(const struct cay_v1_lifecycle *lifecycle,
