@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host/store/diff.h"
@@ -389,6 +390,42 @@ static void a_snapshot_can_be_made_durable(void **state)
     world_end(world, &session);
 }
 
+static bool is_sync_broken;
+
+/* Instead of the C library's: the stores of this program call this one. */
+int syncfs(int fd)
+{
+    if (!is_sync_broken)
+        return (int)syscall(SYS_syncfs, fd);
+    errno = EIO;
+    return -1;
+}
+
+static void a_snapshot_that_is_not_durable_is_not_written_to(void **state)
+{
+    struct world *world = *state;
+    if (!tree_has_snapshots(world->store))
+        return;
+    struct session session = world_from_base(world);
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    tree_change(session.root_fd, 0, world->id_base);
+    struct cay_store_snapshot_request request = {session.id, id, CAY_STORE_QUIET, &tree_owner,
+                                                 true};
+    struct cay_store_point point = {.root_fd = -1};
+    is_sync_broken = true;
+    (void)cay_store_snapshot(world->store, &request, &point, &world->err);
+    is_sync_broken = false;
+    world_follow(&session, &point);
+    char *before = dump_snapshot(world, id);
+    tree_change(session.root_fd, 1, world->id_base);
+    char *after = dump_snapshot(world, id);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    world_end(world, &session);
+}
+
 static void mistakes_have_their_reasons(void **state)
 {
     struct world *world = *state;
@@ -491,6 +528,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(forks_do_not_see_each_other, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(a_fork_does_not_hide_a_change, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(verbs_can_be_repeated, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_that_is_not_durable_is_not_written_to,
+                                        world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_can_be_made_durable, world_setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, world_setup, world_teardown),

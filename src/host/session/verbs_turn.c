@@ -179,7 +179,6 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         .snapshot_id = self->snapshot.store_id,
         .activity = pointing->activity,
         .owner = pointing->is_mounted ? &pointing->owner : NULL,
-        .durable = self->is_durable,
         .previous_id = pointing->head_store_id,
     };
     if (!cay_space_check(host, err) || !cay_snapshot_record_put(host->db, &self->snapshot, err))
@@ -196,6 +195,9 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         return take_back(self, host, err);
     self->is_switch_broken = !cay_pointing_switch(pointing, &self->switch_err);
     CAY_CRASH_POINT("turn.switched");
+    /* Now that nobody stands still for it, and the old root is left: it may fail. */
+    if (self->is_durable && !cay_store_sync(host->store, err))
+        return take_back(self, host, err);
     self->spec->unchanged = !pointing->point.changed;
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;

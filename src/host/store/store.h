@@ -116,7 +116,9 @@ struct cay_store_point {
     uint64_t generation; /* of the session's root; see struct cay_store_item */
 };
 
-/* Idempotent: an existing snapshot of that id is reported as it is (root_fd: see generation). */
+/* Idempotent: an existing snapshot of that id is reported as it is (root_fd: see generation). One
+ * that could not be synced is there all the same: out_point, -1 before, has a root to switch to if
+ * the session has gone on. */
 [[nodiscard]] bool cay_store_snapshot(struct cay_store *store,
                                       const struct cay_store_snapshot_request *request,
                                       struct cay_store_point *out_point, struct cay_error *err);

@@ -247,12 +247,8 @@ bool ov_snapshot(struct cay_store *store, const struct cay_store_snapshot_reques
         return cay_fail(err, CAY_R_SESSION_NOT_FOUND, "the store has no tree of that session");
     if (!existing && !take(ov, session, request, &point, err))
         return false;
-    if (request->durable && syncfs(ov->root_fd) < 0) {
-        cay_cleanup_close(&point.root_fd);
-        return cay_store_fail(err, -errno, "sync");
-    }
-    *out_point = point;
-    return true;
+    *out_point = point; /* the session has gone on, whatever comes of the sync */
+    return !request->durable || syncfs(ov->root_fd) == 0 || cay_store_fail(err, -errno, "sync");
 }
 
 bool ov_delete_snapshot(struct cay_store *store, const char *id, struct cay_error *err)
