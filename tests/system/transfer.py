@@ -18,11 +18,11 @@ import threading
 import time
 from pathlib import Path
 
-from daemon import (BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, b64, case, eventually, fails,
-                    run, unb64)
+from daemon import (BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, case, eventually, fails, run,
+                    unb64)
+from session_stream import export, import_, messages
 from small_base import make_root
 
-PIECE = 512 * 1024
 marks = itertools.count()
 
 
@@ -50,27 +50,6 @@ def import_rich(daemon, name="small"):
         return daemon.send_all(BASE + "ImportBase", [{"options": options}])["base"]
 
 
-def export(cay, session_id, **fields):
-    """The info, the archive, the summary; the digest is checked."""
-    frames = cay.stream(SANDBOX + "ExportSession", {"sessionId": session_id} | fields)
-    assert "info" in frames[0] and "summary" in frames[-1], [list(frame) for frame in frames[:3]]
-    data = b"".join(unb64(frame["data"]) for frame in frames[1:-1])
-    summary = frames[-1]["summary"]
-    assert int(summary["bytes"]) == len(data), summary
-    assert summary["sha256"] == hashlib.sha256(data).hexdigest(), summary
-    return frames[0]["info"], data
-
-
-def messages(data, options):
-    yield {"options": options}
-    for at in range(0, len(data), PIECE):
-        yield {"data": b64(data[at:at + PIECE])}
-
-
-def import_(cay, data, **options):
-    return cay.send_all(SANDBOX + "ImportSession", messages(data, options))
-
-
 def find_process(mark):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -96,57 +75,48 @@ def seen_from_outside(cay, session_id):
                " | sed 's/^ *//; s/ .*//')", user="root")
 
 
+def look_at(path, top):
+    info = os.lstat(path)
+    entry = {"kind": stat.S_IFMT(info.st_mode), "mode": info.st_mode & 0o7777,
+             "uid": info.st_uid - top.st_uid, "gid": info.st_gid - top.st_gid}
+    if stat.S_ISLNK(info.st_mode):
+        entry["target"] = os.readlink(path)
+    if stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode):
+        entry["attributes"] = sorted((key, os.getxattr(path, key)) for key in os.listxattr(path)
+                                     if key.startswith("user."))
+    if stat.S_ISREG(info.st_mode):
+        entry["size"] = info.st_size
+        entry["digest"] = hashlib.sha256(Path(os.fsdecode(path)).read_bytes()).hexdigest()
+        entry["sparse"] = info.st_size > 1 << 20 and info.st_blocks * 512 < info.st_size / 2
+    return entry
+
+
 def dump(root):
     """Everything an export promises to keep, by path."""
     found, names = {}, {}
-    top = os.lstat(root / ".")
-    for folder, dirs, files in os.walk(root):
-        dirs[:] = sorted(name for name in dirs
-                         if os.path.islink(os.path.join(folder, name))
-                         or os.lstat(os.path.join(folder, name)).st_dev == top.st_dev)
-        for name in sorted(dirs + files):
+    top = os.stat(root)  # not of the link in /proc
+    for folder, dirs, files in os.walk(os.fsencode(root)):
+        here = [(name, os.lstat(os.path.join(folder, name))) for name in sorted(dirs + files)]
+        here = {name: info for name, info in here if info.st_dev == top.st_dev}
+        dirs[:] = sorted(name for name in dirs if name in here)
+        for name, info in here.items():
             path = os.path.join(folder, name)
-            info = os.lstat(path)
-            if info.st_dev != top.st_dev:
-                continue
-            short = os.path.relpath(path, root)
-            entry = [stat.S_IFMT(info.st_mode), info.st_mode & 0o7777,
-                     info.st_uid - top.st_uid, info.st_gid - top.st_gid]
-            if stat.S_ISLNK(info.st_mode):
-                entry.append(os.readlink(path))
-            else:
-                with contextlib.suppress(OSError):
-                    entry.append(sorted((key, os.getxattr(path, key)) for key in os.listxattr(path)
-                                        if key.startswith("user.")))
-            if stat.S_ISREG(info.st_mode):
-                digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-                is_sparse = info.st_size > 1 << 20 and info.st_blocks * 512 < info.st_size / 2
-                entry += [info.st_size, digest, is_sparse]
-            if not stat.S_ISDIR(info.st_mode) and info.st_nlink > 1:
-                entry.append(names.setdefault(info.st_ino, short))
-            found[short] = entry
+            short = os.fsdecode(os.path.relpath(path, os.fsencode(root)))
+            found[short] = look_at(path, top)
+            if not stat.S_ISDIR(info.st_mode):
+                names.setdefault(info.st_ino, []).append(short)
     # A file may have other names in other layers of the store: only those in the tree count.
-    linked = {first for path, entry in found.items() for first in [entry[-1]]
-              if isinstance(first, str) and first in found and first != path}
-    return {path: [value for value in entry if value not in found or value in linked or value == path]
-            if not stat.S_ISLNK(entry[0]) else entry for path, entry in found.items()}
-
-
-def normal(tree):
-    """Without the mark of a file that has no second name in the tree."""
-    counts = {}
-    for path, entry in tree.items():
-        if stat.S_ISREG(entry[0]) and isinstance(entry[-1], str) and entry[-1] in tree:
-            counts[entry[-1]] = counts.get(entry[-1], 0) + 1
-    return {path: entry[:-1] if stat.S_ISREG(entry[0]) and isinstance(entry[-1], str)
-            and entry[-1] in tree and counts[entry[-1]] == 1 else entry
-            for path, entry in tree.items()}
+    for paths in names.values():
+        for short in paths:
+            found[short]["names"] = paths
+    assert "workspace" in found and "usr/bin/busybox" in found, sorted(found)[:20]
+    return found
 
 
 def tree_of(cay, session_id, snapshot=None):
     if snapshot is None:
         with seen_from_outside(cay, session_id) as root:
-            return normal(dump(root))
+            return dump(root)
     fork = cay.fork(session_id, snapshot=snapshot)[0]["id"]
     try:
         return tree_of(cay, fork)
