@@ -204,6 +204,22 @@ def round_trip(cay):
 
 
 @case
+def gone_with_directory(cay):
+    """names of one file that went with their directory stay away"""
+    cay.create("gone")
+    cay.sh("gone", "mkdir d e; echo 1 > d/one; ln d/one d/two; ln d/one e/three; ln d/one e/four",
+           user="root")
+    cay.turn("gone")
+    cay.sh("gone", "rm -r d", user="root")
+    cay.turn("gone")
+    cay.sh("gone", "rm -r e; echo a-file > e", user="root")
+    import_(cay, export(cay, "gone")[1], sessionId="gone-too")
+    compare(cay, "gone", cay, "gone-too")
+    cay.destroy("gone")
+    cay.destroy("gone-too")
+
+
+@case
 def again(cay):
     """an import of an import of an import is still the same"""
     info, data = export(cay, "copy", until="turn-0006")

@@ -86,6 +86,18 @@ static void add_links(struct cay_changes *changes, const struct cay_links *befor
     }
 }
 
+/* It went with a directory above it. */
+static bool is_gone(const struct cay_changes *changes, const char *path)
+{
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        const struct cay_str above = {path, (size_t)(slash - path)};
+        uintptr_t at = (uintptr_t)cay_map_get(&changes->by_path, above);
+        if (at && changes->items[at - 1].is_deleted)
+            return true;
+    }
+    return false;
+}
+
 /* Names that were one file and are not any more, though nothing else tells them apart. */
 static void part_links(struct cay_changes *changes, const struct cay_links *before,
                        const struct cay_links *after)
@@ -97,7 +109,8 @@ static void part_links(struct cay_changes *changes, const struct cay_links *befo
         for (const struct cay_link_name *name = group->first->next; name; name = name->next) {
             const struct cay_link_group *now = cay_links_find(after, name->path);
             /* One that has another file's names now was linked to those above. */
-            if (!find(changes, name->path) && (!now || now != leader) &&
+            if (!find(changes, name->path) && !is_gone(changes, name->path) &&
+                (!now || now != leader) &&
                 (!now || now->first == NULL || !strcmp(now->first->path, name->path)))
                 add(changes, name->path)->is_written = true;
         }
