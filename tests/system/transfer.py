@@ -220,6 +220,23 @@ def gone_with_directory(cay):
 
 
 @case
+def attributes_taken_away(cay):
+    """attributes that a directory has lost do not come back"""
+    cay.create("bare")
+    cay.sh("bare", "mkdir d", user="root")
+    with seen_from_outside(cay, "bare") as root:
+        os.setxattr(root / "workspace/d", "user.note", b"1")
+        os.setxattr(root / "workspace/d", "user.other", b"2")
+    cay.turn("bare")
+    with seen_from_outside(cay, "bare") as root:
+        os.removexattr(root / "workspace/d", "user.note")
+    import_(cay, export(cay, "bare")[1], sessionId="bare-too")
+    compare(cay, "bare", cay, "bare-too")
+    cay.destroy("bare")
+    cay.destroy("bare-too")
+
+
+@case
 def again(cay):
     """an import of an import of an import is still the same"""
     info, data = export(cay, "copy", until="turn-0006")

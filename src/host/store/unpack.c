@@ -17,7 +17,7 @@
 #include "sys/remove.h"
 #include "sys/resolve.h"
 
-enum { PROGRESS_EVERY = 64 };
+enum { PROGRESS_EVERY = 64, XATTR_LIST_BYTES_MAX = 64 * 1024 };
 
 struct cay_unpack_dir {
     char *path;
@@ -133,6 +133,34 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
     }
 }
 
+static bool has_xattr(struct archive_entry *entry, const char *wanted)
+{
+    const char *key = NULL;
+    const void *value = NULL;
+    size_t size = 0;
+    archive_entry_xattr_reset(entry);
+    while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
+        if (!strcmp(key, wanted))
+            return true;
+    }
+    return false;
+}
+
+/* Attributes of what was there before, which the entry does not have. */
+static int drop_xattrs(struct archive_entry *entry, int fd)
+{
+    cay_autofree char *list = cay_alloc(XATTR_LIST_BYTES_MAX);
+    ssize_t len = flistxattr(fd, list, XATTR_LIST_BYTES_MAX);
+    if (len < 0)
+        return errno == EOPNOTSUPP ? 0 : -errno;
+    for (const char *key = list; key < list + len; key += strlen(key) + 1) {
+        if (cay_copy_keeps_xattr(CAY_COPY_IMPORT, key) && !has_xattr(entry, key) &&
+            fremovexattr(fd, key) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 /* In the order in which one does not undo the other. `fd` may be -1: a link or a fifo. */
 static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, int fd,
                         int parent_fd)
@@ -146,6 +174,9 @@ static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, 
     mode_t mode = archive_entry_perm(entry) & 07777;
     if (!link && (fd >= 0 ? fchmod(fd, mode) : fchmodat(parent_fd, name, mode, 0)) < 0)
         return -errno;
+    int rc = fd >= 0 && unpack->replaces ? drop_xattrs(entry, fd) : 0;
+    if (rc < 0)
+        return rc;
     const char *key = NULL;
     const void *value = NULL;
     size_t size = 0;
@@ -211,15 +242,7 @@ static bool unpack_dir(struct cay_unpack *unpack, struct archive_entry *entry, i
 
 static bool is_socket(struct archive_entry *entry)
 {
-    const char *key = NULL;
-    const void *value = NULL;
-    size_t size = 0;
-    archive_entry_xattr_reset(entry);
-    while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
-        if (!strcmp(key, CAY_UNPACK_SOCKET_MARK))
-            return true;
-    }
-    return false;
+    return has_xattr(entry, CAY_UNPACK_SOCKET_MARK);
 }
 
 static bool unpack_special(struct cay_unpack *unpack, struct archive_entry *entry, int parent_fd,
