@@ -329,6 +329,20 @@ def bad_paths(cay):
 
 
 @case
+def links_restored(cay):
+    """names of one file are one file again, also with those that had not changed"""
+    cay.create("k")
+    lines(cay, "k", "mkdir d && cd d && echo 1 > a && ln a b && ln a c && ln a ../before")
+    cay.turn("k")
+    look = "cd /workspace; cat d/a d/b d/c; stat -c %i d/a d/b d/c | sort -u | wc -l"
+    for spoil in ("rm a", "rm b", "rm a c; echo 1 > c", "rm b; echo 2 > b; chmod 600 b"):
+        lines(cay, "k", f"cd /workspace/d; {spoil}")
+        restore(cay, "k", "turn-0001", "d")
+        assert lines(cay, "k", look) == "1\n1\n1\n1\n", spoil
+    cay.destroy("k")
+
+
+@case
 def whole_system(cay):
     """after `rm -rf` of the system, restoring it brings it back, with processes alive"""
     cay.background("s", "echo ready; while :; do sleep 1; done")

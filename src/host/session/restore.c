@@ -8,6 +8,7 @@
 #include "base/crash.h"
 #include "host/session/change.h"
 #include "host/store/diff.h"
+#include "host/store/links.h"
 #include "sys/fsid.h"
 
 enum {
@@ -55,6 +56,9 @@ static bool on_change(void *context, const struct cay_diff_entry *change)
         restoring->paths =
             cay_realloc_array(restoring->paths, at + 1024, sizeof(*restoring->paths));
     restoring->paths[restoring->path_count++] = cay_strdup(change->path);
+    if (change->before.dir_fd >= 0 && S_ISREG(change->before.st.st_mode) &&
+        change->before.st.st_nlink > 1)
+        restoring->has_links = true;
     count(restoring, change->kind);
     if (!restoring->arena || restoring->entries.count == ENTRIES_MAX)
         return true;
@@ -81,6 +85,51 @@ static bool check_paths(const struct cay_restoring *restoring, struct cay_error 
     return true;
 }
 
+static bool has_changed_name(const struct cay_link_group *group, const struct cay_map *changed)
+{
+    for (const struct cay_link_name *name = group->first; name; name = name->next) {
+        if (cay_map_get(changed, cay_str(name->path)))
+            return true;
+    }
+    return false;
+}
+
+/* A file with several names comes back under all of them that were asked for, so that they are one
+ * file again. Those that do not differ come first: while the others still do, a daemon that was
+ * killed begins anew with all of them. */
+static bool add_linked(struct cay_restoring *restoring, struct cay_error *err)
+{
+    const struct cay_pb_strs wanted = restoring->request->paths;
+    cay_auto(cay_links_finish) struct cay_links links;
+    cay_auto(cay_map_finish) struct cay_map changed;
+    cay_links_init(&links);
+    cay_map_init(&changed);
+    for (size_t i = 0; i < wanted.count; i++) {
+        cay_autofree char *path = cay_strndup(wanted.items[i].ptr + 1, wanted.items[i].len - 1);
+        if (!cay_links_read_path(&links, restoring->view_fd, path, err))
+            return false;
+    }
+    for (size_t i = 0; i < restoring->path_count; i++)
+        cay_map_put(&changed, cay_str(restoring->paths[i]), restoring->paths[i]);
+    char **paths = NULL;
+    size_t count = 0;
+    for (const struct cay_link_group *group = links.groups; group; group = group->next) {
+        if (group->count < 2 || !has_changed_name(group, &changed))
+            continue;
+        paths = cay_realloc_array(paths, count + group->count, sizeof(*paths));
+        for (const struct cay_link_name *name = group->first; name; name = name->next) {
+            if (!cay_map_get(&changed, cay_str(name->path)))
+                paths[count++] = cay_strdup(name->path);
+        }
+    }
+    paths = cay_realloc_array(paths, count + restoring->path_count, sizeof(*paths));
+    memcpy(paths + count, restoring->paths, restoring->path_count * sizeof(*paths));
+    free(restoring->paths);
+    restoring->paths = paths;
+    restoring->path_count += count;
+    return true;
+}
+
 bool cay_restoring_find(struct cay_restoring *restoring, struct cay_error *err)
 {
     const struct cay_store_ref snapshot = {.snapshot = restoring->snapshot_id};
@@ -99,7 +148,7 @@ bool cay_restoring_find(struct cay_restoring *restoring, struct cay_error *err)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "more than %d paths differ; restore fewer at a time, or roll back",
                         PATHS_MAX);
-    return true;
+    return !restoring->has_links || add_linked(restoring, err);
 }
 
 static bool apply(struct cay_restoring *restoring, struct cay_error *err)

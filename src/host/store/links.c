@@ -13,6 +13,7 @@
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
+#include "sys/resolve.h"
 
 enum { DEPTH_MAX = 400 }; /* a descriptor per level */
 
@@ -52,6 +53,8 @@ void cay_links_finish(struct cay_links *links)
 static void add(struct cay_links *links, const struct stat *st, const char *path)
 {
     char key[40];
+    if (cay_map_get(&links->by_path, cay_str(path)))
+        return;
     snprintf(key, sizeof(key), "%llx.%llx", (unsigned long long)st->st_dev,
              (unsigned long long)st->st_ino);
     struct cay_link_group *group = cay_map_get(&links->by_inode, cay_str(key));
@@ -133,6 +136,25 @@ bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit
     struct walk walk = {.links = links, .visit = visit, .ctx = ctx, .err = err};
     cay_buf_init(&walk.path, (size_t)(DEPTH_MAX + 2) * (NAME_MAX + 1));
     bool is_good = walk_dir(&walk, root_fd, 0);
+    cay_buf_finish(&walk.path);
+    return is_good;
+}
+
+bool cay_links_read_path(struct cay_links *links, int root_fd, const char *path,
+                         struct cay_error *err)
+{
+    struct walk walk = {.links = links, .err = err};
+    const char *slash = strrchr(path, '/');
+    struct cay_str parent = {path, slash ? (size_t)(slash - path) : 0};
+    const char *name = slash ? slash + 1 : path;
+    if (!*path)
+        return cay_links_read(links, root_fd, NULL, NULL, err);
+    cay_buf_init(&walk.path, (size_t)(DEPTH_MAX + 2) * (NAME_MAX + 1));
+    cay_autofree char *folder = parent.len ? cay_strndup(path, parent.len) : cay_strdup(".");
+    cay_autoclose int fd = cay_resolve_open_plain(root_fd, folder, O_RDONLY | O_DIRECTORY, 0);
+    cay_buf_append_str(&walk.path, parent);
+    bool is_there = fd >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    bool is_good = !is_there || walk_name(&walk, fd, name, 0);
     cay_buf_finish(&walk.path);
     return is_good;
 }

@@ -40,5 +40,9 @@ void cay_links_finish(struct cay_links *links);
 [[nodiscard]] bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit,
                                   void *ctx, struct cay_error *err);
 
+/* Adds what is at a path or below it. A path that is not there has no names. */
+[[nodiscard]] bool cay_links_read_path(struct cay_links *links, int root_fd, const char *path,
+                                       struct cay_error *err);
+
 /* NULL when it is the only name of its file. */
 const struct cay_link_group *cay_links_find(const struct cay_links *links, const char *path);
