@@ -339,6 +339,17 @@ def links_restored(cay):
         lines(cay, "k", f"cd /workspace/d; {spoil}")
         restore(cay, "k", "turn-0001", "d")
         assert lines(cay, "k", look) == "1\n1\n1\n1\n", spoil
+
+
+@case
+def nothing_by_halves(cay):
+    """if one path cannot be restored, none is; with what is in its way, it can"""
+    lines(cay, "k", "cd /workspace; rm -r d; ln -s / d; echo 2 > before")
+    fails("failed_precondition", restore, cay, "k", "turn-0001", "before", "d/a")
+    fails("failed_precondition", restore, cay, "k", "turn-0001", "d/a", "before")
+    assert text_of(cay, "k", "before") == "2\n"
+    restore(cay, "k", "turn-0001", "before", "d/a", "d")
+    assert lines(cay, "k", "cd /workspace; ls d; cat before") == "a\nb\nc\n1\n"
     cay.destroy("k")
 
 

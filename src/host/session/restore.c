@@ -72,15 +72,33 @@ static bool on_change(void *context, const struct cay_diff_entry *change)
     return true;
 }
 
+/* Directories above a path are made if they are missing, but nothing is taken away for them. */
+static bool check_above(const struct cay_restoring *restoring, const char *path,
+                        struct cay_error *err)
+{
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        cay_autofree char *above = cay_strndup(path, (size_t)(slash - path));
+        if (cay_restore_is_dir(restoring->root_fd, above) != 0)
+            continue;
+        return cay_change_is_wanted(restoring->request->paths, cay_str(above)) ||
+               cay_fail(err, CAY_R_INVALID_STATE,
+                        "'/%.100s': '/%.100s' is something else now; restore that one", path,
+                        above);
+    }
+    return true;
+}
+
 static bool check_paths(const struct cay_restoring *restoring, struct cay_error *err)
 {
     const struct cay_pb_strs paths = restoring->request->paths;
     for (size_t i = 0; i < paths.count; i++) {
         cay_autofree char *path = cay_strndup(paths.items[i].ptr + 1, paths.items[i].len - 1);
-        if (cay_restore_has(restoring->view_fd, path) < 0 &&
-            cay_restore_has(restoring->root_fd, path) < 0)
+        bool is_in_view = cay_restore_has(restoring->view_fd, path) == 0;
+        if (!is_in_view && cay_restore_has(restoring->root_fd, path) < 0)
             return cay_fail(err, CAY_R_FILE_NOT_FOUND,
                             "'/%.200s' is neither in the snapshot nor in the session now", path);
+        if (is_in_view && !check_above(restoring, path, err))
+            return false;
     }
     return true;
 }

@@ -32,7 +32,8 @@ struct cay_restoring {
 void cay_restoring_init(struct cay_restoring *restoring);
 void cay_restoring_finish(struct cay_restoring *restoring);
 
-/* Finds what differs. FILE_NOT_FOUND for a path that is on neither side. */
+/* Finds what differs. FILE_NOT_FOUND for a path that is on neither side, INVALID_STATE for one that
+ * something else than a directory is above now. */
 [[nodiscard]] bool cay_restoring_find(struct cay_restoring *restoring, struct cay_error *err);
 
 /* Puts it right. */

@@ -90,6 +90,12 @@ int cay_restore_has(int root_fd, const char *path)
     return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+int cay_restore_is_dir(int root_fd, const char *path)
+{
+    cay_autoclose int fd = open_dir(root_fd, path);
+    return fd >= 0 ? 1 : fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
+}
+
 /* Attributes that the view does not have. */
 static int drop_xattrs(int view_fd, int live_fd)
 {

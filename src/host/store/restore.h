@@ -36,5 +36,8 @@ void cay_restore_finish(struct cay_restore *restore);
 /* Whether a path is there: in a view or a live tree. -errno. */
 [[nodiscard]] int cay_restore_has(int root_fd, const char *path);
 
+/* Whether it is a directory that can be entered without following links: 1, 0, or -errno. */
+[[nodiscard]] int cay_restore_is_dir(int root_fd, const char *path);
+
 /* At the end: times of directories, which changed with what was put into them. */
 [[nodiscard]] bool cay_restore_settle(struct cay_restore *restore, struct cay_error *err);
