@@ -17,6 +17,7 @@ NO_HOST_BASE = ("--default-base", "small")  # which would be made in the backgro
 ACTOR = sys.argv[2]
 ACTOR_INSIDE = "/usr/bin/tree_actor"
 DUMP_BYTES_MAX = 8 << 20
+SPARES_MAX = 64  # TREES_SPARES_MAX of the daemon
 
 
 def act(cay, session_id, *operations, folder="/"):
@@ -124,6 +125,26 @@ def _parent(path):
         return None
 
 
+def has_layers(cay):
+    """Else the store keeps whole trees."""
+    return (cay.data / "store" / "l").is_dir()
+
+
+def _trees(cay):
+    """The trees that some name leads to, and those that are there but for clones made ahead of need."""
+    store = cay.data / "store"
+    wanted = set()
+    for name in os.listdir(store / "s"):
+        wanted |= set(name.split(",")[1:4])
+    for name in os.listdir(store / "p"):
+        wanted |= set(name.split(",")[1:3])
+    for name in os.listdir(store / "b"):
+        wanted.add(os.readlink(store / "b" / name).split(" ")[1])
+    wanted.discard("0" * 16)
+    there = set(os.listdir(store / "t"))
+    return wanted, there if len(there - wanted) > SPARES_MAX else there & wanted
+
+
 def layers(cay):
     """The layers that some name leads to, and those that are there."""
     store = cay.data / "store"
@@ -166,10 +187,10 @@ def _unowned(cay):
         names = os.listdir(store / kind)
         if len(names) != count:
             found[f"store/{kind}"] = (count, names)
-    wanted, there = layers(cay)
+    wanted, there = layers(cay) if has_layers(cay) else _trees(cay)
     if wanted != there:
         found["layers"] = {"missing": sorted(wanted - there), "too many": sorted(there - wanted)}
-    if os.listdir(store / "t"):
+    if has_layers(cay) and os.listdir(store / "t"):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format"}
     strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store",

@@ -1,39 +1,49 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random histories: trees are changed in every way, kept, gone back to, forked, thrown away, and the
-daemon is killed in between. A model in Python has the full tree of every session and snapshot; after
-whatever restores a tree, the two are compared node by node.
+"""Random histories: trees are changed in every way, kept, gone back to as a whole or in part, forked,
+sent away and taken in again, thrown away, and the daemon is killed in between. A model in Python has the
+full tree of every session and snapshot; after whatever restores a tree, the two are compared node by
+node.
 
 CAY_TEST_SEED and CAY_TEST_STEPS repeat a run."""
 
 import os
 import random
+import shlex
 import traceback
 
-from daemon import IS_FULL, MIB, SANDBOX, Cayd, case, run
-from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, dump_snapshot, settled
+from daemon import IS_FULL, SANDBOX, Cayd, case, fails, run
+from oracle import (ACTOR, ACTOR_INSIDE, NO_HOST_BASE, act, clear, dump, dump_snapshot, has_layers,
+                    settled)
+from session_stream import export, import_
 from small_base import import_small
+from tree_changes import Changes
 from tree_model import Tree
 
 SEED = int(os.environ.get("CAY_TEST_SEED") or random.randrange(1 << 32))
 STEPS = int(os.environ.get("CAY_TEST_STEPS") or (10000 if IS_FULL else 500))
 FOLDER = "/workspace/t"
 SESSIONS_MAX, SNAPSHOTS_MAX, DEPTH_MAX = 4, 8, 120
-FILE_BYTES, SPARSE_BYTES = 20000, 5 * MIB
 LAST_TOLD = 25
 
 
+class Snapshot:
+    def __init__(self, tree, parent, kind):
+        self.tree, self.parent, self.kind = tree, parent, kind
+
+
 class Session:
-    def __init__(self, tree):
+    def __init__(self, tree, origin=None):
         self.tree = tree
-        self.snapshots = {}  # name: (tree, parent)
+        self.snapshots = {}  # by name, in the order of their making
         self.head = ""
         self.turns = self.names = 0
         self.depth = 1  # of layers, at most
         self.held = set()
+        self.origin = origin  # session and snapshot that it was forked from
 
     def children(self, name):
-        return [child for child, (_, parent) in self.snapshots.items() if parent == name]
+        return [child for child, snapshot in self.snapshots.items() if snapshot.parent == name]
 
     def descendants(self, name):
         found = []
@@ -41,130 +51,40 @@ class Session:
             found += [child, *self.descendants(child)]
         return found
 
+    def line(self):
+        """What the live files descend from."""
+        found, at = set(), self.head
+        while at:
+            found.add(at)
+            at = self.snapshots[at].parent
+        return found
 
-class Changes:
-    """Draws operations that succeed, and applies them to the model."""
+    def drop(self, name):
+        parent = self.snapshots.pop(name).parent
+        for child in self.children(name):
+            self.snapshots[child].parent = parent
 
-    def __init__(self, dice, tree):
-        self.dice, self.tree = dice, tree
-
-    def new(self):
-        folder = self.dice.choice([path for path in self.tree.directories() if path.count("/") < 4])
-        name = f"{folder}/{self.dice.choice('abcdefgh')}{self.dice.randrange(10)}"
-        return None if name in self.tree.names else name
-
-    def pick(self, kinds, free=True):
-        found = self.tree.free(kinds) if free else self.tree.paths(kinds)
-        return self.dice.choice(found) if found else None
-
-    def text(self):
-        return f"{self.dice.randrange(1 << 40):x}."
-
-    def mode(self):
-        return f"{self.dice.randrange(0o10000) & 0o1777 | 0o400:o}"
-
-    def draw(self):
-        """One operation as a text, or None when the draw made no sense."""
-        dice = self.dice
-        kind = dice.choice(["file"] * 3 + ["over"] * 3 + [
-            "sparse", "truncate", "punch", "map", "mkdir", "mkdir", "fifo", "symlink", "link", "link",
-            "rename", "rename_dir", "replace", "exchange", "remove", "chmod", "chown", "xattr",
-            "delxattr"])
-        return getattr(self, kind)()
-
-    def file(self):
-        path = self.new()
-        return path and f"write {path} 0 {self.dice.randrange(1, 500)} {self.text()}"
-
-    def over(self):
-        path = self.pick("f")
-        if path:
-            size = min(len(self.tree.at(path).data), FILE_BYTES)
-            return f"write {path} {self.dice.randint(0, size)} {self.dice.randrange(1, 50)} {self.text()}"
-
-    def sparse(self):
-        path = self.pick("f")
-        return path and f"write {path} {self.dice.randrange(4 * MIB, SPARSE_BYTES)} 1 {self.text()}"
-
-    def truncate(self):
-        path = self.pick("f")
-        return path and f"truncate {path} {self.dice.randrange(FILE_BYTES)}"
-
-    def punch(self):
-        path = self.pick("f")
-        return path and f"punch {path} {4096 * self.dice.randrange(3)} {4096 * self.dice.randint(1, 3)}"
-
-    def map(self):
-        path, text = self.pick("f"), self.text()
-        room = len(self.tree.at(path).data) - len(text) if path else 0
-        return f"map {path} {self.dice.randrange(room)} {text}" if room > 0 else None
-
-    def mkdir(self):
-        path = self.new()
-        return path and f"mkdir {path} {self.mode()}"
-
-    def fifo(self):
-        path = self.new()
-        return path and f"fifo {path} {self.mode()}"
-
-    def symlink(self):
-        path = self.new()
-        return path and f"symlink {self.dice.choice(['nowhere', '../..', '/etc/passwd', 'a1'])} {path}"
-
-    def link(self):
-        old, new = self.pick("f"), self.new()
-        return f"link {old} {new}" if old and new else None
-
-    def rename(self):
-        old, new = self.pick("flp"), self.new()
-        return f"rename {old} {new}" if old and new else None
-
-    def rename_dir(self):
-        old, new = self.pick("d"), self.new()
-        return f"rename {old} {new}" if old and new and not f"{new}/".startswith(f"{old}/") else None
-
-    def replace(self):
-        old, new = self.pick("f"), self.pick("f", free=False)
-        tree = self.tree
-        return f"rename {old} {new}" if old and new and tree.names[old] != tree.names[new] else None
-
-    def exchange(self):
-        left, right = self.pick("fl"), self.pick("fl")
-        return f"exchange {left} {right}" if left and left != right else None
-
-    def remove(self):
-        path = self.pick("fldp", free=False)
-        return path and f"remove {path}"
-
-    def chmod(self):
-        path = self.pick("fdp")
-        return path and f"chmod {path} {self.mode()}"
-
-    def chown(self):
-        path = self.pick("fdlp")
-        return path and f"chown {path} {self.dice.choice([0, 33, 1000])} {self.dice.choice([0, 1000])}"
-
-    def xattr(self):
-        path = self.pick("fd")
-        return path and f"setxattr {path} user.{self.dice.choice('xyz')} {self.text()}"
-
-    def delxattr(self):
-        found = [path for path in self.tree.free("fd") if self.tree.at(path).xattrs]
-        if found:
-            path = self.dice.choice(found)
-            return f"delxattr {path} {self.dice.choice(sorted(self.tree.at(path).xattrs))}"
+    def copy(self):
+        """What an import makes of it."""
+        other = Session(self.tree.copy())
+        other.snapshots = {name: Snapshot(past.tree.copy(), past.parent, past.kind)
+                           for name, past in self.snapshots.items()}
+        other.head, other.turns, other.names = self.head, self.turns, self.names
+        other.depth = len(self.snapshots) + 2
+        return other
 
 
 class History:
     """The run. A verb that others add to the daemon gets a method and a weight."""
 
-    weights = {"change": 60, "turn": 14, "busy_turn": 3, "named": 4, "rollback": 8, "discard": 4,
-               "fork": 4, "fork_snapshot": 3, "delete": 4, "hold": 2, "pause": 2, "create": 3,
-               "destroy": 3, "look_back": 5, "kill": 2}
+    weights = {"change": 60, "turn": 12, "tool": 6, "busy_turn": 3, "named": 4, "rollback": 8, "discard": 4,
+               "restore": 10, "fork": 4, "fork_snapshot": 3, "delete": 4, "prune": 3, "hold": 3,
+               "release": 2, "pause": 2, "create": 3, "transfer": 3, "destroy": 3, "look_back": 5,
+               "kill": 2}
 
     def __init__(self, cay, seed):
         self.cay, self.dice = cay, random.Random(seed)
-        self.sessions, self.count, self.told = {}, 0, []
+        self.sessions, self.count, self.kills, self.told = {}, 0, 0, []
 
     def tell(self, text):
         self.told.append(text)
@@ -187,8 +107,8 @@ class History:
     def check(self, name):
         self.same(self.sessions[name].tree, dump(self.cay, name, FOLDER), name)
 
-    def add(self, name, tree, depth):
-        self.sessions[name] = Session(tree)
+    def add(self, name, tree, depth, origin=None):
+        self.sessions[name] = Session(tree, origin)
         self.sessions[name].depth = depth
         self.check(name)
 
@@ -199,11 +119,11 @@ class History:
     def create(self, *_):
         if len(self.sessions) < SESSIONS_MAX:
             name = self.fresh()
-            self.cay.create(name)
+            self.cay.create(name, defaultUser="root")
             act(self.cay, name, f"mkdir {FOLDER} 755")
             self.add(name, Tree(), 1)
 
-    def change(self, name, session):
+    def draw(self, session):
         changes, done = Changes(self.dice, session.tree), []
         while len(done) < self.dice.randint(1, 8):
             operation = changes.draw()
@@ -211,11 +131,14 @@ class History:
                 session.tree.apply(operation)
                 done.append(operation)
         self.tell("  " + "; ".join(done))
-        act(self.cay, name, *done, folder=FOLDER)
+        return done
 
-    def took(self, session, name):
+    def change(self, name, session):
+        act(self.cay, name, *self.draw(session), folder=FOLDER)
+
+    def took(self, session, name, kind):
         session.tree.freeze()
-        session.snapshots[name] = (session.tree.copy(), session.head)
+        session.snapshots[name] = Snapshot(session.tree.copy(), session.head, kind)
         session.head = name
         session.depth += 1
 
@@ -223,7 +146,15 @@ class History:
         session.turns += 1
         answer = self.cay.turn(name)
         assert answer["name"] == f"turn-{session.turns:04}", (answer, session.turns)
-        self.took(session, answer["name"])
+        self.took(session, answer["name"], "turn")
+
+    def tool(self, name, session):
+        """A tool call that changes something, or nothing, and is kept."""
+        done = self.draw(session) if self.dice.random() < 0.7 else []
+        command = shlex.join([ACTOR_INSIDE, "do", FOLDER, *done])
+        result = self.cay.bash(name, command, call={"snapshot": True})
+        assert not result.get("isError") and result.get("snapshot"), result
+        self.took(session, result["snapshot"], "tool")
 
     def busy_turn(self, name, session):
         self.cay.background(name, "echo ready; exec sleep 1000")
@@ -234,15 +165,15 @@ class History:
     def named(self, name, session):
         session.names += 1
         self.cay.snapshot(name, f"n{session.names}")
-        self.took(session, f"n{session.names}")
+        self.took(session, f"n{session.names}", "named")
 
     def back(self, name, session, target, **fields):
         before = session.tree
         answer = self.cay.rollback(name, target, **fields)
         if answer.get("branch"):
             before.freeze()
-            session.snapshots[answer["branch"]] = (before.copy(), session.head)
-        session.tree = session.snapshots[target][0].copy()
+            session.snapshots[answer["branch"]] = Snapshot(before.copy(), session.head, "branch")
+        session.tree = session.snapshots[target].tree.copy()
         session.tree.freeze()
         session.head = target
         session.depth += 1
@@ -252,9 +183,32 @@ class History:
         if session.snapshots:
             self.back(name, session, self.dice.choice(sorted(session.snapshots)))
 
+    def is_kept(self, name, snapshot):
+        """It is held, or a fork of it is there."""
+        return snapshot in self.sessions[name].held or any(
+            other.origin == (name, snapshot) for other in self.sessions.values())
+
+    def restore(self, name, session):
+        """Single paths, of any snapshot."""
+        if not session.snapshots:
+            return
+        snapshot = self.dice.choice(sorted(session.snapshots))
+        past, tree, keep_extra = session.snapshots[snapshot].tree, session.tree, self.dice.random() < 0.4
+        names = sorted(past.names.keys() | tree.names.keys())
+        paths = self.dice.sample(names, min(len(names), self.dice.randint(1, 3)))
+        request = {"sessionId": name, "snapshot": snapshot, "keepExtra": keep_extra,
+                   "paths": [FOLDER + path[1:] for path in paths]}
+        self.tell(f"  {snapshot} {paths}{' keep_extra' if keep_extra else ''}")
+        if tree.is_in_the_way(past, paths):
+            fails("failed_precondition", self.cay.call, SANDBOX + "RestorePaths", request)
+        else:
+            self.cay.call(SANDBOX + "RestorePaths", request)
+            tree.restore(past, paths, keep_extra)
+        self.check(name)
+
     def discard(self, name, session):
         targets = [target for target in sorted(session.snapshots)
-                   if not session.held & set(session.descendants(target))]
+                   if not any(self.is_kept(name, gone) for gone in session.descendants(target))]
         if targets:
             target = self.dice.choice(targets)
             gone = session.descendants(target)
@@ -264,8 +218,11 @@ class History:
         self.compare_log(name, session)
 
     def compare_log(self, name, session):
-        found = {entry["name"]: entry.get("parent", "") for entry in self.cay.log(name)}
-        wanted = {snapshot: parent for snapshot, (_, parent) in session.snapshots.items()}
+        found = [(entry["name"], entry.get("parent", ""),
+                  entry["kind"].removeprefix("SNAPSHOT_KIND_").lower(), entry.get("held", False))
+                 for entry in self.cay.log(name)]
+        wanted = [(snapshot, past.parent, past.kind, snapshot in session.held)
+                  for snapshot, past in session.snapshots.items()]
         assert found == wanted, f"{name}: log {found}, should be {wanted}"
 
     def fork(self, name, session):
@@ -284,26 +241,69 @@ class History:
         if len(self.sessions) < SESSIONS_MAX and session.snapshots:
             snapshot = self.dice.choice(sorted(session.snapshots))
             made = self.cay.fork(name, newSessionId=self.fresh(), snapshot=snapshot)
-            self.add(made[0]["id"], session.snapshots[snapshot][0].copy(), session.depth + 1)
-            # It is kept while a fork of it is there: as if it were held, for this model.
-            session.held.add(snapshot)
+            self.add(made[0]["id"], session.snapshots[snapshot].tree.copy(), session.depth + 1,
+                     (name, snapshot))
 
     def delete(self, name, session):
         free = [snapshot for snapshot in sorted(session.snapshots)
-                if snapshot != session.head and snapshot not in session.held]
+                if snapshot != session.head and not self.is_kept(name, snapshot)]
         if free:
             snapshot = self.dice.choice(free)
             self.cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": name, "snapshots": [snapshot]})
-            parent = session.snapshots.pop(snapshot)[1]
-            for child in session.children(snapshot):
-                session.snapshots[child] = (session.snapshots[child][0], parent)
+            session.drop(snapshot)
             self.compare_log(name, session)
+
+    def prune(self, name, session):
+        """By a rule of one, two or three parts."""
+        parts = self.dice.sample(["keepTurns", "keepTools", "branchesOlderThan"], self.dice.randint(1, 3))
+        rule = {part: self.dice.randrange(5) for part in parts}
+        if "branchesOlderThan" in rule:
+            rule["branchesOlderThan"] = "0s"
+        self.tell(f"  {rule}")
+        answer = self.cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": name, "prune": rule})
+        seen, line, gone = {"turn": 0, "tool": 0}, session.line(), []
+        bounds = {"turn": rule.get("keepTurns"), "tool": rule.get("keepTools")}
+        for snapshot, past in reversed(session.snapshots.items()):
+            if past.kind in seen:
+                seen[past.kind] += 1
+            is_old = bounds.get(past.kind) is not None and seen[past.kind] > bounds[past.kind]
+            is_abandoned = "branchesOlderThan" in rule and snapshot not in line
+            if (is_old or is_abandoned) and past.kind != "named" and snapshot != session.head \
+                    and not self.is_kept(name, snapshot):
+                gone.append(snapshot)
+        assert sorted(answer.get("deleted", [])) == sorted(gone), (answer, gone)
+        for snapshot in gone:
+            session.drop(snapshot)
+        self.compare_log(name, session)
 
     def hold(self, name, session):
         if session.snapshots:
             snapshot = self.dice.choice(sorted(session.snapshots))
             self.cay.call(SANDBOX + "HoldSnapshot", {"sessionId": name, "snapshot": snapshot})
             session.held.add(snapshot)
+
+    def release(self, name, session):
+        if session.held:
+            snapshot = self.dice.choice(sorted(session.held))
+            self.cay.call(SANDBOX + "HoldSnapshot",
+                          {"sessionId": name, "snapshot": snapshot, "release": True})
+            session.held.remove(snapshot)
+            self.compare_log(name, session)
+
+    def transfer(self, name, session):
+        """Out as a stream, and in again as another session with the same past."""
+        if len(self.sessions) >= SESSIONS_MAX:
+            return
+        copy = self.fresh()
+        import_(self.cay, export(self.cay, name)[1], sessionId=copy)
+        session.tree.freeze()
+        session.depth += 1
+        self.sessions[copy] = session.copy()
+        assert self.cay.get(copy).get("head", "") == session.head, self.cay.get(copy)
+        for known in (name, copy):
+            self.check(known)
+            self.compare_log(known, self.sessions[known])
+        self.look_back(copy, self.sessions[copy])
 
     def pause(self, name, _):
         self.cay.call(SANDBOX + "PauseSession", {"sessionId": name})
@@ -318,9 +318,10 @@ class History:
         if session.snapshots:
             snapshot = self.dice.choice(sorted(session.snapshots))
             text = dump_snapshot(self.cay, name, snapshot, FOLDER)
-            self.same(session.snapshots[snapshot][0], text, f"{name}@{snapshot}")
+            self.same(session.snapshots[snapshot].tree, text, f"{name}@{snapshot}")
 
     def kill(self, *_):
+        self.kills += 1
         self.cay.restart()
         for name in self.sessions:
             self.check(name)
@@ -330,14 +331,15 @@ class History:
         for name, session in self.sessions.items():
             self.check(name)
             self.compare_log(name, session)
-            for snapshot, (tree, _) in session.snapshots.items():
-                self.same(tree, dump_snapshot(self.cay, name, snapshot, FOLDER), f"{name}@{snapshot}")
+            for snapshot, past in session.snapshots.items():
+                self.same(past.tree, dump_snapshot(self.cay, name, snapshot, FOLDER), f"{name}@{snapshot}")
 
 
 @case
 def histories(cay):
     """what is restored is what was kept, in full"""
     print(f"# CAY_TEST_SEED={SEED} CAY_TEST_STEPS={STEPS}")
+    Tree.parts_links = has_layers(cay)
     history = History(cay, SEED)
     done = 0
     try:
@@ -348,6 +350,7 @@ def histories(cay):
         told = "\n".join(history.told[-LAST_TOLD:])
         raise AssertionError(f"step {done} of seed {SEED}; the last ones:\n{told}\n"
                              f"{traceback.format_exc()}") from None
+    print(f"# the daemon was killed {history.kills} times")
     settled(cay)
     clear(cay)
 

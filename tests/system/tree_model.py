@@ -2,7 +2,8 @@
 """A directory tree in Python: what operations of tree_actor make of it, and how it looks then.
 
 Two names of one file that were there when the tree's layer was frozen (a turn, a rollback, a fork)
-part when one of them is changed: that is how overlayfs does it. Such names are only removed here."""
+part when one of them is changed: that is how overlayfs does it. Such names are only removed or replaced
+here; on other stores (`Tree.parts_links` is false) they are changed as any."""
 
 import copy
 import itertools
@@ -11,6 +12,16 @@ import zlib
 from daemon import MIB
 
 _numbers = itertools.count()
+
+
+def _above(path):
+    """The directories it is in, but the top."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts))]
+
+
+def _is_inside(name, paths):
+    return any(name == path or name.startswith(f"{path}/") for path in paths)
 
 
 class Inode:
@@ -23,8 +34,21 @@ class Inode:
         self.touched = set()  # mebibytes that were written to
         self.is_frozen = False
 
+    def copy(self):
+        other = copy.copy(self)
+        other.xattrs, other.touched = dict(self.xattrs), set(self.touched)
+        return other
+
+    def is_like(self, other):
+        """Nothing of it would have to be restored."""
+        mine, others = ((node.kind, node.mode, node.uid, node.gid, node.xattrs, node.target, node.data)
+                        for node in (self, other))
+        return mine == others
+
 
 class Tree:
+    parts_links = True
+
     def __init__(self):
         self.names = {".": 0}
         self.inodes = {0: Inode("d", 0o755)}
@@ -32,14 +56,12 @@ class Tree:
     def copy(self):
         other = Tree()
         other.names = dict(self.names)
-        other.inodes = {number: copy.copy(node) for number, node in self.inodes.items()}
-        for node in other.inodes.values():
-            node.xattrs, node.touched = dict(node.xattrs), set(node.touched)
+        other.inodes = {number: self.inodes[number].copy() for number in set(self.names.values())}
         return other
 
     def freeze(self):
         for node in self.inodes.values():
-            node.is_frozen = True
+            node.is_frozen = self.parts_links
 
     def at(self, path):
         return self.inodes[self.names[path]]
@@ -130,6 +152,39 @@ class Tree:
 
     def _delxattr(self, path, name):
         del self.at(path).xattrs[name]
+
+    # Restoring single paths.
+
+    def is_in_the_way(self, past, paths):
+        """Something else stands where a directory above one of the paths was, and is to stay."""
+        return any(path in past.names and above in self.names and self.at(above).kind != "d"
+                   and not _is_inside(above, paths)
+                   for path in paths for above in _above(path))
+
+    def restore(self, past, paths, keep_extra):
+        wanted = {name for name in past.names if _is_inside(name, paths)}
+        wanted |= {above for name in wanted for above in _above(name) if above not in self.names}
+        for name in [name for name in self.names if _is_inside(name, paths) and name not in wanted]:
+            # What was in a directory that becomes something else cannot be kept.
+            if not keep_extra or any(above in wanted and past.at(above).kind != "d"
+                                     for above in _above(name)):
+                del self.names[name]
+        changed = {name for name in wanted
+                   if name not in self.names or not self.at(name).is_like(past.at(name))}
+        # All names of a file come back together.
+        files = {past.names[name] for name in changed if past.at(name).kind == "f"}
+        changed |= {name for name in wanted if past.names[name] in files}
+        made = {}
+        for name in sorted(changed):
+            node, number = past.at(name).copy(), past.names[name]
+            node.is_frozen = False
+            if node.kind == "d" and name in self.names and self.at(name).kind == "d":
+                self.inodes[self.names[name]] = node
+            elif number in made:
+                self.names[name] = made[number]
+            else:
+                self._add(name, node)
+                made[number] = self.names[name]
 
     # Looks.
 
