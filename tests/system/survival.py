@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from daemon import (IS_FULL, MIB, Closed, RpcError, case, eventually, fails, good, together,
+from daemon import (IS_FULL, MIB, Closed, RpcError, case, eventually, fails, good, init_of, together,
                     unb64)
 from process_client import Processes
 from small_base import run_with_cayd
@@ -183,6 +183,27 @@ def reboot(cay):
     assert cay.sh("reboot", "cat kept") == "kept\n"
     assert plane.ids() == []
     cay.destroy("reboot")
+
+
+@case
+def lost_after_all(cay):
+    """a sandbox that was taken over and is lost then makes way for a new one, with the same files"""
+    cay.create("lost")
+    cay.sh("lost", "echo kept > kept")
+    cay.turn("lost")
+    cay.sh("lost", "echo since > since")
+    for again in range(2):
+        cay.restart()
+        with cay.attach("lost", "/bin/sleep", "1000") as stream:
+            stream.next()
+            os.kill(init_of(cay, "workspace/kept"), 9)
+            with contextlib.suppress(RpcError):
+                list(stream)
+        assert cay.sh("lost", "cat kept since") == "kept\nsince\n", again
+    cay.turn("lost")
+    cay.rollback("lost", "turn-0001")
+    assert cay.sh("lost", "ls") == "kept\n"
+    cay.destroy("lost")
 
 
 @case

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/birth.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "host/session/quota.h"
 #include "host/session/tell.h"
 #include "host/session/tree.h"
+#include "sys/mount.h"
 #include "sys/userns.h"
 
 struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits)
@@ -275,9 +277,21 @@ struct wake_op {
     void *context;
 };
 
+/* A root that was taken over with its sandbox is a mount of the sandbox's own: when that is lost,
+ * no other can have it, and the tree is mounted anew. Nobody else uses it now. */
+static void drop_foreign_root(struct cay_session *session)
+{
+    if (session->root_fd < 0 || session->live)
+        return;
+    cay_autoclose int copy_fd = cay_mount_clone(session->root_fd, "", false);
+    if (copy_fd == -EINVAL)
+        close(cay_take_fd(session->root_fd));
+}
+
 static bool wake_begin(struct cay_op *op, struct cay_error *)
 {
     struct wake_op *self = CAY_CONTAINER_OF(op, struct wake_op, op);
+    drop_foreign_root(op->session);
     cay_waking_init(&self->waking, op->session, self->needs_sandbox);
     cay_session_record_take(&self->record, op->session);
     return true;
