@@ -54,9 +54,10 @@ int64_t cay_noun_duration_ms(const struct google_protobuf_duration *duration)
     int64_t ms = 0;
     if (!duration)
         return 0;
-    if (__builtin_mul_overflow(duration->seconds, 1000, &ms))
+    if (__builtin_mul_overflow(duration->seconds, 1000, &ms) ||
+        __builtin_add_overflow(ms, duration->nanos / CAY_NS_PER_MS, &ms))
         return duration->seconds < 0 ? 0 : INT64_MAX;
-    return ms + duration->nanos / CAY_NS_PER_MS;
+    return ms;
 }
 
 bool cay_noun_merge(struct cay_arena *arena, struct cay_pb_pairs own, struct cay_pb_pairs over,

@@ -317,6 +317,8 @@ def expiry(cay):
     cay.start()
     eventually(lambda: "e4" not in cay.ids(), "e4 is gone")
     update(cay, "e3", expireIn="0s")
+    for bad in ("-1s", "315576000000s"):
+        fails("invalid_argument", resume, cay, "e3", expireIn=bad)
     resume(cay, "e3")
     for bad in ({"timeout": "0s"}, {"timeout": "-1s"}, {"idleTimeout": "0s"}):
         fails("invalid_argument", cay.create, "bad", lifecycle=bad)

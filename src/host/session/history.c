@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -130,9 +131,11 @@ void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *se
     int64_t turns = 0;
     int64_t tools = 0;
     int64_t before_ns = INT64_MIN;
-    if (rule->branches_older_than)
-        before_ns =
-            cay_clock_wall_ns() - cay_noun_duration_ms(rule->branches_older_than) * CAY_NS_PER_MS;
+    if (rule->branches_older_than) {
+        int64_t age_ms = cay_noun_duration_ms(rule->branches_older_than);
+        age_ms = CAY_MIN(CAY_MAX(age_ms, INT64_C(0)), INT64_C(1000) * CAY_LIMIT_SPAN_S);
+        before_ns = cay_clock_wall_ns() - age_ms * CAY_NS_PER_MS;
+    }
     cay_history_mark(session);
     cay_list_for_each_back(struct cay_snapshot, snapshot, &session->snapshots, in_session)
     {

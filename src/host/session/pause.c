@@ -12,6 +12,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/record.h"
+#include "host/session/request.h"
 #include "host/session/tell.h"
 
 enum {
@@ -391,7 +392,8 @@ void cay_host_resume_session(struct cay_service *service, struct cay_call *call)
     struct cay_host *host = cay_host_of(service);
     struct cay_session *session = NULL;
     struct cay_error err = {};
-    if (!cay_session_check(host, call, request->session_id, CAY_VERB_LOOK, &session, &err)) {
+    if (!cay_check_expire_in(request->expire_in, &err) ||
+        !cay_session_check(host, call, request->session_id, CAY_VERB_LOOK, &session, &err)) {
         cay_call_fail(call, &err);
         return;
     }

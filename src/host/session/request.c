@@ -128,6 +128,13 @@ static bool check_span(const struct google_protobuf_duration *span, const char *
     return true;
 }
 
+bool cay_check_expire_in(const struct google_protobuf_duration *delay, struct cay_error *err)
+{
+    int64_t delay_ms = cay_noun_duration_ms(delay);
+    return (delay_ms >= 0 && delay_ms / 1000 <= CAY_LIMIT_SPAN_S) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: not negative, not for ever");
+}
+
 bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_error *err)
 {
     if (!lifecycle)

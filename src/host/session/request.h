@@ -23,6 +23,9 @@
                                      struct cay_error *err);
 [[nodiscard]] bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle,
                                        struct cay_error *err);
+/* How long from now a session may stay; NULL is fine. */
+[[nodiscard]] bool cay_check_expire_in(const struct google_protobuf_duration *delay,
+                                       struct cay_error *err);
 
 /* A caller's own name for a snapshot: an id that is not one of ours (turn-, tool-, branch-, base).
  */

@@ -69,8 +69,8 @@ static bool change_end(struct update_op *self, const struct cay_v1_update_sessio
     }
     if (request->expire_in) {
         int64_t delay_ms = cay_noun_duration_ms(request->expire_in);
-        if (delay_ms < 0 || delay_ms / 1000 > CAY_LIMIT_SPAN_S)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: not negative, not for ever");
+        if (!cay_check_expire_in(request->expire_in, err))
+            return false;
         spec->deadline = cay_noun_time(arena, cay_clock_wall_ns() + delay_ms * CAY_NS_PER_MS);
         if (!spec->lifecycle)
             spec->lifecycle = cay_arena_new(arena, struct cay_v1_lifecycle);
