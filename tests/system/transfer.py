@@ -473,6 +473,19 @@ def double_point(members):
 
 
 @case
+def circular(cay):
+    """a past whose parents lead round in a circle is put right: nobody walks it for ever"""
+    _, data = export(cay, "plain")
+    for parent in ("turn-0001", "nobody"):
+        odd = changed(data, lambda members, parent=parent: set_snapshot(members, "parent", parent))
+        import_(cay, odd, sessionId="odd")
+        assert [entry.get("parent", "") for entry in cay.log("odd")] == [""], cay.log("odd")
+        cay.turn("odd")
+        assert cay.log("odd")[1]["parent"] == "turn-0001"
+        cay.destroy("odd")
+
+
+@case
 def flipped(cay):
     """turned bits and cut ends are refused, and never leave anything"""
     _, data = export(cay, "plain")

@@ -255,6 +255,10 @@ static bool check_order(struct reading *reading)
         is_good = check_point(reading, point);
         if (!is_good)
             break;
+        /* The past is walked along its parents: there must be an end to it. */
+        if (!cay_str_equal(point->snapshot->parent, manifest->since) &&
+            !cay_map_get(&known, point->snapshot->parent))
+            point->snapshot->parent = point->onto;
         bool is_on_since = manifest->since.len && cay_str_equal(point->onto, manifest->since);
         if (!is_on_since &&
             (point->onto.len ? !cay_map_get(&known, point->onto) : manifest->since.len > 0))
