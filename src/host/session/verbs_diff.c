@@ -38,6 +38,7 @@ struct diff_op {
     struct cay_v1_diff_stats stats;
     bool is_full; /* the arena */
     bool is_sending;
+    bool is_inside; /* a send, which may cancel the call */
 };
 
 static struct diff_op *diff_of(struct cay_op *op)
@@ -192,22 +193,47 @@ static bool diff_work(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
-/* Sends until the reader has enough; false when it must wait for room. */
+static void cancel(struct diff_op *self)
+{
+    struct cay_call *call = self->op.call;
+    struct cay_error err = {};
+    free(self);
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    cay_call_fail(call, &err);
+}
+
+/* False when the reader has enough for now. The call may be cancelled inside. */
+static bool send(struct diff_op *self, const struct cay_v1_diff_snapshots_response *response)
+{
+    self->is_inside = true;
+    bool has_room = cay_call_send(self->op.call, response);
+    self->is_inside = false;
+    return has_room;
+}
+
+/* Sends until the reader has enough, or all of it. */
 static void send_more(struct diff_op *self)
 {
     struct cay_call *call = self->op.call;
-    while (self->first) {
+    bool has_room = true;
+    while (self->first && has_room && !call->is_cancelled) {
         struct cay_v1_diff_snapshots_response response = {
             .which_frame = CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_ENTRY,
             .frame.entry = &self->first->entry,
         };
         self->first = self->first->next;
-        if (!cay_call_send(call, &response) && self->first)
-            return;
+        has_room = send(self, &response);
     }
+    if (self->first && !call->is_cancelled)
+        return; /* on_room goes on */
     struct cay_v1_diff_snapshots_response end = {
         .which_frame = CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_STATS, .frame.stats = &self->stats};
-    (void)cay_call_send(call, &end);
+    if (!call->is_cancelled)
+        (void)send(self, &end);
+    if (call->is_cancelled) {
+        cancel(self);
+        return;
+    }
     free(self);
     cay_call_done(call, NULL);
 }
@@ -220,12 +246,8 @@ static void on_room(struct cay_call *call)
 static void on_cancel(struct cay_call *call)
 {
     struct diff_op *self = call->state;
-    struct cay_error err = {};
-    if (!self->is_sending)
-        return; /* the worker is at it; diff_end will see */
-    free(self);
-    cay_fail(&err, CAY_R_CANCELED, NULL);
-    cay_call_fail(call, &err);
+    if (self->is_sending && !self->is_inside) /* else whoever is at it will see */
+        cancel(self);
 }
 
 static void diff_end(struct cay_op *op)

@@ -259,7 +259,8 @@ static void on_room(struct cay_call *call)
 {
     struct export_op *self = call->state;
     self->is_full = false;
-    pump(self);
+    if (!self->op.session) /* all of a connection hear of it, also who waits at the gate */
+        pump(self);
 }
 
 static void on_cancel(struct cay_call *call)
