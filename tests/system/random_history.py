@@ -349,8 +349,10 @@ def histories(cay):
     except Exception:
         told = "\n".join(history.told[-LAST_TOLD:])
         raise AssertionError(f"step {done} of seed {SEED}; the last ones:\n{told}\n"
-                             f"{traceback.format_exc()}") from None
-    print(f"# the daemon was killed {history.kills} times")
+                             f"{traceback.format_exc()}the daemon's log ends with:\n"
+                             f"{cay.log_tail()}") from None
+    lost = cay.log_path.read_bytes().count(b"sandbox.lost")
+    print(f"# the daemon was killed {history.kills} times, {lost} sandboxes were lost")
     settled(cay)
     clear(cay)
 
