@@ -205,6 +205,8 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .init_path = init_path,
         .default_base = conf->default_base,
         .snapshot_prefix = conf->snapshot_prefix,
+        .port_bind = conf->port_bind,
+        .port_advertise = conf->port_advertise,
         .max_sessions = (size_t)conf->max_sessions,
         .default_cpus = (double)conf->default_cpus / 1000,
         .default_memory_bytes = conf->default_memory,

@@ -28,6 +28,8 @@ struct cayd_conf {
     char *cgroup_parent;
     char *default_base;
     char *snapshot_prefix;
+    char *port_bind;
+    char *port_advertise;
     int64_t max_sessions;
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;

@@ -26,3 +26,16 @@ int cay_netns_open(void)
         abort(); /* a thread that stays here would do the daemon's work without a network */
     return result;
 }
+
+int cay_netns_visit(int netns_fd, int (*visit)(void *context), void *context)
+{
+    cay_autoclose int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (home < 0)
+        return -errno;
+    if (setns(netns_fd, CLONE_NEWNET) < 0)
+        return -errno;
+    int result = visit(context);
+    if (setns(home, CLONE_NEWNET) < 0)
+        abort(); /* the thread's next work would be done in a sandbox's network */
+    return result;
+}

@@ -194,6 +194,7 @@ struct cay_v1_process *cay_process_message(const struct cay_process *process,
     if (message->pty)
         *message->pty =
             (struct cay_v1_pty_size){.rows = process->size.rows, .cols = process->size.columns};
+    process->table->ops->describe(process->table->owner, process, arena, message);
     return message;
 }
 

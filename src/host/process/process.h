@@ -33,6 +33,9 @@ struct cay_process_ops {
     void (*link_used)(void *owner);
     /* It has started, ended, or is to be started again. */
     void (*changed)(void *owner, const struct cay_process *process);
+    /* Fills in what the owner knows of it, in the arena. */
+    void (*describe)(void *owner, const struct cay_process *process, struct cay_arena *arena,
+                     struct cay_v1_process *message);
     /* Starts a process once more that has ended; calls cay_process_not_again when it cannot. */
     void (*run_again)(void *owner, struct cay_process *process);
     /* The owner stays until it is let go as often as it was held. */

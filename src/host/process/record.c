@@ -28,7 +28,9 @@ void cay_process_record_take(struct cay_process_record *out_record,
              process->table->session_id);
     cay_buf_init(&out_record->process, NOUN_BYTES_MAX);
     cay_buf_init(&out_record->spec, NOUN_BYTES_MAX);
-    const struct cay_v1_process *noun = cay_process_message(process, &arena);
+    struct cay_v1_process *noun = cay_process_message(process, &arena);
+    if (noun)
+        noun->ports = (struct cay_v1_exposed_port_array){}; /* they end with the daemon */
     if (noun)
         (void)cay_pb_encode(&cay_v1_process_desc, noun, &out_record->process);
     if (process->spec)

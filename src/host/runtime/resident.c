@@ -272,6 +272,18 @@ int cay_resident_pidfd(const struct cay_sandbox *sandbox)
     return ((const struct cay_resident *)sandbox)->pidfd;
 }
 
+int cay_resident_netns(const struct cay_sandbox *sandbox)
+{
+    const struct cay_resident *resident = (const struct cay_resident *)sandbox;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)resident->description.pid);
+    cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    /* Still alive after the opening: then the number was its own all the time. */
+    return cay_pidfd_wait(resident->pidfd, 0) == 0 ? -ESRCH : cay_take_fd(fd);
+}
+
 bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *out_connection,
                           struct cay_error *err)
 {

@@ -123,6 +123,18 @@ int cay_sandbox_pidfd(const struct cay_sandbox *sandbox)
     return sandbox->runtime->ops->pidfd ? sandbox->runtime->ops->pidfd(sandbox) : -1;
 }
 
+bool cay_sandbox_netns(const struct cay_sandbox *sandbox, int *out_fd, struct cay_error *err)
+{
+    if (!sandbox->runtime->ops->netns)
+        return not_supported(sandbox->runtime, "give a session a network of its own", err);
+    int fd = sandbox->runtime->ops->netns(sandbox);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_R_UNAVAILABLE, fd, "the network of sandbox '%s'",
+                              sandbox->id);
+    *out_fd = fd;
+    return true;
+}
+
 bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay_error *err)
 {
     if (!sandbox->runtime->ops->freeze)

@@ -96,6 +96,11 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 /* Readable once the sandbox is dead; -1 when the runtime has none. Stays the sandbox's. */
 [[nodiscard]] int cay_sandbox_pidfd(const struct cay_sandbox *sandbox);
 
+/* Its network, as a descriptor that is the caller's; does not block. Reasons: NOT_SUPPORTED when it
+ * has none of its own, UNAVAILABLE when it is dead. */
+[[nodiscard]] bool cay_sandbox_netns(const struct cay_sandbox *sandbox, int *out_fd,
+                                     struct cay_error *err);
+
 /* Stops every process, init too. Idempotent. Reasons: NOT_SUPPORTED, DEADLINE_EXCEEDED. */
 [[nodiscard]] bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms,
                                       struct cay_error *err);

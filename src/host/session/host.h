@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "host/db/db.h"
 #include "host/keys/keys.h"
+#include "host/net/net.h"
 #include "host/runtime/runtime.h"
 #include "host/session/service.h"
 #include "host/session/session.h"
@@ -54,6 +55,7 @@ struct cay_host {
     struct cay_runtime *runtime;
     struct cay_journal *journal; /* what happened */
     struct cay_audit *audit;
+    struct cay_net net; /* for exposed ports */
     struct cay_sessions sessions;
     struct cay_map bases; /* struct cay_base_entry, by name */
     struct cay_v1_resource_limits default_limits;
@@ -153,6 +155,8 @@ cay_verb cay_host_send_input;
 cay_verb cay_host_close_input;
 cay_verb cay_host_resize_pty;
 cay_verb cay_host_terminal;
+cay_verb cay_host_expose_port;
+cay_verb cay_host_unexpose_port;
 cay_verb cay_host_stat_file;
 cay_verb cay_host_list_dir;
 cay_verb cay_host_make_dir;

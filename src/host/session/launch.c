@@ -11,6 +11,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/ports.h"
 #include "host/session/tell.h"
 
 bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *err)
@@ -287,10 +288,17 @@ static void changed(void *owner, const struct cay_process *process)
                                     .type = type, .session = session, .process_id = process->id});
 }
 
+static void describe(void *owner, const struct cay_process *process, struct cay_arena *arena,
+                     struct cay_v1_process *message)
+{
+    cay_exposed_list(owner, process->id, arena, &message->ports);
+}
+
 void cay_launch_init_table(struct cay_session *session)
 {
     static const struct cay_process_ops ops = {.link_used = link_used,
                                                .changed = changed,
+                                               .describe = describe,
                                                .run_again = run_again,
                                                .hold = hold,
                                                .let_go = let_go};

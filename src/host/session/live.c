@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "host/process/events.h"
 #include "host/session/host.h"
+#include "host/session/ports.h"
 
 /* A command that runs longer is written down. */
 enum { LINGER_MS = 200 };
@@ -335,6 +336,7 @@ struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason
     struct cay_error err = {};
     struct cay_sandbox *sandbox = live->sandbox;
     cay_fail(&err, reason, NULL);
+    cay_unexpose_all(live->session, "sandbox_ended");
     end_all(live, &err);
     cay_processes_detach(&live->session->processes, CAY_V1_END_CAUSE_KILLED, err.text);
     free_live(live);
@@ -346,6 +348,7 @@ void cay_live_leave(struct cay_live *live)
     struct cay_error err = {};
     struct cay_sandbox *sandbox = live->sandbox;
     cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    cay_unexpose_all(live->session, "daemon_ended");
     cay_processes_leave(&live->session->processes);
     end_all(live, &err);
     free_live(live);
@@ -367,6 +370,7 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
              "its sandbox was lost (%.80s); the next call makes a new one", err->text);
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
     struct cay_sandbox *sandbox = live->sandbox;
+    cay_unexpose_all(session, "sandbox_lost");
     end_all(live, err);
     cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err->text);
     free_live(live);

@@ -88,6 +88,8 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_PROCESS_SERVICE_CLOSE_INPUT]         = cay_host_close_input,
     [CAY_V1_PROCESS_SERVICE_RESIZE_PTY]          = cay_host_resize_pty,
     [CAY_V1_PROCESS_SERVICE_KILL_PROCESS]        = cay_host_kill_process,
+    [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = cay_host_expose_port,
+    [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = cay_host_unexpose_port,
     [CAY_V1_PROCESS_SERVICE_TERMINAL]            = cay_host_terminal,
     [CAY_V1_FILE_SERVICE_STAT_FILE]              = cay_host_stat_file,
     [CAY_V1_FILE_SERVICE_LIST_DIR]               = cay_host_list_dir,
@@ -256,7 +258,9 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         .init_path = options->init_path,
     };
     set_defaults(host, options);
-    if (!cay_pool_open(options->data_dir, &host->pool, err))
+    if (!cay_net_init(&host->net, host->loop, options->port_bind ? options->port_bind : "127.0.0.1",
+                      options->port_advertise, err) ||
+        !cay_pool_open(options->data_dir, &host->pool, err))
         return false;
     const struct cay_store_config store = {.kind = options->store,
                                            .directory = host->pool.store_dir};
@@ -398,6 +402,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
+    cay_net_finish(&host->net);
     cay_bases_finish(&host->bases);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);

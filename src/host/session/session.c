@@ -12,6 +12,7 @@
 #include "host/session/launch.h"
 #include "host/session/live.h"
 #include "host/session/pause.h"
+#include "host/session/ports.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -46,6 +47,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     cay_arena_init(&session->arena, SPEC_BYTES_MAX);
     cay_list_init(&session->snapshots);
     cay_map_init(&session->snapshots_by_name);
+    cay_list_init(&session->ports);
     cay_gate_init(&session->gate);
     cay_once_init(&session->once);
     cay_launch_init_table(session);
@@ -61,6 +63,7 @@ void cay_session_free(struct cay_session *session)
         cay_snapshot_free(session, snapshot);
     cay_map_finish(&session->snapshots_by_name);
     cay_once_finish(&session->once);
+    cay_unexpose_all(session, "session_ended");
     cay_processes_finish(&session->processes);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
@@ -213,6 +216,7 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
         if (message->usage)
             message->usage->disk_bytes = session->disk_bytes;
     }
+    cay_exposed_list(session, NULL, arena, &message->ports);
     message->tools_in_flight = (int32_t)session->tools_in_flight;
     return message;
 }

@@ -65,6 +65,7 @@ struct cay_session {
     struct cay_map snapshots_by_name;
 
     struct cay_processes processes;
+    struct cay_list ports; /* struct cay_exposed; of the running sandbox */
 
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */

@@ -92,6 +92,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .diff = has_snapshots,
         .tier_routing = true,
         .streaming = true,
+        .ports = runtime_caps & CAY_RUNTIME_ISOLATES,
         .survives_restart = runtime_caps & CAY_RUNTIME_PERSISTS,
         .runtimes = {&runtime, 1},
         .stores = {stores, store_count},

@@ -83,6 +83,7 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .remove = cay_resident_remove,
     .describe = cay_resident_describe,
     .pidfd = cay_resident_pidfd,
+    .netns = cay_resident_netns,
     .freeze = cay_resident_freeze,
     .thaw = cay_resident_thaw,
     .switch_root = cay_namespaces_switch_root,

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/ports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/noun.h"
+#include "host/session/host.h"
+#include "host/session/live.h"
+#include "host/session/tell.h"
+
+enum {
+    LOOK_AGAIN_MS = 100,
+    PRIVILEGED_PORTS = 1024,
+};
+
+struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t number)
+{
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session) {
+        if (exposed->number == number)
+            return exposed;
+    }
+    return NULL;
+}
+
+/* --- looking --- */
+
+static void look(struct cay_exposed *exposed);
+
+static void on_again(struct cay_timer *timer)
+{
+    look(CAY_CONTAINER_OF(timer, struct cay_exposed, again));
+}
+
+static void looked(void *owner, bool is_listening)
+{
+    struct cay_exposed *exposed = owner;
+    exposed->look = NULL;
+    exposed->is_listening = is_listening;
+    cay_list_for_each (struct cay_port_waiter, waiter, &exposed->waiters, in_port)
+        waiter->looked(waiter, true);
+    if (!cay_list_empty(&exposed->waiters))
+        cay_timer_start(&exposed->again, LOOK_AGAIN_MS, 0);
+}
+
+static void look(struct cay_exposed *exposed)
+{
+    if (exposed->look || cay_list_empty(&exposed->waiters))
+        return;
+    cay_timer_stop(&exposed->again);
+    exposed->look = cay_listening_start(exposed->session->host->loop, cay_port_netns(exposed->port),
+                                        exposed->number, looked, exposed);
+    if (!exposed->look)
+        cay_timer_start(&exposed->again, LOOK_AGAIN_MS, 0);
+}
+
+void cay_exposed_wait(struct cay_exposed *exposed, struct cay_port_waiter *waiter,
+                      void (*looked_fn)(struct cay_port_waiter *waiter, bool is_open))
+{
+    waiter->looked = looked_fn;
+    waiter->exposed = exposed;
+    cay_list_push_back(&exposed->waiters, &waiter->in_port);
+    look(exposed);
+}
+
+void cay_port_waiter_remove(struct cay_port_waiter *waiter)
+{
+    cay_list_remove(&waiter->in_port);
+}
+
+static void seen(void *owner, bool is_listening)
+{
+    struct cay_exposed *exposed = owner;
+    exposed->is_listening = is_listening;
+}
+
+/* --- opening and closing --- */
+
+static void tell(const struct cay_exposed *exposed, const struct cay_call *call, const char *type,
+                 const char *why)
+{
+    char number[16];
+    snprintf(number, sizeof(number), "%u", exposed->number);
+    cay_tell(
+        exposed->session->host,
+        &(struct cay_happening){.type = type,
+                                .session = exposed->session,
+                                .call = call,
+                                .process_id = exposed->process_id[0] ? exposed->process_id : NULL,
+                                .reason = why,
+                                .fact = "port",
+                                .value = cay_str(number)});
+}
+
+void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why)
+{
+    cay_list_remove(&exposed->in_session);
+    cay_process_unwatch(&exposed->watcher);
+    if (exposed->look)
+        cay_listening_cancel(exposed->look);
+    cay_timer_close(&exposed->again);
+    cay_port_close(exposed->port);
+    for (struct cay_list_node *node; (node = cay_list_pop_front(&exposed->waiters));) {
+        struct cay_port_waiter *waiter = CAY_CONTAINER_OF(node, struct cay_port_waiter, in_port);
+        waiter->looked(waiter, false);
+    }
+    tell(exposed, call, "port.closed", why);
+    free(exposed);
+}
+
+void cay_unexpose_all(struct cay_session *session, const char *why)
+{
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session)
+        cay_unexpose(exposed, NULL, why);
+}
+
+static void process_changed(struct cay_process_watcher *watcher)
+{
+    struct cay_exposed *exposed = CAY_CONTAINER_OF(watcher, struct cay_exposed, watcher);
+    if (!watcher->process || cay_process_is_over(watcher->process))
+        cay_unexpose(exposed, NULL, "process_exited");
+}
+
+static bool check_place(const struct cay_host *host, const struct cay_call *call,
+                        const struct cay_v1_port_request *request, char *bind, size_t size,
+                        struct cay_error *err)
+{
+    bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
+    bool is_own =
+        !request->bind_address.len || cay_str_is(request->bind_address, host->net.bind_address);
+    if (is_own)
+        snprintf(bind, size, "%s", host->net.bind_address);
+    else
+        snprintf(bind, size, "%.*s", (int)CAY_MIN(request->bind_address.len, size - 1),
+                 request->bind_address.ptr);
+    if (!is_own && !is_admin)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "bind_address: this host exposes ports on %s only", host->net.bind_address);
+    if (!cay_net_is_address(bind))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "bind_address: an address as numbers, e.g. 127.0.0.1");
+    if (request->host_port && request->host_port < PRIVILEGED_PORTS && !is_admin)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "host_port: ports below %d are for admin keys", PRIVILEGED_PORTS);
+    return true;
+}
+
+static bool is_same(const struct cay_exposed *exposed, const struct cay_v1_port_request *request,
+                    const char *bind, const struct cay_process *process)
+{
+    return (!request->host_port || request->host_port == cay_port_host_port(exposed->port)) &&
+           strcmp(bind, cay_port_bind_address(exposed->port)) == 0 &&
+           strcmp(process ? process->id : "", exposed->process_id) == 0;
+}
+
+static bool has_room(const struct cay_session *session, struct cay_error *err)
+{
+    size_t count = 0;
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session)
+        count++;
+    return count < CAY_PORTS_PER_SESSION ||
+           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "a session has %d exposed ports at most",
+                    CAY_PORTS_PER_SESSION);
+}
+
+static bool open_port(struct cay_exposed *exposed, const struct cay_v1_port_request *request,
+                      const char *bind, struct cay_error *err)
+{
+    const struct cay_session *session = exposed->session;
+    const struct cay_port_options options = {.bind_address = bind,
+                                             .host_port = (uint16_t)request->host_port,
+                                             .port = exposed->number,
+                                             .seen = seen,
+                                             .owner = exposed};
+    int netns_fd = -1;
+    return cay_sandbox_netns(cay_live_sandbox(session->live), &netns_fd, err) &&
+           cay_port_open(&session->host->net, &options, netns_fd, &exposed->port, err);
+}
+
+bool cay_expose(struct cay_session *session, const struct cay_call *call,
+                const struct cay_v1_port_request *request, struct cay_process *process,
+                struct cay_exposed **out_exposed, struct cay_error *err)
+{
+    char bind[64];
+    if (!session->live)
+        return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
+                        session->id);
+    if (!check_place(session->host, call, request, bind, sizeof(bind), err))
+        return false;
+    struct cay_exposed *old = cay_exposed_find(session, request->port);
+    if (old && !is_same(old, request, bind, process))
+        return cay_fail(err, CAY_R_ALREADY_EXISTS,
+                        "port %u is exposed in another way; close it first", request->port);
+    if (old) {
+        *out_exposed = old;
+        return true;
+    }
+    if (!has_room(session, err))
+        return false;
+    struct cay_exposed *exposed = cay_new(struct cay_exposed);
+    exposed->session = session;
+    exposed->number = (uint16_t)request->port;
+    exposed->created_ns = cay_clock_wall_ns();
+    cay_list_init(&exposed->waiters);
+    if (!open_port(exposed, request, bind, err)) {
+        free(exposed);
+        return false;
+    }
+    cay_timer_open(&exposed->again, session->host->loop, on_again);
+    cay_list_push_back(&session->ports, &exposed->in_session);
+    if (process) {
+        snprintf(exposed->process_id, sizeof(exposed->process_id), "%s", process->id);
+        cay_process_watch(process, &exposed->watcher, process_changed);
+    }
+    tell(exposed, call, "port.exposed", NULL);
+    *out_exposed = exposed;
+    return true;
+}
+
+/* --- answers --- */
+
+void cay_exposed_message(const struct cay_exposed *exposed, struct cay_arena *arena,
+                         struct cay_v1_exposed_port *out_message)
+{
+    const struct cay_net *net = &exposed->session->host->net;
+    const char *bind = cay_port_bind_address(exposed->port);
+    bool is_usual = strcmp(bind, net->bind_address) == 0;
+    uint16_t host_port = cay_port_host_port(exposed->port);
+    char address[320];
+    cay_net_join(address, sizeof(address), is_usual && net->advertised ? net->advertised : bind,
+                 host_port);
+    *out_message = (struct cay_v1_exposed_port){
+        .port = exposed->number,
+        .host_port = host_port,
+        .bind_address = cay_arena_str(arena, cay_str(bind)),
+        .address = cay_arena_str(arena, cay_str(address)),
+        .process_id = cay_arena_str(arena, cay_str(exposed->process_id)),
+        .listening = exposed->is_listening,
+        .created_at = cay_noun_time(arena, exposed->created_ns),
+    };
+}
+
+void cay_exposed_list(const struct cay_session *session, const char *process_id,
+                      struct cay_arena *arena, struct cay_v1_exposed_port_array *out_list)
+{
+    *out_list = (struct cay_v1_exposed_port_array){};
+    if (cay_list_empty(&session->ports))
+        return;
+    out_list->items =
+        cay_arena_array(arena, CAY_PORTS_PER_SESSION, sizeof(struct cay_v1_exposed_port));
+    if (!out_list->items)
+        return;
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session) {
+        if (!process_id || strcmp(process_id, exposed->process_id) == 0)
+            cay_exposed_message(exposed, arena, &out_list->items[out_list->count++]);
+    }
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The exposed ports of a session. They belong to it, last as long as its sandbox (or the process
+ * they were exposed for), and are not written down: they end with the daemon.
+ */
+
+#include "host/net/listening.h"
+#include "host/net/port.h"
+#include "host/session/session.h"
+
+struct cay_exposed {
+    struct cay_list_node in_session; /* oldest first */
+    struct cay_session *session;
+    struct cay_port *port;
+    uint16_t number; /* inside */
+    char process_id[CAY_PROCESS_ID_SIZE];
+    struct cay_process_watcher watcher;
+    int64_t created_ns;
+    bool is_listening; /* as last seen */
+    struct cay_list waiters;
+    struct cay_listening *look; /* under way */
+    struct cay_timer again;     /* the next look, while somebody waits */
+};
+
+/* Told what a look has found; embedded in whoever wants to know. */
+struct cay_port_waiter {
+    struct cay_list_node in_port;
+    /* False: the port has been closed, and the waiter removed. May remove itself, and no other. */
+    void (*looked)(struct cay_port_waiter *waiter, bool is_open);
+    struct cay_exposed *exposed;
+};
+
+/* NULL when there is none. */
+struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t number);
+
+/* `process` may be NULL. Its sandbox runs. */
+[[nodiscard]] bool cay_expose(struct cay_session *session, const struct cay_call *call,
+                              const struct cay_v1_port_request *request,
+                              struct cay_process *process, struct cay_exposed **out_exposed,
+                              struct cay_error *err);
+
+/* `why` is a word for the event. */
+void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why);
+void cay_unexpose_all(struct cay_session *session, const char *why);
+
+/* Looks whether somebody listens, again and again until the waiter is removed. */
+void cay_exposed_wait(struct cay_exposed *exposed, struct cay_port_waiter *waiter,
+                      void (*looked)(struct cay_port_waiter *waiter, bool is_open));
+void cay_port_waiter_remove(struct cay_port_waiter *waiter);
+
+/* What clients see, in the arena. */
+void cay_exposed_message(const struct cay_exposed *exposed, struct cay_arena *arena,
+                         struct cay_v1_exposed_port *out_message);
+/* Those of a process, or (NULL) all. */
+void cay_exposed_list(const struct cay_session *session, const char *process_id,
+                      struct cay_arena *arena, struct cay_v1_exposed_port_array *out_list);

@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exposed ports: bytes from outside to a server in a sandbox and back, and nothing left behind."""
+
+import http.client
+import os
+import signal
+import socket
+import sys
+import threading
+
+from daemon import (MIB, PATIENCE_S, PROCESS, SANDBOX, Client, case, eventually, fails, good, init_of,
+                    together)
+from process_client import Processes
+from small_base import run_with_cayd
+
+
+def expose(cay, session_id, port, process_id="", **fields):
+    request = {"sessionId": session_id, "port": {"port": port} | fields, "processId": process_id}
+    return cay.call(PROCESS + "ExposePort", request).get("port")
+
+
+def unexpose(cay, session_id, port):
+    return cay.call(PROCESS + "UnexposePort", {"sessionId": session_id, "port": port})
+
+
+def echo_server(cay, session_id, port, address="127.0.0.1"):
+    return Processes(cay, session_id).start("echo_server", address, str(port))["id"]
+
+
+def served(cay, session_id, port, **fields):
+    """An echo server and its port, ready."""
+    echo_server(cay, session_id, port)
+    return expose(cay, session_id, port, waitListening="60s", **fields)
+
+
+def connect(port):
+    sock = socket.create_connection((port["bindAddress"], port["hostPort"]), PATIENCE_S)
+    sock.settimeout(PATIENCE_S)
+    return sock
+
+
+def rest(sock):
+    data = bytearray()
+    while piece := sock.recv(65536):
+        data += piece
+    return bytes(data)
+
+
+def exchange(port, data):
+    """Send all, end our half, read all."""
+    with connect(port) as sock:
+        def send():
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            return rest(sock)
+        finally:
+            sender.join()
+
+
+def is_closed(cay, port):
+    """The daemon does not listen there; somebody else may, by now."""
+    held = set(cay.fds())
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        lines = [line.split() for line in table.readlines()[1:]]
+    return not any(line[3] == "0A" and line[1].endswith(f":{port['hostPort']:04X}") and
+                   f"socket:[{line[9]}]" in held for line in lines)
+
+
+def is_cut(sock):
+    """The other side has hung up on us."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def is_turned_away(port):
+    """The connection is cut as soon as it is there."""
+    try:
+        with connect(port) as sock:
+            return is_cut(sock)
+    except ConnectionResetError:
+        return True
+
+
+def events(cay, session_id):
+    frames = cay.stream(SANDBOX + "WatchEvents", {
+        "noFollow": True, "sessionIds": [session_id], "kinds": ["EVENT_KIND_PORT"]})
+    return [(frame["event"]["type"], frame["event"]["data"]["port"], frame["event"].get("reason"))
+            for frame in frames if "event" in frame]
+
+
+@case
+def web(cay):
+    """a web server in a sandbox answers requests from outside"""
+    cay.create("web")
+    process = Processes(cay, "web").start("busybox", "httpd", "-f", "-p", "8080", "-h", "/usr/share/data")
+    port = expose(cay, "web", 8080, waitListening="60s")
+    assert port["port"] == 8080 and port["hostPort"] and port["listening"] and port["createdAt"], port
+    assert port["bindAddress"] == "127.0.0.1", port
+    assert port["address"] == f"127.0.0.1:{port['hostPort']}", port
+    for number in (7, 42, 199):
+        client = http.client.HTTPConnection("127.0.0.1", port["hostPort"], timeout=PATIENCE_S)
+        client.request("GET", f"/{number}")
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (200, f"{number}\n".encode())
+        client.close()
+    assert expose(cay, "web", 8080) == port, "the same again"
+    assert expose(cay, "web", 8080, hostPort=port["hostPort"]) == port
+    assert cay.get("web")["ports"] == [port]
+    fails("already_exists", expose, cay, "web", 8080, process["id"])
+    cay.destroy("web")
+
+
+@case
+def both_ways(cay):
+    """bytes go both ways, much of them at once, and half a connection ends by itself"""
+    cay.create("echo")
+    port = served(cay, "echo", 7000)
+    assert exchange(port, b"") == b""
+    assert exchange(port, b"hello") == b"hello"
+    data = os.urandom(MIB)
+    assert exchange(port, data) == data
+    with connect(port) as idle, connect(port) as sock:
+        sock.sendall(b"one")
+        assert sock.recv(3, socket.MSG_WAITALL) == b"one"
+        idle.sendall(b"two")
+        assert idle.recv(3, socket.MSG_WAITALL) == b"two"
+        sock.shutdown(socket.SHUT_WR)
+        assert sock.recv(1) == b"", "the end came back"
+    cay.destroy("echo")
+
+
+@case
+def slow_reader(cay):
+    """a client that does not read is waited for, and what it missed is all there"""
+    cay.create("slow")
+    port = served(cay, "slow", 7000)
+    data = os.urandom(4 * MIB)
+    before = cay.rss_bytes()
+    with connect(port) as sock:
+        sock.setblocking(False)
+        sent = 0
+        try:
+            while True:
+                sent += sock.send(data[sent % len(data):sent % len(data) + 65536])
+                assert sent < 256 * MIB, "somebody holds all of it"
+        except BlockingIOError:
+            pass
+        sock.settimeout(PATIENCE_S)
+        got = bytearray()
+        sock.shutdown(socket.SHUT_WR)
+        while piece := sock.recv(MIB):
+            got += piece
+    assert len(got) == sent and got == (data * (sent // len(data) + 1))[:sent]
+    assert cay.rss_bytes() - before < cay.rss_room(16)
+    cay.destroy("slow")
+
+
+@case
+def same_port(cay):
+    """equal ports of two sessions do not clash, and each reaches its own"""
+    ports = {}
+    for name in ("one", "two"):
+        cay.create(name)
+        cay.sh(name, f"mkdir /tmp/www; echo {name} > /tmp/www/name")
+        Processes(cay, name).start("busybox", "httpd", "-f", "-p", "80", "-h", "/tmp/www", user="root")
+        ports[name] = expose(cay, name, 80, waitListening="60s")
+    for name, port in ports.items():
+        client = http.client.HTTPConnection("127.0.0.1", port["hostPort"], timeout=PATIENCE_S)
+        client.request("GET", "/name")
+        assert client.getresponse().read() == f"{name}\n".encode()
+        client.close()
+    fails("already_exists", expose, cay, "one", 81, hostPort=ports["two"]["hostPort"])
+    for name in ports:
+        cay.destroy(name)
+
+
+@case
+def six(cay):
+    """a server on ::1 alone is reached, too"""
+    cay.create("six")
+    echo_server(cay, "six", 7000, "::1")
+    try:
+        port = expose(cay, "six", 7000, waitListening="60s")
+    finally:
+        state = cay.sh("six", "cat /proc/net/if_inet6 2> /dev/null || :")
+        print(f"# loopback: {state.strip() or 'no IPv6'}")
+    assert exchange(port, b"six") == b"six"
+    cay.destroy("six")
+
+
+@case
+def nobody_there(cay):
+    """where nobody listens connections are cut; waiting has a limit, and the port stays"""
+    cay.create("none")
+    port = expose(cay, "none", 7000)
+    assert not port.get("listening"), port
+    assert is_turned_away(port)
+    fails("deadline_exceeded", expose, cay, "none", 7000, waitListening="0.2s")
+    assert [item["port"] for item in cay.get("none")["ports"]] == [7000]
+    echo_server(cay, "none", 7000)
+    assert expose(cay, "none", 7000, waitListening="60s")["hostPort"] == port["hostPort"]
+    assert exchange(port, b"now") == b"now"
+    cay.destroy("none")
+
+
+@case
+def closed(cay):
+    """a port is closed on request, with its process, with its sandbox, with its session"""
+    cay.create("c")
+    port = served(cay, "c", 7000)
+    assert not is_closed(cay, port)
+    with connect(port) as sock:
+        sock.sendall(b"x")
+        assert sock.recv(1) == b"x"
+        unexpose(cay, "c", 7000)
+        assert is_cut(sock) and is_closed(cay, port)
+    fails("not_found", unexpose, cay, "c", 7000)
+    assert not cay.get("c").get("ports")
+
+    table = Processes(cay, "c")
+    process = echo_server(cay, "c", 7001)
+    port = expose(cay, "c", 7001, process, waitListening="60s")
+    assert port["processId"] == process
+    assert [item["port"] for item in table.get(process)["ports"]] == [7001]
+    table.kill(process, signal=9, wait=True)
+    eventually(lambda: not cay.get("c").get("ports"), "it goes with its process")
+    assert is_closed(cay, port)
+    fails("failed_precondition", expose, cay, "c", 7001, process)
+
+    port = served(cay, "c", 7002)
+    cay.sh("c", "touch /tmp/c-is-here")
+    os.kill(init_of(cay, "tmp/c-is-here"), signal.SIGKILL)
+    eventually(lambda: not cay.get("c").get("ports"), "it goes with its sandbox")
+    assert is_closed(cay, port)
+
+    port = served(cay, "c", 7003)
+    cay.destroy("c")
+    assert is_closed(cay, port)
+    assert events(cay, "c") == [
+        ("port.exposed", "7000", None), ("port.closed", "7000", "requested"),
+        ("port.exposed", "7001", None), ("port.closed", "7001", "process_exited"),
+        ("port.exposed", "7002", None), ("port.closed", "7002", "sandbox_lost"),
+        ("port.exposed", "7003", None), ("port.closed", "7003", "sandbox_ended")], events(cay, "c")
+
+
+@case
+def paused(cay):
+    """connections to a frozen session wait; with its processes ended its ports are closed"""
+    cay.create("p")
+    port = served(cay, "p", 7000)
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "p"})
+    with connect(port) as sock:
+        sock.sendall(b"later")
+        fails("failed_precondition", expose, cay, "p", 7001, reason="session_paused")
+        cay.call(SANDBOX + "ResumeSession", {"sessionId": "p"})
+        assert sock.recv(5, socket.MSG_WAITALL) == b"later"
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "p", "mode": "PAUSE_MODE_STOP"})
+    assert is_closed(cay, port) and not cay.get("p").get("ports")
+    cay.destroy("p")
+
+
+@case
+def many(cay):
+    """fifty connections at once, each with its own bytes; more than the limit are cut"""
+    cay.create("m")
+    port = served(cay, "m", 7000)
+    pieces = [os.urandom(20_000) for _ in range(50)]
+    assert good(together(*(lambda data=data: exchange(port, data) for data in pieces))) == pieces
+    socks = [connect(port) for _ in range(256)]
+    try:
+        for sock in socks:
+            sock.sendall(b"x")
+        assert all(sock.recv(1) == b"x" for sock in socks), "all are served"
+        assert is_turned_away(port), "one too many"
+    finally:
+        for sock in socks:
+            sock.close()
+    eventually(lambda: try_exchange(port), "there is room again")
+    cay.destroy("m")
+
+
+def try_exchange(port):
+    try:
+        return exchange(port, b"again") == b"again"
+    except OSError:
+        return False
+
+
+@case
+def refused(cay):
+    """nonsense, and what only an administrator may choose, is refused"""
+    cay.create("r", lazyStart=True)
+    for bad in ({"port": 0}, {"port": 65536}, {"port": 1, "hostPort": 65536},
+                {"port": 1, "waitListening": "601s"}, {"port": 1, "bindAddress": "localhost"}):
+        fails("invalid_argument", cay.call, PROCESS + "ExposePort", {"sessionId": "r", "port": bad})
+    fails("invalid_argument", cay.call, PROCESS + "ExposePort", {"sessionId": "r"})
+    fails("not_found", expose, cay, "nobody", 80)
+    fails("not_found", expose, cay, "r", 80, "p-none", reason="process_not_found")
+    key = cay.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"]
+    guest = Client(cay, key)
+    fails("not_found", expose, guest, "r", 80)
+    guest.create("g")
+    fails("permission_denied", expose, guest, "g", 80, bindAddress="0.0.0.0")
+    fails("permission_denied", expose, guest, "g", 80, hostPort=80)
+    assert expose(guest, "g", 80, bindAddress="127.0.0.1")["hostPort"] >= 1024
+    port = expose(cay, "r", 80, bindAddress="127.0.0.2")
+    assert port["address"] == f"127.0.0.2:{port['hostPort']}", port
+    for name in ("g", "r"):
+        cay.destroy(name)
+
+
+@case
+def nothing_held(cay):
+    """closed ports and connections leave no descriptors in the daemon"""
+    def round_trip():
+        cay.create("h")
+        port = served(cay, "h", 7000)
+        socks = [connect(port) for _ in range(20)]
+        for sock in socks:
+            sock.sendall(b"x")
+            assert sock.recv(1) == b"x"
+        for sock in socks[::2]:
+            sock.close()
+        expose(cay, "h", 7001)
+        cay.destroy("h")
+        for sock in socks:
+            sock.close()
+    round_trip()
+    before = [name for name in cay.fds() if name.startswith(("net:", "socket:"))]
+    round_trip()
+    eventually(lambda: len([name for name in cay.fds() if name.startswith(("net:", "socket:"))])
+               <= len(before) + 2, "descriptors are back")
+
+
+if __name__ == "__main__":
+    run_with_cayd(echo_server=sys.argv[3])
