@@ -126,6 +126,21 @@ struct parser {
     struct cay_args *args;
 };
 
+/* "port" is a command and "port rm" another: the longer name counts. */
+static void take_longer_name(struct parser *parser)
+{
+    if (parser->at >= parser->argc)
+        return;
+    cay_autofree char *name =
+        cay_asprintf("%s %s", parser->args->command->name, parser->argv[parser->at]);
+    const struct cay_command *longer =
+        cay_args_command(parser->commands, parser->command_count, cay_str(name));
+    if (!longer)
+        return;
+    parser->args->command = longer;
+    parser->at++;
+}
+
 /* The words before a command is known are its name. */
 static bool take_name(struct parser *parser, const char *word, struct cay_error *err)
 {
@@ -135,6 +150,7 @@ static bool take_name(struct parser *parser, const char *word, struct cay_error 
     args->noun = name;
     args->command = cay_args_command(parser->commands, parser->command_count, cay_str(name));
     if (args->command) {
+        take_longer_name(parser);
         free(cay_take_ptr(args->noun));
         return true;
     }

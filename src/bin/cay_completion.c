@@ -108,6 +108,32 @@ static const struct cay_flag *awaits_value(const struct cay_command *command, co
     return flag && flag->value ? flag : NULL;
 }
 
+/* "port" is a command and "port rm" another. */
+static void take_longer_name(struct cay_completion *completion, bool is_after_dashes)
+{
+    if (completion->word_count != 1 || is_after_dashes)
+        return;
+    const char *name = cay_arena_printf(&completion->cli->arena, "%s %s", completion->command->name,
+                                        completion->words[0]);
+    const struct cay_command *longer =
+        name ? cay_args_command(cay_commands, cay_command_count, cay_str(name)) : NULL;
+    if (!longer)
+        return;
+    completion->command = longer;
+    completion->word_count = 0;
+}
+
+static void offer_longer_names(struct cay_completion *completion)
+{
+    const char *name = completion->command->name;
+    size_t len = strlen(name);
+    for (size_t i = 0; i < cay_command_count; i++) {
+        const struct cay_command *command = cay_commands[i];
+        if (strncmp(command->name, name, len) == 0 && command->name[len] == ' ')
+            cay_completion_offer(completion, command->name + len + 1, command->summary);
+    }
+}
+
 static void complete(struct cay_completion *completion, const char *const *typed, size_t count)
 {
     const char **words = cay_arena_array(&completion->cli->arena, count, sizeof(char *));
@@ -128,8 +154,10 @@ static void complete(struct cay_completion *completion, const char *const *typed
             continue;
         }
         words[completion->word_count++] = typed[i];
-        if (completion->command)
+        if (completion->command) {
+            take_longer_name(completion, is_after_dashes);
             continue;
+        }
         cay_auto(cay_buf_finish) struct cay_buf name;
         cay_buf_init(&name, SCRIPT_BYTES_MAX);
         join_words(completion, &name);
@@ -146,9 +174,12 @@ static void complete(struct cay_completion *completion, const char *const *typed
         offer_flags(completion, cay_global_flags);
     } else if (!completion->command) {
         cay_completion_commands(completion);
-    } else if (completion->command->complete &&
-               completion->word_count < completion->command->words_max) {
-        completion->command->complete(completion);
+    } else {
+        if (!is_after_dashes && !completion->word_count)
+            offer_longer_names(completion);
+        if (completion->command->complete &&
+            completion->word_count < completion->command->words_max)
+            completion->command->complete(completion);
     }
 }
 

@@ -3,9 +3,11 @@
 """Exposed ports: bytes from outside to a server in a sandbox and back, and nothing left behind."""
 
 import http.client
+import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 
@@ -316,6 +318,38 @@ def refused(cay):
 
 
 @case
+def command_line(cay):
+    """the command line exposes, lists and closes ports"""
+    environment = os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}
+
+    def run_cay(*words, status=0):
+        done = subprocess.run([sys.argv[2], *words], env=environment, capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        assert done.returncode == status, done
+        return done.stderr if status else done.stdout
+    cay.create("cli")
+    process = echo_server(cay, "cli", 7000)
+    address = run_cay("port", "cli", "7000", "--wait", "50s", "--process", process).strip()
+    host, _, number = address.rpartition(":")
+    assert exchange({"bindAddress": host, "hostPort": int(number)}, b"cli") == b"cli"
+    row = run_cay("port", "cli").splitlines()[1].split()
+    assert row == ["7000", address, "yes", process], row
+    assert run_cay("port", "cli", "7000", "--host-port", number, "--process", process).strip() == address
+    assert json.loads(run_cay("--json", "port", "cli"))["ports"][0]["port"] == 7000
+    assert "in another way" in run_cay("port", "cli", "7000", status=125)
+    assert "not a port" in run_cay("port", "cli", "http", status=125)
+    assert "which port" in run_cay("port", "cli", "--wait", "1s", status=125)
+    run_cay("port", "rm", "cli", "7000")
+    assert run_cay("port", "cli") == ""
+    assert "not exposed" in run_cay("port", "rm", "cli", "7000", status=125)
+    assert "no session 'rm'" in run_cay("port", "--", "rm", status=125)
+    for words in (("port", "c"), ("port", "rm", "c")):
+        offered = run_cay("complete", "--", *words)
+        assert offered.split("\t")[0] == "cli", offered
+    cay.destroy("cli")
+
+
+@case
 def nothing_held(cay):
     """closed ports and connections leave no descriptors in the daemon"""
     def round_trip():
@@ -339,4 +373,4 @@ def nothing_held(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd(echo_server=sys.argv[3])
+    run_with_cayd("--default-base", "small", echo_server=sys.argv[3])

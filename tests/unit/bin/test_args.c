@@ -22,7 +22,11 @@ static const struct cay_command key_ls = {.name = "key ls", .arguments = ""};
 static const struct cay_command key_create = {.name = "key create", .arguments = ""};
 static const struct cay_command hidden = {.name = "complete", .arguments = "", .is_hidden = true};
 
-static const struct cay_command *const commands[] = {&exec_command, &key_ls, &key_create, &hidden};
+static const struct cay_command port = {.name = "port", .arguments = "SESSION", .words_max = 1};
+static const struct cay_command port_rm = {.name = "port rm", .arguments = ""};
+
+static const struct cay_command *const commands[] = {&exec_command, &key_ls, &key_create,
+                                                     &hidden,       &port,   &port_rm};
 
 #define PARSE(args, err, ...)                                              \
     cay_args_parse(commands, CAY_COUNT(commands),                          \
@@ -52,6 +56,24 @@ static void words_and_flags_may_be_mixed(void **)
     assert_string_equal(cay_args_each(&args, "env", &cursor), "C=d");
     assert_null(cay_args_each(&args, "env", &cursor));
     assert_true(cay_args_check_words(&args, &err));
+    cay_args_finish(&args);
+}
+
+static void the_longer_name_of_two_commands_counts(void **)
+{
+    struct cay_args args = {};
+    struct cay_error err = {};
+    assert_true(PARSE(&args, &err, "port", "demo"));
+    assert_ptr_equal(args.command, &port);
+    assert_string_equal(args.words[0], "demo");
+    cay_args_finish(&args);
+    assert_true(PARSE(&args, &err, "port", "rm", "demo"));
+    assert_ptr_equal(args.command, &port_rm);
+    assert_int_equal(args.word_count, 1);
+    cay_args_finish(&args);
+    assert_true(PARSE(&args, &err, "port", "--", "rm"));
+    assert_ptr_equal(args.command, &port);
+    assert_string_equal(args.words[0], "rm");
     cay_args_finish(&args);
 }
 
@@ -157,7 +179,6 @@ static void every_command_is_complete(void **)
         assert_int_equal(command->words_max > 0, *command->arguments != '\0');
         assert_ptr_equal(cay_args_command(cay_commands, cay_command_count, cay_str(command->name)),
                          command);
-        assert_false(cay_args_is_noun(cay_commands, cay_command_count, cay_str(command->name)));
         for (const struct cay_flag *flag = command->flags; flag && flag->name; flag++) {
             assert_non_null(flag->help);
             for (const struct cay_flag *global = cay_global_flags; global->name; global++) {
@@ -174,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_and_flags_may_be_mixed),
+        cmocka_unit_test(the_longer_name_of_two_commands_counts),
         cmocka_unit_test(the_last_of_two_values_counts),
         cmocka_unit_test(a_noun_alone_is_kept_for_help),
         cmocka_unit_test(what_is_unknown_is_told_with_the_nearest_name),
