@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "host/process/events.h"
 #include "host/session/host.h"
+#include "host/session/op.h"
 #include "host/session/ports.h"
 
 /* A command that runs longer is written down. */
@@ -355,6 +356,36 @@ void cay_live_leave(struct cay_live *live)
     cay_sandbox_leave(sandbox);
 }
 
+/* Alone in the gate: a worker may still hold the sandbox, and the next one must not be there yet.
+ */
+struct burial {
+    struct cay_op op;
+    struct cay_sandbox *sandbox;
+};
+
+static bool bury(struct cay_op *op, struct cay_error *err)
+{
+    struct burial *burial = CAY_CONTAINER_OF(op, struct burial, op);
+    return cay_sandbox_destroy(cay_take_ptr(burial->sandbox), err);
+}
+
+static void buried(struct cay_op *op)
+{
+    struct burial *burial = CAY_CONTAINER_OF(op, struct burial, op);
+    if (!op->is_done)
+        cay_log(CAY_WARN, "sandbox.burial_failed", CAY_ERR(&op->err));
+    cay_op_leave(op);
+    free(burial);
+}
+
+static void start_burial(struct cay_session *session, struct cay_sandbox *sandbox)
+{
+    static const struct cay_op_steps steps = {.work = bury, .end = buried};
+    struct burial *burial = cay_new(struct burial);
+    burial->sandbox = sandbox;
+    cay_op_start_on(&burial->op, session, NULL, CAY_VERB_LOOK, true, &steps);
+}
+
 void cay_live_lost(struct cay_session *session, const struct cay_error *err)
 {
     struct cay_live *live = session->live;
@@ -369,12 +400,12 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
     snprintf(session->state_text, sizeof(session->state_text),
              "its sandbox was lost (%.80s); the next call makes a new one", err->text);
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
-    struct cay_sandbox *sandbox = live->sandbox;
+    cay_watch_close(&live->death_watch); /* its descriptor goes with the sandbox */
+    start_burial(session, live->sandbox);
     cay_unexpose_all(session, "sandbox_lost");
     end_all(live, err);
     cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err->text);
     free_live(live);
-    cay_host_bury(session->host, sandbox);
 }
 
 struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
