@@ -355,6 +355,25 @@ def nothing_by_halves(cay):
 
 
 @case
+def led_about(cay):
+    """a directory that was moved into a new one and out again comes back with all that is in it"""
+    cay.create("m")
+    lines(cay, "m", "cd /workspace; mkdir -p a/x p; echo 1 > a/x/f; echo 2 > p/old")
+    cay.turn("m")
+    lines(cay, "m", "cd /workspace; rm -rf p; mkdir p; mv a/x p/x; echo 3 > p/x/g")
+    cay.turn("m")
+    lines(cay, "m", "cd /workspace; mv p/x z; echo 4 > z/h")
+    cay.turn("m")
+    lines(cay, "m", "cd /workspace; rm -rf z p a")
+    restore(cay, "m", "turn-0003", "z")
+    assert lines(cay, "m", "cd /workspace; find . | sort; cat z/*") == \
+        ".\n./z\n./z/f\n./z/g\n./z/h\n1\n3\n4\n"
+    changes = cay.diff("m", fromSnapshot="base", toSnapshot="turn-0003")[0]
+    assert "/workspace/z/f" in changes and "/workspace/z/g" in changes, changes
+    cay.destroy("m")
+
+
+@case
 def whole_system(cay):
     """after `rm -rf` of the system, restoring it brings it back, with processes alive"""
     cay.background("s", "echo ready; while :; do sleep 1; done")

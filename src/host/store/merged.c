@@ -24,6 +24,7 @@ struct lookup {
      * moved from another one, a path from the roots. */
     char target[PATH_MAX];
     bool from_root;
+    bool is_led_away; /* the directory just looked at has an absolute redirect */
 };
 
 void cay_merged_dir_finish(struct cay_merged_dir *dir)
@@ -95,6 +96,7 @@ static int read_marks(struct lookup *lookup, int fd, size_t name_at, const char 
         return -ENAMETOOLONG;
     memcpy(lookup->target, target, (size_t)needed + 1);
     lookup->from_root = lookup->from_root || absolute;
+    lookup->is_led_away = absolute;
     return len;
 }
 
@@ -162,9 +164,12 @@ static int look_from_root(struct lookup *lookup, size_t layer, enum outcome *out
         size_t name_at = strlen(lookup->target) - strlen(name) - strlen(rest);
         int fd = -1;
         enum outcome outcome = GO_ON;
+        lookup->is_led_away = false;
         int rc = look(lookup, layer, dir_fd, name, last, name_at, rest, &fd, &outcome);
         if (rc < 0)
             return rc;
+        /* An absolute redirect leads out from below an opaque directory. */
+        opaque_above = opaque_above && !lookup->is_led_away;
         if (last || fd < 0) {
             *out_outcome = outcome == STOP || opaque_above ? STOP : GO_ON;
             return 0;
@@ -186,6 +191,7 @@ int cay_merged_lookup(const struct cay_diff_stack *stack, const struct cay_merge
     lookup.stack = stack;
     lookup.entry = &entry;
     lookup.from_root = false;
+    lookup.is_led_away = false;
     snprintf(lookup.target, sizeof(lookup.target), "%s", name);
     enum outcome outcome = GO_ON;
     size_t layer = 0;
