@@ -122,6 +122,11 @@ void cay_journal_unfollow(struct cay_journal_reader *reader)
     cay_list_remove(&reader->in_journal);
 }
 
+bool cay_journal_is_followed(const struct cay_journal *journal)
+{
+    return !cay_list_empty(&journal->readers);
+}
+
 uint64_t cay_journal_first(const struct cay_journal *journal)
 {
     return journal->first;

@@ -37,6 +37,9 @@ uint64_t cay_journal_next(const struct cay_journal *journal);
 /* The encoded event of that number, kept until the next one is added. */
 struct cay_str cay_journal_get(const struct cay_journal *journal, uint64_t number);
 
+/* Whether anybody waits for news. */
+[[nodiscard]] bool cay_journal_is_followed(const struct cay_journal *journal);
+
 /* How many of a kind there were. */
 uint64_t cay_journal_count(const struct cay_journal *journal, enum cay_v1_event_kind kind);
 

@@ -44,7 +44,7 @@ static void write_audit(struct cay_host *host, const struct cay_v1_event *event)
 
 void cay_tell(struct cay_host *host, const struct cay_happening *happening)
 {
-    if (!host->journal)
+    if (!host->journal || (happening->is_look && !cay_journal_is_followed(host->journal)))
         return;
     const struct cay_caller *caller = happening->call ? &happening->call->caller : NULL;
     struct google_protobuf_value value = {.which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE,
