@@ -1,10 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""buf: lint of the contract, and buf curl over its three protocols."""
+"""buf: lint of the contract, its guard against breaking changes, and buf curl over its three protocols.
+
+A change that clients can live with, such as a new field, goes into the guard with
+`tools/buf build proto --exclude-source-info -o tests/clients/contract.binpb`."""
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from clients import (CONTRACT_SET, ECHO_SET, ECHOD, ROOT, Daemon, case, cayd, run)
@@ -56,6 +61,23 @@ def lint(_):
     """buf lint finds nothing in the contract"""
     done = buf("lint", "proto")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@case
+def unbroken(_):
+    """what clients were built with still fits; and the guard sees what would not"""
+    against = ("--against", "tests/clients/contract.binpb")
+    done = buf("breaking", "proto", *against)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        broken = Path(folder) / "proto"
+        shutil.copytree(ROOT / "proto", broken)
+        path = broken / "cay/v1/key.proto"
+        text = path.read_text()
+        assert "string owner = " in text
+        path.write_text(text.replace("string owner = ", "bytes owner = ", 1))
+        done = buf("breaking", str(broken), *against)
+        assert done.returncode != 0 and "owner" in done.stdout, done
 
 
 @case
