@@ -18,6 +18,16 @@ void *cay_noun_copy(const struct cay_pb_message *desc, const void *message, stru
     return copy;
 }
 
+void *cay_noun_keep(const struct cay_pb_message *desc, const void *message, struct cay_arena *arena)
+{
+    /* Made once to see how much it takes. */
+    cay_auto(cay_arena_finish) struct cay_arena trial;
+    cay_arena_init(&trial, arena->size_bytes_max);
+    if (!cay_noun_copy(desc, message, &trial) || !cay_arena_reserve(arena, cay_arena_taken(&trial)))
+        return NULL;
+    return cay_noun_copy(desc, message, arena);
+}
+
 struct google_protobuf_timestamp *cay_noun_time(struct cay_arena *arena, int64_t wall_ns)
 {
     struct google_protobuf_timestamp *stamp =

@@ -10,6 +10,10 @@
 [[nodiscard]] void *cay_noun_copy(const struct cay_pb_message *desc, const void *message,
                                   struct cay_arena *arena);
 
+/* The same for what stays: the arena gets no more memory than the copy needs. */
+[[nodiscard]] void *cay_noun_keep(const struct cay_pb_message *desc, const void *message,
+                                  struct cay_arena *arena);
+
 /* NULL for 0, which means never. */
 [[nodiscard]] struct google_protobuf_timestamp *cay_noun_time(struct cay_arena *arena,
                                                               int64_t wall_ns);

@@ -33,19 +33,12 @@ void cay_arena_finish(struct cay_arena *arena)
     arena->used_bytes = 0;
 }
 
-/* Chunks double from 1 KiB, so a small call costs one malloc and a large one few. */
-static struct cay_arena_chunk *add_chunk(struct cay_arena *arena, size_t size)
+/* A chunk of that size; NULL when the ceiling is reached. */
+static struct cay_arena_chunk *add_sized(struct cay_arena *arena, size_t cap)
 {
-    size_t cap = arena->chunks ? arena->chunks->cap * 2 : CHUNK_BYTES_MIN;
-    cap = CAY_MAX(CAY_MIN(cap, (size_t)CHUNK_BYTES_MAX), size);
     size_t total = cap + sizeof(struct cay_arena_chunk);
-    size_t room = arena->size_bytes_max - arena->used_bytes;
-    if (total > room) {
-        total = size + sizeof(struct cay_arena_chunk);
-        if (total > room)
-            return NULL;
-        cap = size;
-    }
+    if (total > arena->size_bytes_max - arena->used_bytes)
+        return NULL;
     struct cay_arena_chunk *chunk = malloc(total);
     if (!chunk)
         return NULL;
@@ -53,6 +46,28 @@ static struct cay_arena_chunk *add_chunk(struct cay_arena *arena, size_t size)
     arena->chunks = chunk;
     arena->used_bytes += total;
     return chunk;
+}
+
+/* Chunks double from 1 KiB, so a small call costs one malloc and a large one few. */
+static struct cay_arena_chunk *add_chunk(struct cay_arena *arena, size_t size)
+{
+    size_t cap = arena->chunks ? arena->chunks->cap * 2 : CHUNK_BYTES_MIN;
+    cap = CAY_MAX(CAY_MIN(cap, (size_t)CHUNK_BYTES_MAX), size);
+    struct cay_arena_chunk *chunk = add_sized(arena, cap);
+    return chunk || cap == size ? chunk : add_sized(arena, size);
+}
+
+size_t cay_arena_taken(const struct cay_arena *arena)
+{
+    size_t taken = 0;
+    for (const struct cay_arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next)
+        taken += chunk->used;
+    return taken;
+}
+
+bool cay_arena_reserve(struct cay_arena *arena, size_t size)
+{
+    return size <= SIZE_MAX / 2 && add_sized(arena, size);
 }
 
 void *cay_arena_alloc(struct cay_arena *arena, size_t size)

@@ -26,6 +26,13 @@ void cay_arena_finish(struct cay_arena *arena);
 [[nodiscard]] void *cay_arena_alloc(struct cay_arena *arena, size_t size);
 [[nodiscard]] void *cay_arena_array(struct cay_arena *arena, size_t count, size_t size);
 
+/* What was handed out so far, with what alignment took. */
+size_t cay_arena_taken(const struct cay_arena *arena);
+
+/* Room for that much in one piece: what is then asked for in all takes no more memory than it
+ * needs. For arenas that live long. False when the ceiling is reached. */
+[[nodiscard]] bool cay_arena_reserve(struct cay_arena *arena, size_t size);
+
 /* NUL-terminated copies; NULL when the ceiling is reached. */
 [[nodiscard]] char *cay_arena_copy(struct cay_arena *arena, struct cay_str text);
 [[nodiscard]] CAY_PRINTF(2, 3) char *cay_arena_printf(struct cay_arena *arena, const char *fmt,

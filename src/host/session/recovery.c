@@ -22,11 +22,45 @@
  * was begun and not acknowledged is taken back; what was acknowledged is there.
  */
 
+/* What a record says of work under way and of a sandbox: most have neither. */
+struct unsettled {
+    struct unsettled *next;
+    const struct cay_session *session;
+    struct cay_session_record record; /* its texts; the rest is in the session */
+};
+
 struct loading {
     struct cay_host *host;
-    struct cay_session_record *records; /* in the order of the sessions' list */
-    size_t count;
+    struct unsettled *first; /* in the order of the sessions' list */
+    struct unsettled **end;
 };
+
+static void note_unsettled(struct loading *loading, const struct cay_session *session,
+                           struct cay_session_record *record)
+{
+    if (!record->pending[0] && !record->restore.len && !record->sandbox.len) {
+        cay_session_record_finish(record);
+        return;
+    }
+    struct unsettled *item = cay_new(struct unsettled);
+    item->session = session;
+    item->record = *record;
+    *loading->end = item;
+    loading->end = &item->next;
+}
+
+/* The session's record, if there is anything in it to settle: the caller's from now on. */
+static bool take_unsettled(struct loading *loading, const struct cay_session *session,
+                           struct cay_session_record *out_record)
+{
+    struct unsettled *item = loading->first;
+    if (!item || item->session != session)
+        return false;
+    *out_record = item->record;
+    loading->first = item->next;
+    free(item);
+    return true;
+}
 
 static bool decode_spec(const struct cay_pb_message *desc, const struct cay_buf *bytes,
                         struct cay_arena *arena, void **out_spec)
@@ -57,9 +91,7 @@ static bool load_session(void *context, struct cay_session_record *record, struc
     session->generation = record->generation;
     if (!cay_session_claim_slot(session, record->uid_slot))
         return cay_fail(err, CAY_R_DATA_LOSS, "session '%s' has the uids of another", record->id);
-    loading->records =
-        cay_realloc_array(loading->records, loading->count + 1, sizeof(*loading->records));
-    loading->records[loading->count++] = *record;
+    note_unsettled(loading, session, record);
     return true;
 }
 
@@ -306,11 +338,6 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
                             struct cay_session_record *record, const struct generation *stored,
                             struct cay_error *err)
 {
-    if (!stored) {
-        session->state = CAY_SESSION_FAILED;
-        snprintf(session->state_text, sizeof(session->state_text), "its files are gone");
-        return cay_runtime_remove(host->runtime, session->store_id, err);
-    }
     struct cay_sandbox *sandbox = NULL;
     struct cay_error lost = {};
     bool is_current = !record->pending[0] && stored->number == record->generation;
@@ -362,31 +389,46 @@ static bool remove_session(struct cay_host *host, struct cay_session *session,
     return true;
 }
 
-static bool recover_each(struct cay_host *host, struct loading *loading,
-                         const struct generations *generations, struct cay_error *err)
+static bool recover_one(struct loading *loading, struct cay_session *session,
+                        const struct generation *stored, struct cay_error *err)
 {
-    size_t at = 0;
-    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
-        struct cay_session_record *record = &loading->records[at++];
-        bool is_half =
-            session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING;
-        bool is_good =
-            is_half ? remove_session(host, session, err)
-                    : recover_session(host, session, record,
-                                      cay_map_get(&generations->by_id, cay_str(session->store_id)),
-                                      err);
-        if (!is_good)
-            return cay_wrap(err, "recover session '%s'", record->id);
+    struct cay_host *host = loading->host;
+    cay_auto(cay_session_record_finish) struct cay_session_record record = {};
+    bool is_settled = !take_unsettled(loading, session, &record);
+    if (session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING)
+        return remove_session(host, session, err);
+    if (!stored) {
+        session->state = CAY_SESSION_FAILED;
+        snprintf(session->state_text, sizeof(session->state_text), "its files are gone");
+        return cay_runtime_remove(host->runtime, session->store_id, err);
+    }
+    /* Nothing ran and nothing was under way: its record says what is. There may be thousands. */
+    if (is_settled && stored->number == session->generation)
+        return cay_runtime_remove(host->runtime, session->store_id, err);
+    if (is_settled)
+        cay_session_record_take(&record, session);
+    return recover_session(host, session, &record, stored, err);
+}
+
+static bool recover_each(struct loading *loading, const struct generations *generations,
+                         struct cay_error *err)
+{
+    cay_list_for_each (struct cay_session, session, &loading->host->sessions.list, in_table) {
+        char id[sizeof(session->id)];
+        memcpy(id, session->id, sizeof(id));
+        if (!recover_one(loading, session,
+                         cay_map_get(&generations->by_id, cay_str(session->store_id)), err))
+            return cay_wrap(err, "recover session '%s'", id);
     }
     return true;
 }
 
-static bool recover_sessions(struct cay_host *host, struct loading *loading, struct cay_error *err)
+static bool recover_sessions(struct loading *loading, struct cay_error *err)
 {
     struct generations generations = {};
     cay_map_init(&generations.by_id);
-    bool is_good = cay_store_list(host->store, note_generation, &generations, err) &&
-                   recover_each(host, loading, &generations, err);
+    bool is_good = cay_store_list(loading->host->store, note_generation, &generations, err) &&
+                   recover_each(loading, &generations, err);
     free_generations(&generations);
     return is_good;
 }
@@ -447,17 +489,17 @@ static bool remove_orphans(struct cay_host *host, struct cay_error *err)
 
 bool cay_host_recover(struct cay_host *host, struct cay_error *err)
 {
-    struct loading loading = {.host = host};
+    struct loading loading = {.host = host, .end = &loading.first};
     bool is_good = cay_session_records_load(host->db, load_session, &loading, err) &&
                    load_snapshots(host, err) &&
                    cay_process_records_load(host->db, load_process, host, err) &&
-                   recover_sessions(host, &loading, err) && remove_orphans(host, err) &&
+                   recover_sessions(&loading, err) && remove_orphans(host, err) &&
                    cay_bases_recover(host, err);
     if (is_good)
         recover_processes(host);
-    for (size_t i = 0; i < loading.count; i++)
-        cay_session_record_finish(&loading.records[i]);
-    free(loading.records);
+    struct cay_session_record left = {};
+    while (loading.first && take_unsettled(&loading, loading.first->session, &left))
+        cay_session_record_finish(&left);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_deadline_set(session);
     cay_host_collect_soon(host);

@@ -175,7 +175,7 @@ void cay_session_set_spec(struct cay_session *session, const struct cay_v1_sessi
 {
     struct cay_arena arena;
     cay_arena_init(&arena, SPEC_BYTES_MAX);
-    struct cay_v1_session *copy = cay_noun_copy(&cay_v1_session_desc, spec, &arena);
+    struct cay_v1_session *copy = cay_noun_keep(&cay_v1_session_desc, spec, &arena);
     assert(copy); /* requests are bounded well below the arena */
     cay_arena_finish(&session->arena);
     session->arena = arena;
@@ -246,7 +246,7 @@ void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_sn
 {
     struct cay_arena arena;
     cay_arena_init(&arena, SPEC_BYTES_MAX);
-    snapshot->spec = cay_noun_copy(&cay_v1_snapshot_desc, spec, &arena);
+    snapshot->spec = cay_noun_keep(&cay_v1_snapshot_desc, spec, &arena);
     assert(snapshot->spec); /* requests are bounded well below the arena */
     cay_arena_finish(&snapshot->arena);
     snapshot->arena = arena;

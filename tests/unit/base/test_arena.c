@@ -96,6 +96,28 @@ static void a_finished_arena_can_be_used_again(void **)
     cay_arena_finish(&arena);
 }
 
+static void what_is_reserved_is_used_to_the_byte(void **)
+{
+    cay_auto(cay_arena_finish) struct cay_arena trial;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&trial, 8192);
+    cay_arena_init(&arena, 8192);
+    static const size_t sizes[] = {3, 1000, 16, 700};
+    for (size_t i = 0; i < CAY_COUNT(sizes); i++)
+        assert_non_null(cay_arena_alloc(&trial, sizes[i]));
+    size_t taken = cay_arena_taken(&trial);
+    assert_true(taken >= 1719 && taken < 1719 + 4 * sizeof(max_align_t));
+    assert_true(cay_arena_reserve(&arena, taken));
+    size_t used_bytes = arena.used_bytes;
+    for (size_t i = 0; i < CAY_COUNT(sizes); i++)
+        assert_non_null(cay_arena_alloc(&arena, sizes[i]));
+    assert_int_equal(arena.used_bytes, used_bytes);
+    assert_int_equal(cay_arena_taken(&arena), taken);
+    assert_true(used_bytes < trial.used_bytes);
+    assert_false(cay_arena_reserve(&arena, 8192));
+    assert_false(cay_arena_reserve(&arena, SIZE_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -105,6 +127,7 @@ int main(void)
         cmocka_unit_test(a_large_allocation_gets_a_chunk_of_its_size),
         cmocka_unit_test(impossible_sizes_fail_instead_of_wrapping),
         cmocka_unit_test(copies_are_terminated_and_may_hold_any_byte),
+        cmocka_unit_test(what_is_reserved_is_used_to_the_byte),
         cmocka_unit_test(a_finished_arena_can_be_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
