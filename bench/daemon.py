@@ -107,10 +107,9 @@ def clean_environment():
 
 
 @contextlib.contextmanager
-def fresh_cayd(world, *flags, cpus=None):
-    """A daemon with directories of its own and an admin key, on the servers' CPU or on `cpus`."""
-    home = world.tmp / f"cayd-{time.monotonic_ns()}"
-    home.mkdir()
+def cayd_at(world, home, *flags, cpus=None):
+    """A daemon on directories of its own, new or used before, with an admin key."""
+    home.mkdir(exist_ok=True)
     (home / "cayd.conf").touch()
     command = [world.program("src/bin/cayd"), "--config", f"{home}/cayd.conf",
                "--data", f"{home}/data", "--run", f"{home}/run", "--listen", "127.0.0.1:0",
@@ -121,6 +120,13 @@ def fresh_cayd(world, *flags, cpus=None):
                           '{"name":"bench","role":"KEY_ROLE_ADMIN"}')
         yield Server(process, port, json.loads(answer.partition(b"\r\n\r\n")[2])["secret"],
                      f"{home}/run/cayd.sock")
+
+
+@contextlib.contextmanager
+def fresh_cayd(world, *flags, cpus=None):
+    """A daemon with directories of its own and an admin key, on the servers' CPU or on `cpus`."""
+    with cayd_at(world, world.tmp / f"cayd-{time.monotonic_ns()}", *flags, cpus=cpus) as server:
+        yield server
 
 
 @contextlib.contextmanager
