@@ -21,6 +21,8 @@ struct cay_service_ops {
     const struct cay_pb_method *methods;
     size_t method_count;
     cay_verb *const *verbs; /* method_count of them */
+    /* Which of them the holder of one session's token may call, by index; NULL: none. */
+    const bool *session_token_methods;
 
     /* Who holds this secret? Does not block. UNAUTHENTICATED when nobody does. */
     bool (*authenticate)(struct cay_service *service, struct cay_str secret,

@@ -220,7 +220,13 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     if (!make_run_dir(conf->run, err) ||
         !cay_host_create(daemon->loop, &host_options, &daemon->host, err))
         return false;
-    cay_router_init(&daemon->router, cay_host_service(daemon->host), conf->insecure_no_auth);
+    const struct cay_e2b_options e2b_options = {
+        .is_on = conf->e2b,
+        .domain = conf->e2b_domain,
+        .template = conf->e2b_template,
+    };
+    cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
+                    conf->insecure_no_auth);
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &daemon->router,

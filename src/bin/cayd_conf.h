@@ -30,6 +30,9 @@ struct cayd_conf {
     char *snapshot_prefix;
     char *port_bind;
     char *port_advertise;
+    bool e2b;
+    char *e2b_domain;
+    char *e2b_template;
     int64_t max_sessions;
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;

@@ -54,22 +54,29 @@ static void open_page(struct cay_router *router, struct cay_exchange *exchange,
 void cay_router_route(struct cay_exchange *exchange, void *context)
 {
     struct cay_router *router = context;
+    if (cay_e2b_door_open_sandbox(&router->e2b, exchange))
+        return;
     for (size_t i = 0; i < CAY_COUNT(pages); i++) {
         if (cay_str_is(exchange->path, pages[i].path)) {
             open_page(router, exchange, &pages[i]);
             return;
         }
     }
-    cay_connect_door_open(&router->connect, exchange);
+    if (!cay_e2b_door_open_control(&router->e2b, exchange))
+        cay_connect_door_open(&router->connect, exchange);
 }
 
-void cay_router_init(struct cay_router *router, struct cay_service *service, bool allow_anonymous)
+void cay_router_init(struct cay_router *router, struct cay_service *service,
+                     const struct cay_e2b_options *e2b, bool allow_anonymous)
 {
+    static const struct cay_e2b_options shut;
     *router = (struct cay_router){.service = service, .allow_anonymous = allow_anonymous};
     cay_connect_door_init(&router->connect, service, allow_anonymous);
+    cay_e2b_door_init(&router->e2b, service, e2b ? e2b : &shut, allow_anonymous);
 }
 
 void cay_router_finish(struct cay_router *router)
 {
+    cay_e2b_door_finish(&router->e2b);
     cay_connect_door_finish(&router->connect);
 }

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 
-const [echodPath, echoSetPath, caydPath, contractPath] = process.argv.slice(2);
+export const [echodPath, echoSetPath, caydPath, contractPath] = process.argv.slice(2);
 export const echoSet = () => readFileSync(echoSetPath);
 export const contractSet = () => readFileSync(contractPath);
 
@@ -58,7 +58,7 @@ export async function eventually(condition, what, patienceMs = 10_000) {
   }
 }
 
-class Daemon {
+export class Daemon {
   constructor(path, flags) {
     this.process = spawn(path, flags, {
       stdio: ["ignore", "pipe", "inherit"],

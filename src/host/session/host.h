@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "host/db/db.h"
 #include "host/keys/keys.h"
+#include "host/keys/tokens.h"
 #include "host/net/net.h"
 #include "host/runtime/runtime.h"
 #include "host/session/service.h"
@@ -35,6 +36,7 @@ struct cay_host {
     struct cay_loop *loop;
     struct cay_db *db;
     struct cay_keys keys;
+    struct cay_tokens tokens;
     struct cay_timer flush_keys; /* writes times of last use */
     struct cay_timer quota;      /* measures sessions with a disk limit */
     uint64_t quota_periods;      /* how often it did */

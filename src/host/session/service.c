@@ -19,6 +19,7 @@
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
+#include "host/session/tokens.h"
 #include "host/store/base.h"
 
 enum {
@@ -29,7 +30,9 @@ enum {
 static bool authenticate(struct cay_service *service, struct cay_str secret,
                          struct cay_caller *out_caller, struct cay_error *err)
 {
-    return cay_keys_authenticate(&cay_host_of(service)->keys, secret, out_caller, err);
+    struct cay_host *host = cay_host_of(service);
+    return cay_session_token_caller(host, secret, out_caller) ||
+           cay_keys_authenticate(&host->keys, secret, out_caller, err);
 }
 
 static void metrics(struct cay_service *service, struct cay_buf *out)
@@ -118,6 +121,7 @@ static const struct cay_service_ops ops = {
     .methods = cay_v1_methods,
     .method_count = CAY_V1_METHOD_COUNT,
     .verbs = verbs,
+    .session_token_methods = cay_session_token_methods,
     .authenticate = authenticate,
     .metrics = metrics,
 };
@@ -265,6 +269,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     const struct cay_store_config store = {.kind = options->store,
                                            .directory = host->pool.store_dir};
     if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
+        !cay_tokens_init(&host->tokens, host->data_fd, err) ||
         !cay_store_open(&store, &host->store, err) ||
         !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
@@ -408,6 +413,7 @@ void cay_host_destroy(struct cay_host *host)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);
     cay_keys_finish(&host->keys);
+    cay_tokens_finish(&host->tokens);
     cay_runtime_close(host->runtime);
     cay_store_close(host->store);
     cay_store_close(host->old_store);

@@ -96,6 +96,8 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
                                       const struct cay_caller *caller, struct cay_str id)
 {
     struct cay_session *session = cay_map_get(&sessions->by_id, id);
+    if (caller->session_id[0] && !cay_str_is(id, caller->session_id))
+        return NULL;
     if (session && caller->role != CAY_ROLE_ADMIN && strcmp(caller->owner, session->owner) != 0)
         return NULL;
     return session;

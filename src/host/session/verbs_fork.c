@@ -11,6 +11,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
+#include "host/session/tokens.h"
 
 /*
  * Forking: one or more new sessions from one instant of another, all or nothing. From a snapshot
@@ -217,8 +218,10 @@ static void answer(struct fork_op *self)
         .forks.items =
             cay_arena_array(&call->arena, self->count, sizeof(struct cay_v1_forked_session))};
     for (size_t i = 0; response.forks.items && i < self->count; i++)
-        response.forks.items[response.forks.count++].session =
-            cay_session_message(self->forks[i], &call->arena);
+        response.forks.items[response.forks.count++] = (struct cay_v1_forked_session){
+            .session = cay_session_message(self->forks[i], &call->arena),
+            .tokens = cay_session_tokens(self->forks[i], &call->arena),
+        };
     for (size_t i = 0; i < self->count; i++)
         let_go(self->forks[i]);
     cay_call_done(call, &response);

@@ -14,6 +14,7 @@
 #include "host/session/live.h"
 #include "host/session/op.h"
 #include "host/session/request.h"
+#include "host/session/tokens.h"
 #include "host/store/spool.h"
 #include "sys/sha256.h"
 
@@ -134,6 +135,7 @@ static void answer(struct import_op *self, struct cay_session *session)
     struct cay_call *call = self->call;
     struct cay_v1_import_session_response response = {
         .session = cay_session_message(session, &call->arena),
+        .tokens = cay_session_tokens(session, &call->arena),
         .snapshot_count = (int64_t)self->import.snapshot_count,
         .bytes = (int64_t)self->bytes,
     };

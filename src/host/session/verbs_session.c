@@ -14,6 +14,7 @@
 #include "host/session/op.h"
 #include "host/session/record.h"
 #include "host/session/request.h"
+#include "host/session/tokens.h"
 
 static void fail(struct cay_call *call, const struct cay_error *err)
 {
@@ -144,9 +145,13 @@ static void joined(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_session *session = op->session;
     struct cay_error err = op->err;
-    struct cay_v1_create_session_response response = {.existing = true};
+    struct cay_v1_create_session_response response = {};
     if (op->is_done && session->state == CAY_SESSION_ACTIVE && !session->is_gone)
-        response.session = cay_session_message(session, &call->arena);
+        response = (struct cay_v1_create_session_response){
+            .session = cay_session_message(session, &call->arena),
+            .tokens = cay_session_tokens(session, &call->arena),
+            .existing = true,
+        };
     else if (!err.reason)
         cay_fail(&err, CAY_R_UNAVAILABLE, "session '%s' could not be made, or is gone again",
                  session->id);
@@ -185,7 +190,9 @@ static void created(struct cay_birth *birth)
         cay_call_fail(call, &birth->err);
     } else {
         struct cay_v1_create_session_response response = {
-            .session = cay_session_message(birth->session, &call->arena)};
+            .session = cay_session_message(birth->session, &call->arena),
+            .tokens = cay_session_tokens(birth->session, &call->arena),
+        };
         cay_call_done(call, &response);
     }
 }
@@ -229,8 +236,16 @@ void cay_host_get_session(struct cay_service *service, struct cay_call *call)
         fail(call, &err);
         return;
     }
-    struct cay_v1_get_session_response response = {.session =
-                                                       cay_session_message(session, &call->arena)};
+    if (request->include_tokens && call->caller.session_id[0] &&
+        call->caller.role != CAY_ROLE_ADMIN) {
+        cay_fail(&err, CAY_R_PERMISSION_DENIED, "include_tokens: needs an API key");
+        fail(call, &err);
+        return;
+    }
+    struct cay_v1_get_session_response response = {
+        .session = cay_session_message(session, &call->arena),
+        .tokens = request->include_tokens ? cay_session_tokens(session, &call->arena) : NULL,
+    };
     cay_call_done(call, &response);
 }
 

@@ -164,6 +164,8 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "this version keeps no history of usage");
     self->first = first;
     self->is_one = request->session_id.len > 0;
+    if (!self->is_one && call->caller.session_id[0])
+        return cay_fail(err, CAY_R_PERMISSION_DENIED, "session_id: name the token's own session");
     if (self->is_one) {
         if (!cay_session_check(self->host, call, request->session_id, CAY_VERB_LOOK, &session, err))
             return false;

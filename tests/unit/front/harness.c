@@ -19,7 +19,7 @@ void harness_open(struct harness *harness)
     assert(status == 0);
     (void)status;
     echo_init(&harness->echo);
-    cay_router_init(&harness->router, &harness->echo.service, false);
+    cay_router_init(&harness->router, &harness->echo.service, NULL, false);
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &harness->router,

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/control.h"
+
+/* clang-format off */
+static const struct cay_e2b_route routes[] = {
+    {"POST", "/v2/sandboxes", cay_e2b_create},
+    {"POST", "/sandboxes",    cay_e2b_create},
+};
+/* clang-format on */
+
+/* First segments, after a version if there is one. */
+static const char *const nouns[] = {"sandboxes", "snapshots", "templates",
+                                    "volumes",   "secrets",   "volumecontent"};
+
+static bool is_version(struct cay_str segment)
+{
+    return segment.len == 2 && segment.ptr[0] == 'v' && segment.ptr[1] >= '2' &&
+           segment.ptr[1] <= '3';
+}
+
+bool cay_e2b_control_owns(struct cay_str path)
+{
+    struct cay_str segment;
+    if (!cay_str_split(&path, '/', &segment) || segment.len || !cay_str_split(&path, '/', &segment))
+        return false;
+    if (is_version(segment) && !cay_str_split(&path, '/', &segment))
+        return false;
+    for (size_t i = 0; i < CAY_COUNT(nouns); i++) {
+        if (cay_str_is(segment, nouns[i]))
+            return true;
+    }
+    return false;
+}
+
+const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status)
+{
+    return cay_e2b_route_find(request, routes, CAY_COUNT(routes), out_status);
+}

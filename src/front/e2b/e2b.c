@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/e2b.h"
+
+#include <stdlib.h>
+
+#include "front/auth/auth.h"
+#include "front/e2b/control.h"
+#include "front/e2b/gate.h"
+
+bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *exchange)
+{
+    if (!door->is_on)
+        return false;
+    const struct cay_e2b_target target =
+        cay_e2b_target(&exchange->headers, exchange->host, cay_str(door->domain));
+    if (target.place == CAY_E2B_NOWHERE)
+        return false;
+    struct cay_e2b_request *request = cay_e2b_request_new(door, exchange);
+    cay_e2b_enter(request);
+    if (target.place == CAY_E2B_BAD) {
+        cay_e2b_reply_fault(request, 400, target.fault);
+    } else {
+        request->sandbox_id = target.id;
+        request->port = target.port;
+        cay_e2b_gate(request);
+    }
+    cay_e2b_leave(request);
+    return true;
+}
+
+static bool authenticate(struct cay_e2b_request *request)
+{
+    struct cay_error err = {};
+    struct cay_exchange *exchange = request->exchange;
+    if (!cay_auth(exchange, request->door->service, request->door->allow_anonymous,
+                  &request->caller, &err)) {
+        cay_e2b_reply_fault(request, 401,
+                            "an API key is needed: set E2B_API_KEY to a key of this daemon "
+                            "('cay key create --e2b' makes one)");
+        return false;
+    }
+    exchange->log_key = cay_arena_copy(
+        &exchange->arena,
+        cay_str(request->caller.key_id[0] ? request->caller.key_id : request->caller.owner));
+    return true;
+}
+
+bool cay_e2b_door_open_control(struct cay_e2b_door *door, struct cay_exchange *exchange)
+{
+    if (!door->is_on || !cay_e2b_control_owns(exchange->path))
+        return false;
+    int status = 0;
+    struct cay_e2b_request *request = cay_e2b_request_new(door, exchange);
+    const struct cay_e2b_route *route = NULL;
+    cay_e2b_enter(request);
+    if (!authenticate(request))
+        ;
+    else if ((route = cay_e2b_control_route(request, &status)))
+        cay_e2b_request_go(request, route);
+    else
+        cay_e2b_reply_fault(request, status,
+                            status == 405 ? "not by this method" : "there is no such call");
+    cay_e2b_leave(request);
+    return true;
+}
+
+void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
+                       const struct cay_e2b_options *options, bool allow_anonymous)
+{
+    *door = (struct cay_e2b_door){
+        .service = service,
+        .is_on = options->is_on,
+        .allow_anonymous = allow_anonymous,
+        .domain = cay_strdup(options->domain ? options->domain : ""),
+        .template = cay_strdup(options->template ? options->template : ""),
+    };
+}
+
+void cay_e2b_door_finish(struct cay_e2b_door *door)
+{
+    free(cay_take_ptr(door->domain));
+    free(cay_take_ptr(door->template));
+}

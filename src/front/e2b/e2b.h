@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The E2B door: clients made for E2B drive the hallway. It serves a control plane (JSON over REST),
+ * the services that those clients expect inside a sandbox ("envd", port 49983), and the ports of
+ * programs in sandboxes.
+ */
+
+#include "api/service.h"
+#include "front/http/exchange.h"
+
+struct cay_e2b_door {
+    struct cay_service *service;
+    bool is_on;
+    bool allow_anonymous;
+    char *domain;   /* below which sandboxes have host names, a port included; may be empty */
+    char *template; /* base that the template "base" stands for; may be empty: the host's default */
+};
+
+struct cay_e2b_options {
+    bool is_on;
+    const char *domain;   /* NULL: none */
+    const char *template; /* NULL: the host's default */
+};
+
+void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
+                       const struct cay_e2b_options *options, bool allow_anonymous);
+void cay_e2b_door_finish(struct cay_e2b_door *door);
+
+/* Takes the exchange if its headers or its host name speak of a sandbox: whatever its path, it is
+ * for that. False: not its business. */
+[[nodiscard]] bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door,
+                                             struct cay_exchange *exchange);
+/* Takes the exchange if its path is the control plane's. */
+[[nodiscard]] bool cay_e2b_door_open_control(struct cay_e2b_door *door,
+                                             struct cay_exchange *exchange);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/envd.h"
+
+#include "front/e2b/token.h"
+
+/* clang-format off */
+static const struct cay_e2b_route routes[] = {
+    {"GET", "/health", cay_e2b_envd_health, .is_public = true},
+};
+/* clang-format on */
+
+bool cay_e2b_envd_admit(struct cay_e2b_request *request)
+{
+    int status = 0;
+    const struct cay_e2b_route *route =
+        cay_e2b_route_find(request, routes, CAY_COUNT(routes), &status);
+    if (!route) {
+        cay_e2b_reply_fault(request, status,
+                            status == 404 ? "there is no such page" : "not by this method");
+        return false;
+    }
+    if (!route->is_public &&
+        !cay_e2b_token_is(cay_http_header(&request->exchange->headers, "x-access-token"),
+                          request->tokens->access_token)) {
+        cay_e2b_reply_fault(request, 401,
+                            "unauthorized access, please provide a valid access token or method "
+                            "signing if supported");
+        return false;
+    }
+    request->route = route;
+    return true;
+}
+
+void cay_e2b_envd(struct cay_e2b_request *request)
+{
+    cay_e2b_request_go(request, request->route);
+}

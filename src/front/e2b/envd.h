@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What clients expect to answer at port 49983 of a sandbox: health, files, and RPCs about processes
+ * and files. It is all done from outside, by verbs of the hallway.
+ */
+
+#include "front/e2b/request.h"
+
+/* Does the request carry the sandbox's token, or is its route open? Answers 401 or 404 when not.
+ * Sets the route. */
+[[nodiscard]] bool cay_e2b_envd_admit(struct cay_e2b_request *request);
+
+/* For a request that passed the gate: the sandbox runs, and the caller may. */
+void cay_e2b_envd(struct cay_e2b_request *request);
+
+cay_e2b_handler cay_e2b_envd_health;

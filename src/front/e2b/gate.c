@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/gate.h"
+
+#include <stdio.h>
+
+#include "api/limits.h"
+#include "api/noun.h"
+#include "base/clock.h"
+#include "front/e2b/envd.h"
+#include "front/e2b/hall.h"
+#include "front/e2b/proxy.h"
+
+enum { RESUMED_MIN_S = 300 }; /* what a sandbox woken by traffic gets at least */
+
+void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
+                           uint16_t port, const char *why)
+{
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, 8192);
+    struct cay_json_writer json = {.buf = &body};
+    cay_json_object_begin(&json);
+    cay_json_key(&json, "sandboxId");
+    cay_json_string(&json, request->sandbox_id);
+    cay_json_key(&json, "message");
+    cay_json_text(&json, message);
+    if (port) {
+        cay_json_key(&json, "port");
+        cay_json_i64(&json, port);
+    }
+    if (why) {
+        cay_json_key(&json, "why");
+        cay_json_text(&json, why);
+    }
+    cay_json_key(&json, "code");
+    cay_json_i64(&json, status);
+    cay_json_object_end(&json);
+    cay_e2b_reply_json(request, status, cay_buf_str(&body));
+}
+
+static void reply_gone(struct cay_e2b_request *request, const char *why)
+{
+    cay_e2b_reply_sandbox(request, 502, "The sandbox was not found", 0, why);
+}
+
+/* Whoever passed the gate is nobody but a user of this one session. */
+static void become_user(struct cay_e2b_request *request)
+{
+    const struct cay_v1_session *session = request->session;
+    request->caller.role = CAY_ROLE_USER;
+    snprintf(request->caller.owner, sizeof(request->caller.owner), "%.*s", (int)session->owner.len,
+             session->owner.ptr);
+}
+
+static void pass(struct cay_e2b_request *request)
+{
+    become_user(request);
+    if (request->port == CAY_E2B_ENVD_PORT)
+        cay_e2b_envd(request);
+    else
+        cay_e2b_proxy(request);
+}
+
+static void resumed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                    const struct cay_error *err)
+{
+    if (err)
+        reply_gone(request, err->text);
+    else
+        pass(request);
+}
+
+static bool may_wake(const struct cay_v1_session *session)
+{
+    return session->lifecycle && session->lifecycle->auto_resume &&
+           session->pause_mode != CAY_V1_PAUSE_MODE_STOP;
+}
+
+static void wake(struct cay_e2b_request *request)
+{
+    const struct cay_v1_lifecycle *lifecycle = request->session->lifecycle;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION);
+    struct cay_v1_resume_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = request->sandbox_id;
+    ask->allow_active = true;
+    if (lifecycle->timeout) {
+        int64_t ms = CAY_MAX(cay_noun_duration_ms(lifecycle->timeout), RESUMED_MIN_S * 1000);
+        ask->expire_in = cay_noun_duration(&call->call.arena, ms * CAY_NS_PER_MS);
+    }
+    cay_e2b_call_start(call, resumed);
+}
+
+static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
+                        const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    if (err) {
+        reply_gone(request, err->text);
+        return;
+    }
+    request->session = cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
+    if (got->tokens)
+        request->tokens = cay_noun_copy(&cay_v1_session_tokens_desc, got->tokens, &request->arena);
+    if (!request->session || !request->tokens) {
+        cay_e2b_reply_fault(request, 500, "the sandbox cannot be looked at");
+        return;
+    }
+    /* Who may not pass learns nothing of its state, and wakes nobody. */
+    bool may_pass = request->port == CAY_E2B_ENVD_PORT ? cay_e2b_envd_admit(request)
+                                                       : cay_e2b_proxy_admit(request);
+    if (!may_pass)
+        return;
+    if (request->session->state == CAY_V1_SESSION_STATE_ACTIVE)
+        pass(request);
+    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED && may_wake(request->session))
+        wake(request);
+    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED)
+        reply_gone(request, "the sandbox is paused; connect to it to resume it");
+    else
+        reply_gone(request, "the sandbox does not run");
+}
+
+void cay_e2b_gate(struct cay_e2b_request *request)
+{
+    /* The door itself looks: a request to a public port has no caller to speak of. */
+    request->caller = (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local"};
+    snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
+             (int)request->sandbox_id.len, request->sandbox_id.ptr);
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = request->sandbox_id;
+    ask->include_tokens = true;
+    cay_e2b_call_start(call, got_session);
+}

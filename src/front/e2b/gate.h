@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The gate in front of every sandbox: is it there and does it run (or may traffic wake it), and may
+ * this caller pass? Then the request goes on to envd or to the program behind a port, as a caller
+ * who sees that one session.
+ */
+
+#include "front/e2b/request.h"
+
+/* For a request whose sandbox_id and port are set. */
+void cay_e2b_gate(struct cay_e2b_request *request);
+
+/* {"sandboxId":…,"message":…,"code":…}: how clients of this wire learn that a sandbox does not
+ * answer. `port` 0: not about a port. `why` is for humans, and may be NULL. */
+void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
+                           uint16_t port, const char *why);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Calls on the hallway, made for a request. A call belongs to its request and is freed when its
+ * verb has answered, whether or not anybody waits for the answer.
+ *
+ *     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+ *     struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+ *     ask->session_id = request->sandbox_id;
+ *     cay_e2b_call_start(call, got_session);
+ *
+ * The verb may answer inside cay_e2b_call_start. Nothing of a call is heard once its request is
+ * closed.
+ */
+
+#include "front/e2b/request.h"
+
+struct cay_e2b_call;
+
+/* The answer, or `err`; both are gone when this returns. A verb that streams answers has no
+ * response at its good end. */
+typedef void cay_e2b_done_fn(struct cay_e2b_request *request, struct cay_e2b_call *call,
+                             const void *response, const struct cay_error *err);
+
+struct cay_e2b_call {
+    struct cay_call call; /* first */
+    struct cay_e2b_request *request;
+    struct cay_list_node in_request;
+    cay_e2b_done_fn *done;
+    void *state; /* the handler's */
+    /* Of verbs that stream answers: one message, gone when this returns. False: stop for now, until
+     * cay_e2b_call_room. */
+    bool (*on_message)(struct cay_e2b_request *request, struct cay_e2b_call *call,
+                       const void *message);
+    /* Of verbs that read a stream: wants the next one, by cay_e2b_call_give. */
+    void (*on_want)(struct cay_e2b_request *request, struct cay_e2b_call *call);
+    void *message;
+    bool is_started;
+    bool wants;     /* on_want was or will be called, and nothing given since */
+    bool is_giving; /* inside cay_e2b_call_give */
+};
+
+/* `method` is an index of the contract's (api/cay_v1.h). */
+[[nodiscard]] struct cay_e2b_call *cay_e2b_call_new(struct cay_e2b_request *request,
+                                                    unsigned method);
+/* Its request, zeroed, to be filled before the start; not of verbs that read a stream. */
+[[nodiscard]] void *cay_e2b_call_message(struct cay_e2b_call *call);
+void cay_e2b_call_start(struct cay_e2b_call *call, cay_e2b_done_fn *done);
+
+/* There is room for answers again. */
+void cay_e2b_call_room(struct cay_e2b_call *call);
+/* The next message of a stream, NULL at its end; only when it is wanted. */
+void cay_e2b_call_give(struct cay_e2b_call *call, const void *message);
+
+/* The request is not interested any more: tells the verb, hears nothing. */
+void cay_e2b_call_cancel(struct cay_e2b_call *call);
+void cay_e2b_calls_cancel(struct cay_e2b_request *request);

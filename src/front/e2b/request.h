@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One request at the door, private to this room. It begins with its exchange and ends when the
+ * exchange is closed and every call it made on the hallway (hall.h) has been answered.
+ *
+ *   e2b.c      from the head of a request to its route
+ *   request.c  bodies, answers, errors, the end
+ *   gate.c     whether a sandbox takes requests now, and from this caller
+ *   control*.c the control plane: one file per noun, control.h lists the handlers
+ *   envd*.c    services inside a sandbox: one file per noun, envd.h lists the handlers
+ *
+ * A handler answers exactly once, now or later, with one of the cay_e2b_reply functions or, for a
+ * stream, cay_exchange_respond and what follows it. After an answer the request must not be
+ * touched any more, except from on_closed.
+ */
+
+#include "api/call.h"
+#include "api/cay_v1.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "front/e2b/e2b.h"
+#include "wire/e2b/path.h"
+#include "wire/e2b/target.h"
+
+struct cay_e2b_request;
+
+typedef void cay_e2b_handler(struct cay_e2b_request *request);
+
+enum cay_e2b_body {
+    CAY_E2B_BODY_WHOLE = 0, /* collected; the handler runs at its end */
+    CAY_E2B_BODY_STREAM,    /* the handler runs at once and sets on_body and on_body_end */
+};
+
+struct cay_e2b_route {
+    const char *method;
+    const char *pattern; /* as cay_e2b_path_match has it */
+    cay_e2b_handler *handle;
+    enum cay_e2b_body body;
+    bool is_public; /* no token needed; envd only */
+};
+
+struct cay_e2b_request {
+    struct cay_e2b_door *door;
+    struct cay_exchange *exchange; /* NULL once closed */
+    struct cay_loop *loop;
+    const struct cay_e2b_route *route;
+    struct cay_caller caller; /* what calls on the hallway are made as */
+    struct cay_arena arena;
+    struct cay_str params[CAY_E2B_PARAMS_MAX]; /* of the path */
+
+    /* Requests to a sandbox. */
+    struct cay_str sandbox_id; /* empty: the control plane */
+    uint16_t port;
+    struct cay_v1_session *session; /* as it was at the gate; in the arena */
+    struct cay_v1_session_tokens *tokens;
+
+    struct cay_buf body; /* of a WHOLE one, as far as it came */
+    bool is_body_over;
+    bool is_routed;   /* the handler may run once the body is there */
+    bool is_answered; /* somebody answered, or the caller is gone */
+    unsigned depth;   /* functions at work on it */
+
+    struct cay_list calls; /* struct cay_e2b_call, not yet answered */
+
+    /* The handler's half. */
+    void *state;
+    /* Part of a STREAM body; taken with cay_exchange_taken, now or when there is room. */
+    void (*on_body)(struct cay_e2b_request *request, const char *data, size_t len);
+    void (*on_body_end)(struct cay_e2b_request *request);
+    void (*on_room)(struct cay_e2b_request *request);   /* cay_exchange_has_room again */
+    void (*on_closed)(struct cay_e2b_request *request); /* the last it hears; frees `state` */
+};
+
+/* Around whatever may answer; leaving may free it. */
+void cay_e2b_enter(struct cay_e2b_request *request);
+void cay_e2b_leave(struct cay_e2b_request *request);
+
+struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b_door *door,
+                                            struct cay_exchange *exchange);
+
+/* The caller and the route are known: runs the handler, now or when the body is there. */
+void cay_e2b_request_go(struct cay_e2b_request *request, const struct cay_e2b_route *route);
+
+/* The route of a table that fits method and path; NULL, and 404 or 405, when none does. */
+const struct cay_e2b_route *cay_e2b_route_find(struct cay_e2b_request *request,
+                                               const struct cay_e2b_route *routes, size_t count,
+                                               int *out_status);
+
+/* Answers. */
+void cay_e2b_reply_empty(struct cay_e2b_request *request, int status);
+void cay_e2b_reply_json(struct cay_e2b_request *request, int status, struct cay_str json);
+void cay_e2b_reply_json_with(struct cay_e2b_request *request, int status, struct cay_str json,
+                             const struct cay_http_header *headers, size_t count);
+/* {"code":…,"message":…} */
+void cay_e2b_reply_fault(struct cay_e2b_request *request, int status, const char *message);
+/* The same for an error of the hallway. */
+void cay_e2b_reply_error(struct cay_e2b_request *request, const struct cay_error *err);
+
+/* The HTTP status by which clients of this wire know an error. */
+[[nodiscard]] int cay_e2b_status(const struct cay_error *err);
+
+/* The body as a message of wire/e2b; an empty one has nothing set. Answers 400 and returns NULL
+ * when it is no such message. */
+[[nodiscard]] void *cay_e2b_read(struct cay_e2b_request *request,
+                                 const struct cay_pb_message *desc);
+
+/* A value of the query; an empty string with a NULL ptr when it is absent. */
+[[nodiscard]] struct cay_str cay_e2b_query(struct cay_e2b_request *request, const char *name);

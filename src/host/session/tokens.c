@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/tokens.h"
+
+#include <stdio.h>
+
+#include "host/session/host.h"
+
+struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
+                                                 struct cay_arena *arena)
+{
+    const struct cay_tokens *secret = &session->host->tokens;
+    const struct cay_v1_network_policy *network = session->spec->network;
+    struct cay_v1_session_tokens *tokens = cay_arena_new(arena, struct cay_v1_session_tokens);
+    char text[CAY_TOKEN_SIZE];
+    if (!tokens)
+        return NULL;
+    cay_token_make(secret, CAY_TOKEN_ACCESS, session->id, session->created_ns, text);
+    tokens->access_token = cay_arena_str(arena, cay_str(text));
+    if (network && network->private_ports) {
+        cay_token_make(secret, CAY_TOKEN_TRAFFIC, session->id, session->created_ns, text);
+        tokens->traffic_token = cay_arena_str(arena, cay_str(text));
+    }
+    return tokens;
+}
+
+bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
+                              struct cay_caller *out_caller)
+{
+    struct cay_str id = cay_token_session(token);
+    const struct cay_session *session = id.len ? cay_map_get(&host->sessions.by_id, id) : NULL;
+    if (!session ||
+        !cay_token_is(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns, token))
+        return false;
+    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .key_id = "session-token"};
+    memcpy(out_caller->owner, session->owner, sizeof(out_caller->owner));
+    memcpy(out_caller->session_id, session->id, sizeof(out_caller->session_id));
+    return true;
+}
+
+/* What happens inside the session and to its past. Not what makes sessions or changes for how long
+ * and with how much they live: that is for who holds a key. */
+/* clang-format off */
+const bool cay_session_token_methods[CAY_V1_METHOD_COUNT] = {
+    [CAY_V1_SANDBOX_SERVICE_GET_SESSION]         = true,
+    [CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION]       = true,
+    [CAY_V1_SANDBOX_SERVICE_RESUME_SESSION]      = true,
+    [CAY_V1_SANDBOX_SERVICE_LIST_TOOLS]          = true,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL]        = true,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM] = true,
+    [CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE]       = true,
+    [CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT]     = true,
+    [CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS]      = true,
+    [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = true,
+    [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = true,
+    [CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS]       = true,
+    [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = true,
+    [CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS]      = true,
+    [CAY_V1_PROCESS_SERVICE_LIST_PROCESSES]      = true,
+    [CAY_V1_PROCESS_SERVICE_GET_PROCESS_STATUS]  = true,
+    [CAY_V1_PROCESS_SERVICE_WAIT_PROCESS]        = true,
+    [CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS]      = true,
+    [CAY_V1_PROCESS_SERVICE_SEND_INPUT]          = true,
+    [CAY_V1_PROCESS_SERVICE_CLOSE_INPUT]         = true,
+    [CAY_V1_PROCESS_SERVICE_RESIZE_PTY]          = true,
+    [CAY_V1_PROCESS_SERVICE_KILL_PROCESS]        = true,
+    [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = true,
+    [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = true,
+    [CAY_V1_PROCESS_SERVICE_TERMINAL]            = true,
+    [CAY_V1_FILE_SERVICE_STAT_FILE]              = true,
+    [CAY_V1_FILE_SERVICE_LIST_DIR]               = true,
+    [CAY_V1_FILE_SERVICE_MAKE_DIR]               = true,
+    [CAY_V1_FILE_SERVICE_MOVE_FILE]              = true,
+    [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = true,
+    [CAY_V1_FILE_SERVICE_READ_FILE]              = true,
+    [CAY_V1_FILE_SERVICE_WRITE_FILE]             = true,
+    [CAY_V1_FILE_SERVICE_WATCH_DIR]              = true,
+};
+/* clang-format on */

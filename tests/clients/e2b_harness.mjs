@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cayd for clients made for E2B: with a small base, keys of two owners, and every case run with
+// both versions of the SDK.
+import { execFile, execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync, chmodSync, chownSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { Daemon, Skip, caydPath, test } from "./harness.mjs";
+
+const APPLETS = `[ awk base64 cat chmod cp cut date dd df echo env false find grep head hostname httpd id kill ln
+ls mkdir mv nc printf ps pwd readlink rm rmdir sed seq sh sleep sort stat tail tee test touch tr true truncate
+tty uname wc wget which whoami yes`.split(/\s+/);
+
+/** A root of a few MiB: busybox, and bash with its libraries. */
+function makeRoot(root) {
+  for (const name of ["usr/bin", "usr/lib", "etc", "dev", "proc", "sys", "root", "home/user", "workspace", "run", "tmp"])
+    mkdirSync(join(root, name), { recursive: true });
+  for (const name of ["bin", "lib"]) symlinkSync(`usr/${name}`, join(root, name));
+  chmodSync(join(root, "tmp"), 0o1777);
+  cpSync(realpathSync("/bin/busybox"), join(root, "usr/bin/busybox"));
+  for (const name of APPLETS) symlinkSync("busybox", join(root, "usr/bin", name));
+  const bash = realpathSync("/bin/bash");
+  cpSync(bash, join(root, "usr/bin/bash"));
+  for (const [path] of execFileSync("ldd", [bash], { encoding: "utf8" }).matchAll(/\/\S+/g)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    cpSync(realpathSync(path), join(root, path));
+  }
+  writeFileSync(join(root, "etc/passwd"),
+    "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n");
+  writeFileSync(join(root, "etc/group"), "root:x:0:\nuser:x:1000:\n");
+  for (const name of ["home/user", "workspace"]) chownSync(join(root, name), 1000, 1000);
+}
+
+async function rpc(socket, method, body, type = "application/json") {
+  const { stdout } = await promisify(execFile)("curl", [
+    "-sS", "--fail-with-body", "--unix-socket", socket, "-H", `content-type: ${type}`,
+    "--data-binary", body, `http://localhost/cay.v1.${method}`,
+  ]);
+  return stdout;
+}
+
+/** A cayd that serves E2B's clients; its base `small` is what the template `base` stands for. */
+export async function startE2b(...flags) {
+  if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
+  if (process.getuid() !== 0) throw new Skip("needs root");
+  if (!existsSync("/bin/busybox")) throw new Skip("needs a static busybox (package busybox-static)");
+  const folder = mkdtempSync(join(tmpdir(), "cay-e2b-"));
+  const daemon = new Daemon(caydPath, [
+    "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0",
+    "--e2b-template", "small", "--destroy-on-exit", ...(process.env.CAY_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
+  ]);
+  daemon.folder = folder;
+  daemon.ended.then(() => rmSync(folder, { recursive: true, force: true }));
+  await daemon.ready();
+  const socket = join(folder, "run", "cayd.sock");
+  daemon.call = async (method, message) => JSON.parse(await rpc(socket, method, JSON.stringify(message)));
+  const root = join(folder, "root");
+  makeRoot(root);
+  const message = Buffer.from(JSON.stringify({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } }));
+  const envelope = Buffer.alloc(5);
+  envelope.writeUInt32BE(message.length, 1);
+  writeFileSync(join(folder, "import"), Buffer.concat([envelope, message]));
+  await rpc(socket, "BaseService/ImportBase", `@${join(folder, "import")}`, "application/connect+json");
+  rmSync(root, { recursive: true });
+  const key = async (owner) =>
+    (await daemon.call("KeyService/CreateKey", { owner, role: "KEY_ROLE_USER", e2b: true })).secret;
+  daemon.key = await key("alice");
+  daemon.otherKey = await key("bob");
+  /** What every call of the SDK is told. */
+  daemon.options = { apiKey: daemon.key, apiUrl: daemon.url, sandboxUrl: daemon.url };
+  return daemon;
+}
+
+/** The SDKs by version. */
+export async function sdks() {
+  return { "2.51": await import("e2b"), "2.45": await import("e2b-2-45") };
+}
+
+/** Registers the case once per version of the SDK. */
+export function testEach(versions, name, run) {
+  for (const [version, sdk] of Object.entries(versions)) test(`${name} (e2b ${version})`, () => run(sdk, version));
+}
+
+/** Runs with a fresh sandbox, and kills it. */
+export async function withSandbox(sdk, daemon, options, run) {
+  const { template = "base", ...rest } = options;
+  const sandbox = await sdk.Sandbox.create(template, { ...daemon.options, ...rest });
+  try {
+    return await run(sandbox);
+  } finally {
+    await sandbox.kill().catch(() => {});
+  }
+}
+
+/** A plain request to the control plane. */
+export async function api(daemon, method, path, body, headers = {}) {
+  const answer = await fetch(daemon.url + path, {
+    method,
+    headers: { "x-api-key": daemon.key, "content-type": "application/json", ...headers },
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  let json;
+  try { json = JSON.parse(text); } catch { json = undefined; }
+  return { status: answer.status, json, text, headers: answer.headers };
+}
+
+/** A plain request to a port of a sandbox. */
+export function inside(daemon, id, port, path, init = {}) {
+  return fetch(daemon.url + path, {
+    ...init,
+    headers: { "e2b-sandbox-id": id, "e2b-sandbox-port": String(port), ...init.headers },
+  });
+}
