@@ -36,7 +36,8 @@ void tree_remove_directory(const char *directory)
     snprintf(parent, sizeof(parent), "%.*s", (int)(slash - directory), directory);
     int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_return_code(fd, errno);
-    assert_return_code(cay_remove_tree(fd, slash + 1, NULL), 0);
+    int rc = cay_remove_tree(fd, slash + 1, NULL);
+    assert_return_code(rc, -rc);
     close(fd);
 }
 
@@ -184,7 +185,7 @@ static uint64_t hash_file(int dir_fd, const char *name, uint64_t *out_holes)
         off_t data = lseek(fd, at, SEEK_DATA);
         if (data < 0)
             break;
-        char buf[4096];
+        static char buf[128 * 1024];
         ssize_t len = pread(fd, buf, sizeof(buf), data);
         assert_true(len > 0);
         for (ssize_t i = 0; i < len; i++) {

@@ -26,7 +26,8 @@ int btrfs_search(int fd, const struct btrfs_ioctl_search_key *key, btrfs_item_fn
 
 /* --- space.c --- */
 bool btrfs_stamps_tell(struct cay_trees *, const char *id);
-bool btrfs_limit(struct cay_trees *, const char *id, uint64_t bytes_max, struct cay_error *);
+bool btrfs_limit(struct cay_trees *, const char *id, const char *base, uint64_t bytes_max,
+                 struct cay_error *);
 bool btrfs_measure(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
                    struct cay_error *);
 /* Whether the kernel has simple quotas, and nobody has turned on the classic ones. */

@@ -77,7 +77,8 @@ bool btrfs_has_quota(const struct cay_trees *trees)
     return access("/sys/fs/btrfs/features/simple_quota", F_OK) == 0;
 }
 
-bool btrfs_limit(struct cay_trees *trees, const char *id, uint64_t bytes_max, struct cay_error *err)
+bool btrfs_limit(struct cay_trees *trees, const char *id, const char *, uint64_t bytes_max,
+                 struct cay_error *err)
 {
     char mode[FACT_SIZE];
     quota_mode(trees, mode);

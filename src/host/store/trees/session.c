@@ -109,7 +109,7 @@ static bool prepare(struct cay_trees *trees, struct session *after, struct tree 
 {
     const char *id = after->tree->id;
     if (after->quota_bytes && trees->ops->limit &&
-        !trees->ops->limit(trees, id, after->quota_bytes, err))
+        !trees->ops->limit(trees, id, after->base->id, after->quota_bytes, err))
         return false;
     if (!stamp_clone(trees, after, last, err))
         return false;
@@ -239,7 +239,7 @@ bool cay_trees_set_quota(struct cay_store *store, const char *id, uint64_t bytes
         return false;
     if (session->quota_bytes == bytes_max)
         return true;
-    if (!trees->ops->limit(trees, session->tree->id, bytes_max, err))
+    if (!trees->ops->limit(trees, session->tree->id, session->base->id, bytes_max, err))
         return false;
     CAY_CRASH_POINT("trees.quota_set");
     struct session after = *session;

@@ -44,7 +44,8 @@ struct cay_tree_ops {
                   struct cay_error *);
     /* Makes a tree that was filled read-only. */
     bool (*seal)(struct cay_trees *, const char *id, struct cay_error *);
-    /* Takes away at most *budget entries; -EAGAIN: call again. Absent is fine. -errno. */
+    /* Takes away at most *budget entries; -EAGAIN: call again, -EBUSY: some other time. Absent is
+     * fine. -errno. */
     int (*remove)(struct cay_trees *, const char *id, uint64_t *budget);
     /* `settle`: not before every later change is sure to change it. NULL: never known. */
     bool (*stamp)(struct cay_trees *, const char *id, bool settle, struct cay_tree_stamp *,
@@ -54,11 +55,14 @@ struct cay_tree_ops {
     /* False when something may have been written that no stamp shows before the tree is cloned.
      * NULL: there is no such thing. */
     bool (*stamps_tell)(struct cay_trees *, const char *id);
-    /* No more than so much of its own, 0: no limit. NULL: cannot. */
-    bool (*limit)(struct cay_trees *, const char *id, uint64_t bytes_max, struct cay_error *);
+    /* No more than so much beyond its base, 0: no limit. NULL: cannot. */
+    bool (*limit)(struct cay_trees *, const char *id, const char *base, uint64_t bytes_max,
+                  struct cay_error *);
     /* What the tree has beyond its base. NULL: by walking both. */
     bool (*measure)(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
                     struct cay_error *);
+    /* Brings all trees to the disk, beyond what syncfs of the directory does. NULL: nothing. */
+    bool (*sync)(struct cay_trees *, struct cay_error *);
     /* What was changed in either of two sealed trees since they were one. False when that cannot be
      * told; then both are walked. NULL: never. */
     bool (*changed)(struct cay_trees *, const char *from, const char *to, const char *base,

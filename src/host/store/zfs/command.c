@@ -40,7 +40,7 @@ bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error
 }
 
 /* Of several mounts on the way the longest counts, of two at one place the later. */
-bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE])
+bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE], bool *out_is_fuse)
 {
     cay_autofree char *real = realpath(path, NULL);
     FILE *mounts = real ? fopen("/proc/self/mounts", "re") : NULL;
@@ -48,6 +48,7 @@ bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE])
         return false;
     size_t best = 0;
     bool is_zfs = false;
+    bool is_fuse = false;
     cay_autofree char *line = NULL;
     size_t cap = 0;
     while (getline(&line, &cap, mounts) > 0) {
@@ -60,10 +61,13 @@ bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE])
         if (strncmp(real, point, len) || (real[len] && real[len] != '/') || len < best)
             continue;
         best = len;
-        is_zfs = !strcmp(type, "zfs") || !strcmp(type, "fuse.zfs");
+        is_fuse = !strcmp(type, "fuse.zfs");
+        is_zfs = is_fuse || !strcmp(type, "zfs");
         snprintf(out, ZFS_NAME_SIZE, "%s", source);
     }
     (void)fclose(mounts);
+    if (out_is_fuse)
+        *out_is_fuse = is_fuse;
     return is_zfs;
 }
 

@@ -13,9 +13,8 @@
 
 enum {
     LIST_BYTES_MAX = 4 << 20,
-    BUSY_TRIES = 40, /* a dataset is busy for a moment after its last user is gone */
-    BUSY_NS = 50'000'000,
-    PROMOTIONS_MAX = 1000,
+    BUSY_MS_MAX = 10'000, /* a dataset is busy for a moment after its last user is gone */
+    BUSY_NS = 20'000'000,
 };
 
 struct names {
@@ -66,9 +65,10 @@ bool zfs_clone(struct cay_trees *trees, const char *from, const char *id, bool s
     cay_autoclose int fd = cay_trees_open_tree(trees, from);
     if (fd < 0 || syncfs(fd) < 0)
         return cay_store_fail(err, fd < 0 ? fd : -errno, "sync tree");
+    bool is_readonly = sealed && !zfs_of(trees)->is_fuse;
     const struct zfs_args take = {{"zfs", "snapshot", snapshot}};
     const struct zfs_args clone = {{"zfs", "clone", "-o", names.mountpoint, "-o",
-                                    sealed ? "readonly=on" : "readonly=off", snapshot,
+                                    is_readonly ? "readonly=on" : "readonly=off", snapshot,
                                     names.dataset}};
     const struct zfs_args forget = {{"zfs", "destroy", "-d", snapshot}};
     if (!zfs_call(&take, NULL, err))
@@ -82,6 +82,8 @@ bool zfs_clone(struct cay_trees *trees, const char *from, const char *id, bool s
 bool zfs_seal(struct cay_trees *trees, const char *id, struct cay_error *err)
 {
     char dataset[ZFS_NAME_SIZE];
+    if (zfs_of(trees)->is_fuse)
+        return true;
     name_dataset(trees, id, dataset);
     return zfs_call(&(struct zfs_args){{"zfs", "set", "readonly=on", dataset}}, NULL, err);
 }
@@ -114,53 +116,62 @@ static bool each_dataset(const struct cay_trees *trees, const char *fields,
     return true;
 }
 
-struct dependent {
+struct search {
+    const char *dataset;
     char prefix[ZFS_NAME_SIZE + 1];
-    char found[ZFS_NAME_SIZE];
+    bool is_there;
+    char dependent[ZFS_NAME_SIZE]; /* one that was cloned from it, or "" */
 };
 
-static bool find_dependent(void *ctx, const char *name, const char *origin)
+static bool search_for(void *ctx, const char *name, const char *origin)
 {
-    struct dependent *dependent = ctx;
-    if (strncmp(origin, dependent->prefix, strlen(dependent->prefix)))
+    struct search *search = ctx;
+    if (!strcmp(name, search->dataset))
+        search->is_there = true;
+    else if (!strncmp(origin, search->prefix, strlen(search->prefix)))
+        snprintf(search->dependent, sizeof(search->dependent), "%s", name);
+    return !search->is_there || !search->dependent[0];
+}
+
+/* Takes it away, as far as it goes: one that others were cloned from first hands its snapshots over
+ * to one of them. */
+static bool remove_dataset(struct cay_trees *trees, const char *dataset, bool *out_gone,
+                           struct cay_error *err)
+{
+    struct search search = {.dataset = dataset};
+    snprintf(search.prefix, sizeof(search.prefix), "%s@", dataset);
+    if (!each_dataset(trees, "name,origin", search_for, &search, err))
+        return false;
+    *out_gone = !search.is_there;
+    if (*out_gone)
         return true;
-    snprintf(dependent->found, sizeof(dependent->found), "%s", name);
-    return false;
+    if (search.dependent[0])
+        return zfs_call(&(struct zfs_args){{"zfs", "promote", search.dependent}}, NULL, err);
+    (void)zfs_call(&(struct zfs_args){{"zfs", "unmount", dataset}}, NULL, err);
+    *out_gone = zfs_call(&(struct zfs_args){{"zfs", "destroy", "-r", dataset}}, NULL, err);
+    return *out_gone;
 }
 
-/* A dataset that others were cloned from hands its snapshots over to one of them first. */
-static bool promote_dependents(struct cay_trees *trees, const char *dataset, struct cay_error *err)
+static int64_t now_ms(void)
 {
-    for (int i = 0; i < PROMOTIONS_MAX; i++) {
-        struct dependent dependent = {};
-        snprintf(dependent.prefix, sizeof(dependent.prefix), "%s@", dataset);
-        if (!each_dataset(trees, "name,origin", find_dependent, &dependent, err))
-            return false;
-        if (!dependent.found[0])
-            return true;
-        if (!zfs_call(&(struct zfs_args){{"zfs", "promote", dependent.found}}, NULL, err))
-            return false;
-    }
-    return true;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
+/* One that somebody holds after all (-EBUSY) is tried again with the next collection. */
 int zfs_remove(struct cay_trees *trees, const char *id, uint64_t *)
 {
     char dataset[ZFS_NAME_SIZE];
-    struct cay_error err = {};
+    struct cay_error ignored;
     const struct timespec nap = {.tv_nsec = BUSY_NS};
+    int64_t until_ms = now_ms() + BUSY_MS_MAX;
     name_dataset(trees, id, dataset);
-    const struct zfs_args look = {{"zfs", "list", "-H", "-o", "name", dataset}};
-    const struct zfs_args unmount = {{"zfs", "unmount", dataset}};
-    const struct zfs_args destroy = {{"zfs", "destroy", "-r", dataset}};
-    for (int i = 0; zfs_call(&look, NULL, &err); i++) {
-        if (i == BUSY_TRIES)
-            return -EAGAIN;
-        /* Some are busy for a moment after they were unmounted. */
-        if (zfs_call(&unmount, NULL, &err))
-            nanosleep(&nap, NULL);
-        if (promote_dependents(trees, dataset, &err) && zfs_call(&destroy, NULL, &err))
-            break;
+    for (bool is_gone = false; !is_gone;) {
+        if (remove_dataset(trees, dataset, &is_gone, &ignored))
+            continue;
+        if (now_ms() > until_ms)
+            return -EBUSY;
         nanosleep(&nap, NULL);
     }
     return unlinkat(trees->trees_fd, id, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -errno;
@@ -229,24 +240,55 @@ bool zfs_is_same(struct cay_trees *trees, const char *id, const char *last)
            written == 0;
 }
 
-bool zfs_limit(struct cay_trees *trees, const char *id, uint64_t bytes_max, struct cay_error *err)
+/* What is seen in the dataset is limited, not what it keeps alive: one with a limit on that could
+ * not take over the snapshots of a dataset that goes. */
+bool zfs_limit(struct cay_trees *trees, const char *id, const char *base, uint64_t bytes_max,
+               struct cay_error *err)
 {
     char dataset[ZFS_NAME_SIZE];
-    char quota[48] = "quota=none";
+    char below[ZFS_NAME_SIZE];
+    char quota[48] = "refquota=none";
+    uint64_t base_bytes = 0;
     name_dataset(trees, id, dataset);
-    if (bytes_max)
-        snprintf(quota, sizeof(quota), "quota=%" PRIu64, bytes_max);
+    name_dataset(trees, base, below);
+    if (bytes_max) {
+        if (!read_number("referenced", below, &base_bytes, err))
+            return false;
+        snprintf(quota, sizeof(quota), "refquota=%" PRIu64, base_bytes + bytes_max);
+    }
     return zfs_call(&(struct zfs_args){{"zfs", "set", quota, dataset}}, NULL, err);
 }
 
-/* What the dataset would free: a clone's base is not part of it, its own snapshots are. */
-bool zfs_measure(struct cay_trees *trees, const char *id, const char *,
+/* What the dataset would free, or what it shows more than its base: a clone of a clone shares what
+ * its origin wrote, and yet it is not the base's. */
+bool zfs_measure(struct cay_trees *trees, const char *id, const char *base,
                  struct cay_store_usage *out_usage, struct cay_error *err)
 {
     char dataset[ZFS_NAME_SIZE];
+    char below[ZFS_NAME_SIZE];
+    uint64_t seen = 0;
+    uint64_t seen_below = 0;
     name_dataset(trees, id, dataset);
-    return read_number("usedbydataset", dataset, &out_usage->own_bytes, err) &&
-           read_number("usedbysnapshots", dataset, &out_usage->history_bytes, err);
+    name_dataset(trees, base, below);
+    if (!read_number("usedbydataset", dataset, &out_usage->own_bytes, err) ||
+        !read_number("usedbysnapshots", dataset, &out_usage->history_bytes, err) ||
+        !read_number("referenced", dataset, &seen, err) ||
+        !read_number("referenced", below, &seen_below, err))
+        return false;
+    if (seen > seen_below)
+        out_usage->own_bytes = CAY_MAX(out_usage->own_bytes, seen - seen_below);
+    return true;
+}
+
+/* Every dataset is a file system of its own, and zfs-fuse has no syncfs at all. But what is said to
+ * the pool is answered when it is on the disk, and everything before it. */
+bool zfs_sync(struct cay_trees *trees, struct cay_error *err)
+{
+    char property[48];
+    char id[CAY_STORE_ID_SIZE];
+    cay_store_new_id(id);
+    snprintf(property, sizeof(property), "cay:synced=%s", id);
+    return zfs_call(&(struct zfs_args){{"zfs", "set", property, zfs_of(trees)->root}}, NULL, err);
 }
 
 static bool mount_one(void *ctx, const char *name, const char *mounted)

@@ -16,7 +16,7 @@ static bool check(const char *directory, struct cay_error *err)
     char dataset[ZFS_NAME_SIZE];
     if (geteuid() != 0)
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "the zfs store needs root");
-    if (!zfs_find_dataset(directory, dataset))
+    if (!zfs_find_dataset(directory, dataset, NULL))
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "'%.80s' is not on zfs", directory);
     if (!zfs_call(&(struct zfs_args){{"zfs", "list", "-H", "-o", "name", dataset}}, NULL, err))
         return cay_wrap(err, "zfs does not work");
@@ -29,13 +29,13 @@ static bool check(const char *directory, struct cay_error *err)
 static bool find_root(struct cay_trees *trees, struct zfs *zfs, struct cay_error *err)
 {
     char above[ZFS_NAME_SIZE];
+    if (!zfs_find_dataset(trees->directory, above, &zfs->is_fuse))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory is not on zfs");
     int rc = cay_record_read(trees->root_fd, "dataset", zfs->root, sizeof(zfs->root));
     if (rc == 0)
         return true;
     char id[CAY_STORE_ID_SIZE];
     cay_store_new_id(id);
-    if (!zfs_find_dataset(trees->directory, above))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory is not on zfs");
     if (snprintf(zfs->root, sizeof(zfs->root), "%s/cay-%s", above, id) >= (int)sizeof(zfs->root))
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "the name of the dataset is too long");
     rc = cay_record_add(trees->root_fd, "dataset", zfs->root);
@@ -91,6 +91,7 @@ static const struct cay_tree_ops tree_ops = {
     .is_same = zfs_is_same,
     .limit = zfs_limit,
     .measure = zfs_measure,
+    .sync = zfs_sync,
 };
 
 static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
