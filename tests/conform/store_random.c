@@ -127,14 +127,26 @@ static int mount_from(struct world *world, const char *snapshot,
     return fd;
 }
 
-static void check_point(struct world *world, const struct point *point)
+static void check_tree(const struct world *world, int root_fd, const struct point *point)
 {
-    char id[CAY_STORE_ID_SIZE];
-    int fd = mount_from(world, point->id, id);
-    char *dump = tree_dump(fd, world->id_base);
+    char *dump = tree_dump(root_fd, world->id_base);
     assert_string_equal(dump, point->dump);
     free(dump);
-    close(fd);
+    close(root_fd);
+}
+
+/* By looking at it, or by going on from it. */
+static void check_point(struct world *world, const struct point *point)
+{
+    int fd = -1;
+    const struct cay_store_ref ref = {.snapshot = point->id};
+    if (dice(4)) {
+        must(world, cay_store_view(world->store, &ref, &tree_owner, &fd, &world->err), "view");
+        check_tree(world, fd, point);
+        return;
+    }
+    char id[CAY_STORE_ID_SIZE];
+    check_tree(world, mount_from(world, point->id, id), point);
     must(world, cay_store_destroy(world->store, id, &world->err), "destroy");
 }
 
