@@ -33,6 +33,15 @@ int cay_resolve_open_plain(int root_fd, const char *path, int flags, mode_t mode
                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
 }
 
+int cay_resolve_open_cached(int root_fd, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (uint64_t)(unsigned int)flags | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED,
+    };
+    return (int)cay_raw4(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
 int cay_resolve_open_here(const char *path, int flags)
 {
     return resolve(AT_FDCWD, path, flags, 0, RESOLVE_NO_MAGICLINKS);

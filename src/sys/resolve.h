@@ -15,5 +15,9 @@
 /* The same without following any symbolic link. */
 [[nodiscard]] int cay_resolve_open_plain(int root_fd, const char *path, int flags, mode_t mode);
 
+/* Like cay_resolve_open of an existing thing, but never waits for a disk: -EAGAIN when the kernel
+ * does not have all of the path at hand. */
+[[nodiscard]] int cay_resolve_open_cached(int root_fd, const char *path, int flags);
+
 /* From the caller's own root, links of /proc refused: for the working directory of a command. */
 [[nodiscard]] int cay_resolve_open_here(const char *path, int flags);

@@ -8,27 +8,25 @@
 
 enum { PASSWD_HOME_FIELD = 5, FIELDS_MAX = 7 };
 
-/* The file's bytes up to `size`; 0 when there are none. */
-static size_t read_small(const struct cay_tool_tree *tree, const char *path, char *out, size_t size)
+struct cay_str cay_owner_read(const struct cay_tool_tree *tree, const char *path, char *scratch)
 {
     struct stat st;
     cay_autoclose int fd = cay_tree_open_file(tree, path, O_RDONLY, &st);
     size_t len = 0;
-    while (fd >= 0 && len < size) {
-        ssize_t got = read(fd, out + len, size - len);
+    while (fd >= 0 && len < CAY_OWNER_FILE_BYTES_MAX) {
+        ssize_t got = read(fd, scratch + len, CAY_OWNER_FILE_BYTES_MAX - len);
         if (got <= 0)
             break;
         len += (size_t)got;
     }
-    return len;
+    return (struct cay_str){scratch, len};
 }
 
 static struct cay_str read_into(struct cay_arena *arena, const struct cay_tool_tree *tree,
                                 const char *path)
 {
     cay_autofree char *scratch = cay_alloc(CAY_OWNER_FILE_BYTES_MAX);
-    size_t len = read_small(tree, path, scratch, CAY_OWNER_FILE_BYTES_MAX);
-    return cay_arena_str(arena, (struct cay_str){scratch, len});
+    return cay_arena_str(arena, cay_owner_read(tree, path, scratch));
 }
 
 /* Finds the line whose third field is `id` and gives its field number `field`. */
@@ -88,9 +86,9 @@ struct cay_str cay_owners_group(struct cay_owners *owners, uint32_t gid)
 void cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home)
 {
     cay_autofree char *scratch = cay_alloc(CAY_OWNER_FILE_BYTES_MAX);
-    size_t len = read_small(tree, "/etc/passwd", scratch, CAY_OWNER_FILE_BYTES_MAX);
     struct cay_str home = {};
-    bool found = find_field((struct cay_str){scratch, len}, tree->uid, PASSWD_HOME_FIELD, &home);
+    bool found = find_field(cay_owner_read(tree, "/etc/passwd", scratch), tree->uid,
+                            PASSWD_HOME_FIELD, &home);
     if (!found || !home.len || home.ptr[0] != '/' || home.len >= sizeof(out_home->bytes) ||
         memchr(home.ptr, '\0', home.len))
         home = cay_str(tree->uid == 0 ? "/root" : "/");

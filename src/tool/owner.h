@@ -24,6 +24,10 @@ struct cay_owners {
     struct cay_str last_user, last_group;
 };
 
+/* The beginning of a file of the tree; empty when there is none. `scratch` has
+ * CAY_OWNER_FILE_BYTES_MAX. */
+struct cay_str cay_owner_read(const struct cay_tool_tree *tree, const char *path, char *scratch);
+
 /* Reads both files into the arena; what cannot be read is empty. */
 void cay_owners_init(struct cay_owners *owners, const struct cay_tool_tree *tree,
                      struct cay_arena *arena);

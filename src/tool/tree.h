@@ -16,17 +16,20 @@
 #include "base/error.h"
 
 enum {
-    CAY_TREE_IDS = 65536,       /* user and group numbers that a sandbox has */
-    CAY_TREE_ID_NOBODY = 65534, /* how an owner from outside that range is shown */
-    CAY_TREE_GROUPS_MAX = 64,   /* supplementary groups of the daemon */
-    CAY_TREE_LINKS_MAX = 40,    /* symbolic links followed in a row, as in the kernel */
-    CAY_TREE_NAME_BYTES = 256,  /* one name and its NUL */
+    CAY_TREE_IDS = 65536,          /* user and group numbers that a sandbox has */
+    CAY_TREE_ID_NOBODY = 65534,    /* how an owner from outside that range is shown */
+    CAY_TREE_GROUPS_MAX = 64,      /* supplementary groups of the daemon */
+    CAY_TREE_USER_GROUPS_MAX = 32, /* and of the sandbox's user */
+    CAY_TREE_LINKS_MAX = 40,       /* symbolic links followed in a row, as in the kernel */
+    CAY_TREE_NAME_BYTES = 256,     /* one name and its NUL */
 };
 
 struct cay_tool_tree {
-    int root_fd;        /* borrowed; the session's root directory */
-    uint32_t id_base;   /* host id of the sandbox's id 0 */
-    uint32_t uid, gid;  /* the user, as numbered in the sandbox */
+    int root_fd;            /* borrowed; the session's root directory */
+    uint32_t id_base;       /* host id of the sandbox's id 0 */
+    uint32_t uid, gid;      /* the user, as numbered in the sandbox */
+    const uint32_t *groups; /* borrowed; supplementary ones, numbered in the sandbox */
+    uint32_t group_count;
     struct cay_str cwd; /* absolute, plain bytes; relative paths begin there; empty: /workspace */
 };
 
@@ -34,12 +37,13 @@ struct cay_tool_tree {
 struct cay_tree_visit {
     bool entered;
     bool raised;
+    bool regrouped;
     uint32_t fsuid, fsgid;
     int group_count;
     gid_t groups[CAY_TREE_GROUPS_MAX];
 };
 
-/* Gives this thread the file-system identity of the tree's user: uid, gid, no other groups. The
+/* Gives this thread the file-system identity of the tree's user: uid, gid, its groups. The
  * sandbox's root also gets the capabilities over files that it has inside. Calls do not nest. */
 [[nodiscard]] bool cay_tree_enter(const struct cay_tool_tree *tree,
                                   struct cay_tree_visit *out_visit, struct cay_error *err);

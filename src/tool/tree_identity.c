@@ -47,14 +47,21 @@ static bool is(uint32_t uid, uint32_t gid)
 }
 
 /* An ordinary user working on files of its own keeps its groups: they are its own, too. */
-static int drop_groups(struct cay_tree_visit *visit, bool same_user)
+static int take_groups(const struct cay_tool_tree *tree, struct cay_tree_visit *visit,
+                       bool same_user)
 {
+    gid_t wanted[CAY_TREE_USER_GROUPS_MAX];
+    for (uint32_t i = 0; i < tree->group_count; i++)
+        wanted[i] = tree->id_base + tree->groups[i];
     long groups = syscall(SYS_getgroups, CAY_TREE_GROUPS_MAX, visit->groups);
-    if (groups <= 0)
-        return groups < 0 ? -errno : 0;
-    if (syscall(SYS_setgroups, 0, NULL) < 0)
+    if (groups < 0)
+        return -errno;
+    if (groups == 0 && tree->group_count == 0)
+        return 0;
+    if (syscall(SYS_setgroups, (size_t)tree->group_count, wanted) < 0)
         return same_user && errno == EPERM ? 0 : -errno;
     visit->group_count = (int)groups;
+    visit->regrouped = true;
     return 0;
 }
 
@@ -62,6 +69,7 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
                     struct cay_error *err)
 {
     assert(tree->uid < CAY_TREE_IDS && tree->gid < CAY_TREE_IDS);
+    assert(tree->group_count <= CAY_TREE_USER_GROUPS_MAX);
     uint32_t uid = tree->id_base + tree->uid;
     uint32_t gid = tree->id_base + tree->gid;
     *out_visit = (struct cay_tree_visit){
@@ -74,10 +82,11 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
         return cay_fail(err, CAY_R_INTERNAL, "the daemon may not act as user %u; run it as root",
                         uid);
     }
-    int dropped = drop_groups(out_visit, out_visit->fsuid == uid && out_visit->fsgid == gid);
-    if (dropped < 0) {
+    bool same_user = out_visit->fsuid == uid && out_visit->fsgid == gid;
+    int taken = take_groups(tree, out_visit, same_user);
+    if (taken < 0) {
         cay_tree_leave(out_visit);
-        return cay_fail_errno(err, CAY_R_INTERNAL, dropped, "give up the daemon's groups");
+        return cay_fail_errno(err, CAY_R_INTERNAL, taken, "take on the user's groups");
     }
     if (tree->uid == 0 && uid != 0) {
         int raised = change_caps_over_files(true);
@@ -97,8 +106,8 @@ void cay_tree_leave(struct cay_tree_visit *visit)
         syscall(SYS_setfsgid, visit->fsgid);
         syscall(SYS_setfsuid, visit->fsuid);
         ok = is(visit->fsuid, visit->fsgid) && ok;
-        if (visit->group_count > 0)
-            ok = syscall(SYS_setgroups, visit->group_count, visit->groups) == 0 && ok;
+        if (visit->regrouped)
+            ok = syscall(SYS_setgroups, (size_t)visit->group_count, visit->groups) == 0 && ok;
         if (!ok)
             abort();
     }

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from daemon import (IS_FULL, MIB, PROCESS, SANDBOX, RpcError, b64, case, eventually, fails, good,
+from daemon import (FILE, IS_FULL, MIB, PROCESS, SANDBOX, RpcError, b64, case, eventually, fails, good,
                     init_of, together, unb64)
 from small_base import run_with_cayd
 
@@ -401,6 +401,61 @@ def users(cay):
         assert error.code in ("invalid_argument", "not_found"), error
 
 
+@case
+def users_of_passwd(cay):
+    """any user of the sandbox's own passwd can be named, by name or number, with its groups and home"""
+    cay.sh(SID, """mkdir -p /srv/eve; chown 2001:2002 /srv/eve
+        echo 'eve:x:2001:2002:Eve:/srv/eve:/bin/ash' >> /etc/passwd
+        printf 'eves:x:2002:\nstaff:x:50:user,eve\nwheel:x:10:eve\nnone:x:11:evelyn\n' >> /etc/group
+        echo shared > /var/for-staff; chgrp 50 /var/for-staff; chmod 640 /var/for-staff""", user="root")
+    who = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME $SHELL"
+    expected = "2001\n2002\n2002 10 50\n/srv/eve eve eve /bin/ash\n"
+    assert cay.sh(SID, who, user="eve") == cay.sh(SID, who, user="2001") == expected
+    assert cay.sh(SID, "id -G") == "1000 50\n", "a change of group counts at once"
+    assert cay.sh(SID, "pwd", user="eve", cwd="~") == "/srv/eve\n"
+    assert cay.bash(SID, "whoami; pwd", {"user": "eve", "cwd": "~"})["content"][0]["text"] == "eve\n/srv/eve\n"
+    cay.write(SID, "~/mine", b"x", user="eve")
+    assert cay.sh(SID, "stat -c %u:%g /srv/eve/mine", user="root") == "2001:2002\n"
+    assert cay.read(SID, "/var/for-staff", user="eve") == b"shared\n", "files know the groups, too"
+    assert cay.tool(SID, "read_file", {"user": "eve"}, path="/var/for-staff")["content"], "and tools"
+    cay.sh(SID, "echo 'nil:x:2003:2003:::' >> /etc/passwd", user="root")
+    fails("permission_denied", cay.read, SID, "/var/for-staff", user="nil")
+    assert cay.sh(SID, "echo $HOME $SHELL", user="nil") == "/ /bin/sh\n"
+    for unknown in ("mallory", "4242"):
+        for call in (lambda: cay.launch(SID, "/bin/true", user=unknown),  # pylint: disable=cell-var-from-loop
+                     lambda: cay.bash(SID, "true", {"user": unknown}),  # pylint: disable=cell-var-from-loop
+                     lambda: cay.read(SID, "/etc/passwd", user=unknown),  # pylint: disable=cell-var-from-loop
+                     lambda: cay.write(SID, "/tmp/x", b"", user=unknown)):  # pylint: disable=cell-var-from-loop
+            error = fails("not_found", call, reason="user_not_found")
+            assert unknown in str(error), error
+    started = cay.call(PROCESS + "LaunchProcess", {"sessionId": SID, "spec": {"argv": ["/bin/true"], "user": "eve"}})
+    assert started["process"]["user"] == "eve", started
+
+
+@case
+def hostile_passwd(cay):
+    """whatever the sandbox makes of its passwd, nothing hangs, leaks or breaks, and root stays reachable"""
+    session(cay, "hostile")
+    wrecks = ("rm /etc/passwd /etc/group", "mkfifo /etc/passwd", "mkdir /etc/passwd",
+              "ln -s /proc/self/environ /etc/passwd", "ln -s passwd /etc/passwd",
+              "truncate -s 8G /etc/passwd", "head -c 300000 /dev/urandom > /etc/passwd",
+              "(yes 'x:x:77777777777:1:::' | head -n 9999; echo 'user:x:0:0::/:') > /etc/passwd; chmod 0 /etc/passwd",
+              "printf 'big:x:70000:1:::\\nneg:x:-1:1:::\\nhome:x:5:5::relative:sh\\n:x:6:6:::\\n' > /etc/passwd",
+              "(echo 'many:x:7:7:::' > /etc/passwd; i=100; while [ $i -lt 400 ]; do echo g$i:x:$i:many; i=$((i+1)); done > /etc/group)")
+    for wreck in wrecks:
+        cay.sh("hostile", wreck, user="root")
+        assert cay.launch("hostile", "/bin/cat", "/etc/secret", user="root")[1] == b"only root\n", wreck
+        assert took_s(cay.read, "hostile", "/etc/secret", user="root")[0] < 5
+        fails("not_found", cay.launch, "hostile", "/bin/true", user="eve", reason="user_not_found")
+        if wreck not in wrecks[-2:]:  # a shell would wait for the fifo, too
+            cay.call(FILE + "RemoveFile", {"sessionId": "hostile", "path": "/etc/passwd", "recursive": True,
+                                           "missingOk": True, "user": "root"})
+    for none in ("big", "neg", "70000", "g100"):
+        fails("not_found", cay.launch, "hostile", "/bin/true", user=none, reason="user_not_found")
+    assert len(cay.sh("hostile", "id -G", user="many").split()) == 33, "more groups than a call can carry are left out"
+    cay.destroy("hostile")
+
+
 def fails_any(function, *arguments, **more):
     """The call fails, by the caller's fault."""
     try:
@@ -415,6 +470,8 @@ def fails_any(function, *arguments, **more):
 def environment(cay):
     """a command gets a clean environment and no descriptor but its own three"""
     out = cay.sh(SID, "env; ls /proc/self/fd | wc -l")
+    signals = cay.launch(SID, "/bin/grep", "-E", "Sig(Ign|Blk)", "/proc/self/status")[1].split()
+    assert set(signals[1::2]) == {b"0" * 16}, f"every signal does what it does by default: {signals}"
     names = {line.split("=")[0] for line in out.splitlines() if "=" in line}
     assert names <= {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "CAY_SESSION", "PWD",
                      "SHLVL", "OLDPWD", "_"}, names

@@ -117,7 +117,7 @@ static bool birth_begin(struct cay_op *op, struct cay_error *err)
     birth->cwd = session->spec->default_cwd; /* stays where it is: nobody else is in the gate */
     const struct cay_v1_resource_limits *limits = session->spec->limits;
     birth->disk_bytes = limits->has_disk_bytes ? limits->disk_bytes : 0;
-    birth->uid = cay_str_is(session->spec->default_user, "root") ? 0 : CAY_SANDBOX_USER_UID;
+    birth->user = session->spec->default_user;
     return true;
 }
 
@@ -159,7 +159,8 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
               cay_waking_work(&birth->waking, host, err);
     CAY_CRASH_POINT("create.awake");
     if (is_made && birth->base[0])
-        cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->uid, birth->cwd);
+        cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->user,
+                             birth->cwd);
     if (is_made) {
         record->state = CAY_SESSION_ACTIVE;
         if (birth->waking.sandbox)

@@ -58,7 +58,7 @@ struct cay_birth {
     bool is_existing_tree; /* the store has it already (a live fork) */
     bool is_held;          /* made, and not there yet: see cay_birth_release */
     struct cay_str cwd;    /* where commands start */
-    uint32_t uid;          /* and as whom */
+    struct cay_str user;   /* and as whom */
     int64_t disk_bytes;    /* its limit; 0: none */
 };
 

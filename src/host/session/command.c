@@ -5,10 +5,10 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/runtime/runtime.h"
 #include "host/session/request.h"
+#include "host/session/tree.h"
 
-static bool check(const struct cay_command *command, struct cay_error *err)
+bool cay_command_check(const struct cay_command *command, struct cay_error *err)
 {
     const struct cay_v1_exec_policy *policy = command->policy;
     size_t total = 0;
@@ -38,6 +38,9 @@ static bool check(const struct cay_command *command, struct cay_error *err)
         (policy->output_ring_bytes < 0 || policy->output_ring_bytes > CAY_LIMIT_OUTPUT_RING_MAX))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy.output_ring_bytes: %d at most",
                         CAY_LIMIT_OUTPUT_RING_MAX);
+    if (policy && (cay_noun_duration_ms(policy->timeout) < 0 ||
+                   cay_noun_duration_ms(policy->no_output_timeout) < 0))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: a timeout is not negative");
     return cay_check_cwd(command->cwd, err) && cay_check_user(command->user, err);
 }
 
@@ -77,14 +80,15 @@ static bool put_pairs(struct env_list *list, struct cay_arena *arena, struct cay
 }
 
 static bool build_env(const struct cay_command *command, const struct cay_session *session,
-                      bool is_root, struct cay_arena *arena, struct cay_frame_exec *frame)
+                      const struct cay_user *user, struct cay_arena *arena,
+                      struct cay_frame_exec *frame)
 {
     const struct cay_pb_pair defaults[] = {
         {CAY_STR("PATH"), CAY_STR("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")},
-        {CAY_STR("HOME"), is_root ? CAY_STR("/root") : CAY_STR("/home/user")},
-        {CAY_STR("USER"), is_root ? CAY_STR("root") : CAY_STR("user")},
-        {CAY_STR("LOGNAME"), is_root ? CAY_STR("root") : CAY_STR("user")},
-        {CAY_STR("SHELL"), CAY_STR("/bin/bash")},
+        {CAY_STR("HOME"), cay_str(user->home)},
+        {CAY_STR("USER"), cay_str(user->name)},
+        {CAY_STR("LOGNAME"), cay_str(user->name)},
+        {CAY_STR("SHELL"), cay_str(user->shell)},
         {CAY_STR("LANG"), CAY_STR("C.UTF-8")},
         {CAY_STR("TERM"), command->has_terminal ? CAY_STR("xterm-256color") : CAY_STR("dumb")},
         {CAY_STR("CAY_SESSION"), cay_str(session->id)},
@@ -151,37 +155,37 @@ static int64_t shorter(int64_t one, int64_t other)
 }
 
 bool cay_command_build(const struct cay_command *command, const struct cay_session *session,
-                       struct cay_arena *arena, struct cay_frame_exec *out_frame,
-                       struct cay_error *err)
+                       const struct cay_user *user, struct cay_arena *arena,
+                       struct cay_frame_exec *out_frame, struct cay_error *err)
 {
     const struct cay_v1_exec_policy *policy = command->policy;
-    if (!check(command, err))
+    char cwd[CAY_LIMIT_PATH_BYTES + 1];
+    if (!cay_command_check(command, err))
         return false;
-    struct cay_str user = command->user.len ? command->user : session->spec->default_user;
-    struct cay_str cwd = command->cwd.len ? command->cwd : session->spec->default_cwd;
-    bool is_root = cay_str_is(user, "root");
+    if (!cay_session_cwd(session, user, command->cwd, cwd, sizeof(cwd)))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
     int64_t policy_ms = policy ? cay_noun_duration_ms(policy->timeout) : 0;
     int64_t policy_quiet_ms = policy ? cay_noun_duration_ms(policy->no_output_timeout) : 0;
     int64_t wall_ms = shorter(policy_ms, command->timeout_ms);
     int64_t quiet_ms = shorter(policy_quiet_ms, command->quiet_ms);
-    if (policy_ms < 0 || policy_quiet_ms < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: a timeout is not negative");
-    uint32_t id = is_root ? 0 : CAY_SANDBOX_USER_UID;
     *out_frame = (struct cay_frame_exec){
         .flags = flags_of(command),
-        .uid = id,
-        .gid = id,
+        .uid = user->uid,
+        .gid = user->gid,
+        .group_count = user->group_count,
         .wall_ms = (uint64_t)wall_ms,
         .quiet_ms = (uint64_t)quiet_ms,
         .ring_bytes = ring_of(policy),
         .size = command->size,
-        .cwd = cay_arena_copy(arena, cwd),
+        .cwd = cay_arena_copy(arena, cay_str(cwd)),
     };
+    static_assert((int)CAY_TREE_USER_GROUPS_MAX <= (int)CAY_FRAME_GROUPS_MAX, "all of them fit");
+    memcpy(out_frame->groups, user->groups, user->group_count * sizeof(user->groups[0]));
     if (!command->is_detached)
         out_frame->window_bytes =
             CAY_MIN((uint32_t)CAY_LIMIT_OUTPUT_WINDOW_BYTES, out_frame->ring_bytes);
     if (!out_frame->cwd || !build_args(command, arena, out_frame) ||
-        !build_env(command, session, is_root, arena, out_frame))
+        !build_env(command, session, user, arena, out_frame))
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "arguments and environment are too large for one command");
     return true;

@@ -7,6 +7,7 @@
  */
 
 #include "host/session/session.h"
+#include "tool/user.h"
 #include "wire/frame/frame.h"
 
 struct cay_command {
@@ -24,6 +25,10 @@ struct cay_command {
     int64_t quiet_ms;                        /* the same without output */
 };
 
+/* What can be said before anybody looks at the session's files. */
+[[nodiscard]] bool cay_command_check(const struct cay_command *command, struct cay_error *err);
+
 [[nodiscard]] bool cay_command_build(const struct cay_command *command,
-                                     const struct cay_session *session, struct cay_arena *arena,
-                                     struct cay_frame_exec *out_frame, struct cay_error *err);
+                                     const struct cay_session *session, const struct cay_user *user,
+                                     struct cay_arena *arena, struct cay_frame_exec *out_frame,
+                                     struct cay_error *err);

@@ -13,6 +13,7 @@
 #include "host/session/live.h"
 #include "host/session/ports.h"
 #include "host/session/tell.h"
+#include "host/session/users.h"
 
 bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *err)
 {
@@ -33,9 +34,8 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
     return !spec->pty || cay_process_size(spec->pty, &ignored, err);
 }
 
-static bool build(const struct cay_v1_process_spec *spec, bool is_terminal, int64_t timeout_ms,
-                  int64_t quiet_ms, const struct cay_session *session, struct cay_arena *arena,
-                  struct cay_command *command, struct cay_frame_exec *frame, struct cay_error *err)
+static bool prepare(const struct cay_v1_process_spec *spec, bool is_terminal, int64_t timeout_ms,
+                    int64_t quiet_ms, struct cay_command *command, struct cay_error *err)
 {
     *command = (struct cay_command){
         .argv = spec->argv,
@@ -50,8 +50,7 @@ static bool build(const struct cay_v1_process_spec *spec, bool is_terminal, int6
         .timeout_ms = timeout_ms,
         .quiet_ms = quiet_ms,
     };
-    return cay_process_size(spec->pty, &command->size, err) &&
-           cay_command_build(command, session, arena, frame, err);
+    return cay_process_size(spec->pty, &command->size, err) && cay_command_check(command, err);
 }
 
 /* What is known of input that is given with the start. */
@@ -144,8 +143,7 @@ static bool launch_begin(struct cay_op *op, struct cay_error *err)
     process->size = launch->frame.size;
     process->kills_on_disconnect = launch->spec->policy && launch->spec->policy->kill_on_disconnect;
     cay_process_describe(process, launch->spec, cay_str(launch->frame.cwd),
-                         launch->frame.uid ? CAY_STR("user") : CAY_STR("root"),
-                         launch->tool_call_id);
+                         cay_str(launch->user.name), launch->tool_call_id);
     if (launch->is_plain)
         return true;
     cay_process_record_take(&launch->record, process);
@@ -190,6 +188,10 @@ static void awake(struct cay_call *call, struct cay_session *session, void *cont
                   const struct cay_error *err)
 {
     struct cay_launch *launch = context;
+    struct cay_error refused = {};
+    if (!err && !cay_command_build(&launch->command, session, &launch->user, &call->arena,
+                                   &launch->frame, &refused))
+        err = &refused;
     if (err)
         finish(launch, NULL, err);
     else
@@ -201,12 +203,13 @@ void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct c
 {
     struct cay_error err = {};
     if (!cay_session_check(host, launch->call, session_id, CAY_VERB_EXEC, &launch->session, &err) ||
-        !build(launch->spec, launch->is_terminal, launch->timeout_ms, launch->quiet_ms,
-               launch->session, &launch->call->arena, &launch->command, &launch->frame, &err)) {
+        !prepare(launch->spec, launch->is_terminal, launch->timeout_ms, launch->quiet_ms,
+                 &launch->command, &err)) {
         finish(launch, NULL, &err);
         return;
     }
-    cay_wake(launch->session, launch->call, true, awake, launch);
+    cay_wake_as(launch->session, launch->call, launch->command.user, true, &launch->user, awake,
+                launch);
 }
 
 /* --- once more --- */
@@ -214,7 +217,25 @@ void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct c
 struct again {
     struct cay_op op;
     char id[CAY_PROCESS_ID_SIZE];
+    struct cay_user_search search;
+    bool is_known; /* the user: nothing to look up */
 };
+
+static bool again_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct again *self = CAY_CONTAINER_OF(op, struct again, op);
+    const struct cay_process *process =
+        cay_processes_find(&op->session->processes, cay_str(self->id));
+    return !process || cay_user_search_begin(&self->search, op->session, process->spec->user,
+                                             &self->is_known, err);
+}
+
+static bool again_work(struct cay_op *op, struct cay_error *err)
+{
+    struct again *self = CAY_CONTAINER_OF(op, struct again, op);
+    bool is_wanted = self->search.who[0] && !self->is_known;
+    return !is_wanted || cay_user_search_work(&self->search, err);
+}
 
 static void again_end(struct cay_op *op)
 {
@@ -230,8 +251,9 @@ static void again_end(struct cay_op *op)
         struct cay_command command;
         struct cay_frame_exec frame;
         cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
-        bool is_good = op->is_done && build(process->spec, process->noun->pty, 0, 0, session,
-                                            &arena, &command, &frame, &err);
+        bool is_good =
+            op->is_done && prepare(process->spec, process->noun->pty, 0, 0, &command, &err) &&
+            cay_command_build(&command, session, &self->search.user, &arena, &frame, &err);
         frame.flags |= CAY_EXEC_AGAIN;
         process->state = CAY_V1_PROCESS_STATE_STARTING;
         process->started_ns = cay_clock_wall_ns();
@@ -245,7 +267,8 @@ static void again_end(struct cay_op *op)
     free(self);
 }
 
-static const struct cay_op_steps again_steps = {.end = again_end};
+static const struct cay_op_steps again_steps = {
+    .begin = again_begin, .work = again_work, .end = again_end};
 
 static void run_again(void *owner, struct cay_process *process)
 {

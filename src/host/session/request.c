@@ -5,6 +5,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/utf8.h"
+#include "tool/user.h"
 
 static bool has_control(struct cay_str text)
 {
@@ -169,18 +170,23 @@ bool cay_check_message(struct cay_str message, struct cay_error *err)
 
 bool cay_check_user(struct cay_str user, struct cay_error *err)
 {
-    if (!user.len || cay_str_is(user, "user") || cay_str_is(user, "root"))
-        return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "user: must be user or root");
+    if (user.len >= CAY_USER_NAME_BYTES || has_control(user) ||
+        (user.len && (memchr(user.ptr, ':', user.len) || memchr(user.ptr, ',', user.len))))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "user: a name or number of at most %d bytes without ':' and ','",
+                        CAY_USER_NAME_BYTES - 1);
+    return true;
 }
 
 bool cay_check_cwd(struct cay_str cwd, struct cay_error *err)
 {
     if (!cwd.len)
         return true;
-    if (cwd.ptr[0] != '/' || cwd.len > CAY_LIMIT_PATH_BYTES || memchr(cwd.ptr, '\0', cwd.len))
+    bool is_home = cwd.ptr[0] == '~' && (cwd.len == 1 || cwd.ptr[1] == '/');
+    if ((cwd.ptr[0] != '/' && !is_home) || cwd.len > CAY_LIMIT_PATH_BYTES ||
+        memchr(cwd.ptr, '\0', cwd.len))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "cwd: an absolute path of at most %d bytes without NUL",
+                        "cwd: an absolute path, or one below ~, of at most %d bytes without NUL",
                         CAY_LIMIT_PATH_BYTES);
     return true;
 }

@@ -32,6 +32,6 @@
 [[nodiscard]] bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err);
 [[nodiscard]] bool cay_check_message(struct cay_str message, struct cay_error *err);
 
-/* "user" or "root", or a number; empty: the default. */
+/* Can be a name or number of a user; empty: the default. */
 [[nodiscard]] bool cay_check_user(struct cay_str user, struct cay_error *err);
 [[nodiscard]] bool cay_check_cwd(struct cay_str cwd, struct cay_error *err);

@@ -10,6 +10,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/pause.h"
+#include "host/session/users.h"
 
 enum { ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4 };
 
@@ -119,8 +120,8 @@ struct cay_process *cay_run_process(struct cay_run *run)
     process->state = CAY_V1_PROCESS_STATE_RUNNING;
     process->is_plain = true;
     process->kills_on_disconnect = run->kills_on_disconnect;
-    cay_process_describe(process, &spec, cay_str(run->frame.cwd),
-                         run->frame.uid ? CAY_STR("user") : CAY_STR("root"), run->tool_call_id);
+    cay_process_describe(process, &spec, cay_str(run->frame.cwd), cay_str(run->user.name),
+                         run->tool_call_id);
     return process;
 }
 
@@ -199,6 +200,10 @@ static void awake(struct cay_call *, struct cay_session *session, void *context,
                   const struct cay_error *err)
 {
     struct cay_run *run = context;
+    struct cay_error refused = {};
+    if (!err && !cay_command_build(&run->command, session, &run->user, &run->call->arena,
+                                   &run->frame, &refused))
+        err = &refused;
     if (err)
         finish(run, NULL, err);
     else
@@ -214,10 +219,10 @@ void cay_run_start(struct cay_run *run, struct cay_host *host, struct cay_str se
     run->call->on_room = on_room;
     run->call->on_cancel = on_cancel;
     if (!cay_session_check(host, run->call, session_id, CAY_VERB_EXEC, &run->session, &err) ||
-        !cay_command_build(&run->command, run->session, &run->call->arena, &run->frame, &err)) {
+        !cay_command_check(&run->command, &err)) {
         run->session = NULL;
         finish(run, NULL, &err);
         return;
     }
-    cay_wake(run->session, run->call, true, awake, run);
+    cay_wake_as(run->session, run->call, run->command.user, true, &run->user, awake, run);
 }

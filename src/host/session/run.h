@@ -44,6 +44,7 @@ struct cay_run {
     struct cay_timer wait;
     const struct cay_frame_exit *exit; /* in `answer`: how it ended; NULL: it goes on */
     const struct cay_frame_who *who;
+    struct cay_user user;
     struct cay_session *session; /* until the command ended */
     struct cay_frame_exec frame;
     struct cay_capture out;

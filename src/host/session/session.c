@@ -13,6 +13,7 @@
 #include "host/session/live.h"
 #include "host/session/pause.h"
 #include "host/session/ports.h"
+#include "host/session/users.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -63,6 +64,7 @@ void cay_session_free(struct cay_session *session)
         cay_snapshot_free(session, snapshot);
     cay_map_finish(&session->snapshots_by_name);
     cay_once_finish(&session->once);
+    cay_known_users_free(session);
     cay_unexpose_all(session, "session_ended");
     cay_processes_finish(&session->processes);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)

@@ -19,6 +19,7 @@
 #include "io/loop.h"
 
 struct cay_host;
+struct cay_known_users;
 struct cay_live;
 struct cay_pausing;
 struct cay_sandbox;
@@ -73,12 +74,13 @@ struct cay_session {
     int64_t tool_calls;
     struct cay_once_table once; /* tool calls with ids */
 
-    int root_fd;                 /* the tree, for file tools; -1 when it is not mounted */
-    uint64_t generation;         /* of the mounted root */
-    struct cay_live *live;       /* its running sandbox; NULL when none runs */
-    struct cay_sandbox *resting; /* frozen, and not talked to since the daemon started */
-    struct cay_pausing *pausing; /* about to pause: takes no new tools */
-    int64_t paused_ns;           /* monotonic */
+    struct cay_known_users *users; /* those looked up lately; NULL: none yet */
+    int root_fd;                   /* the tree, for file tools; -1 when it is not mounted */
+    uint64_t generation;           /* of the mounted root */
+    struct cay_live *live;         /* its running sandbox; NULL when none runs */
+    struct cay_sandbox *resting;   /* frozen, and not talked to since the daemon started */
+    struct cay_pausing *pausing;   /* about to pause: takes no new tools */
+    int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
     int64_t disk_bytes; /* as last measured; sessions with a limit only */
     bool is_over_quota;

@@ -4,6 +4,7 @@
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/tree.h"
+#include "host/session/users.h"
 #include "tool/files.h"
 
 /* FileService's calls of one step: a request in, a response out, a worker between them. */
@@ -34,8 +35,7 @@ struct file_op {
 static bool file_begin(struct cay_op *op, struct cay_error *err)
 {
     struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
-    return cay_session_tree_open(&self->tree, op->session, self->verb->user(self->request),
-                                 CAY_STR(""), err);
+    return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
 }
 
 static bool file_work(struct cay_op *op, struct cay_error *err)
@@ -89,7 +89,8 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
     self->verb = verb;
     self->arena = &call->arena;
     self->request = call->request;
-    cay_wake(session, call, false, file_awake, self);
+    cay_wake_as(session, call, verb->user(call->request), false, &self->tree.user, file_awake,
+                self);
 }
 
 /* Where the common fields stand in each request. */

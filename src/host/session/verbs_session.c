@@ -42,7 +42,7 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
     if (!spec->default_cwd.len)
         spec->default_cwd = CAY_STR("/workspace");
     spec->default_user = request->default_user;
-    /* An image may name users that sessions do not have. */
+    /* An image may name what cannot be a user (a group with it, for example). */
     if (!spec->default_user.len && cay_check_user(settings->user, &ignored))
         spec->default_user = settings->user;
     if (!spec->default_user.len)

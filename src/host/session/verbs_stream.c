@@ -7,6 +7,7 @@
 #include "host/session/host.h"
 #include "host/session/quota.h"
 #include "host/session/tree.h"
+#include "host/session/users.h"
 #include "tool/files.h"
 
 /*
@@ -42,8 +43,7 @@ static void read_free(struct read_stream *self)
 static bool read_begin(struct cay_op *op, struct cay_error *err)
 {
     struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
-    const struct cay_v1_read_file_request *request = op->call->request;
-    return cay_session_tree_open(&self->tree, op->session, request->user, CAY_STR(""), err);
+    return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
 }
 
 static bool read_open(struct cay_op *op, struct cay_error *err)
@@ -193,7 +193,7 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     self->is_working = true;
     call->state = self;
     call->on_cancel = read_cancel;
-    cay_wake(session, call, false, read_awake, self);
+    cay_wake_as(session, call, request->user, false, &self->tree.user, read_awake, self);
 }
 
 struct write_stream {
@@ -204,6 +204,7 @@ struct write_stream {
     struct cay_call *call;
     struct cay_write_options options;
     struct cay_str path;
+    struct cay_str user;
     struct cay_write write;
     struct cay_str data;
     struct cay_v1_write_file_response response;
@@ -272,10 +273,9 @@ static void write_submit(struct write_stream *self)
 static bool write_begin(struct cay_op *op, struct cay_error *err)
 {
     struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
-    struct cay_str user = self->tree.tree.cwd; /* where start_write left it */
     if (!cay_quota_check(op->session, err))
         return false;
-    return cay_session_tree_open(&self->tree, op->session, user, CAY_STR(""), err);
+    return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
 }
 
 static bool write_open(struct cay_op *op, struct cay_error *err)
@@ -345,7 +345,7 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
         self->options.modified_at = (struct timespec){.tv_sec = open->modified_at->seconds,
                                                       .tv_nsec = open->modified_at->nanos};
     self->path = cay_arena_str(arena, open->path);
-    self->tree.tree.cwd = cay_arena_str(arena, open->user);
+    self->user = cay_arena_str(arena, open->user);
     return true;
 }
 
@@ -362,7 +362,7 @@ static void start_write(struct write_stream *self, const struct cay_v1_write_fil
         return;
     }
     self->is_working = true;
-    cay_wake(session, self->call, false, write_awake, self);
+    cay_wake_as(session, self->call, self->user, false, &self->tree.user, write_awake, self);
 }
 
 static void on_write_message(struct cay_call *call, const void *message)

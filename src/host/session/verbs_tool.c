@@ -13,6 +13,7 @@
 #include "host/session/run.h"
 #include "host/session/tell.h"
 #include "host/session/tree.h"
+#include "host/session/users.h"
 #include "tool/run.h"
 #include "tool/tool.h"
 
@@ -151,8 +152,7 @@ static bool file_tool_begin(struct cay_op *op, struct cay_error *err)
     self->is_counted = true;
     if (!self->tool.tool->read_only && !cay_quota_check(op->session, err))
         return false;
-    return cay_session_tree_open(&self->tree, op->session, self->tool.request->user,
-                                 self->tool.request->cwd, err);
+    return cay_session_tree_open(&self->tree, op->session, self->tool.request->cwd, err);
 }
 
 static bool file_tool_work(struct cay_op *op, struct cay_error *err)
@@ -203,7 +203,7 @@ static void start_file_tool(struct cay_call *call, struct cay_session *session,
 {
     struct file_tool_op *self = cay_new(struct file_tool_op);
     self->tool = *tool;
-    cay_wake(session, call, false, file_tool_awake, self);
+    cay_wake_as(session, call, tool->request->user, false, &self->tree.user, file_tool_awake, self);
 }
 
 /* --- bash --- */
