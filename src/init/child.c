@@ -89,7 +89,7 @@ static int set_cwd(const struct child *child)
     return fchdir(fd) < 0 ? -errno : 0;
 }
 
-/* Init handles none and ignores none. */
+/* Init handles none and ignores none: see open_signals. */
 static int set_signals(void)
 {
     sigset_t none;

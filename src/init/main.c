@@ -116,9 +116,12 @@ static void run(struct init *init)
 }
 
 /* Every signal waits in the descriptor or is blocked: nothing interrupts us, and a child starts
- * from a known mask. */
+ * from a known mask. What the daemon ignores (SIGPIPE) came with us through exec and would go on to
+ * every command. */
 static int open_signals(void)
 {
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
