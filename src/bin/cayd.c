@@ -223,7 +223,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     const struct cay_e2b_options e2b_options = {
         .is_on = conf->e2b,
         .domain = conf->e2b_domain,
-        .template = conf->e2b_template,
+        .template = conf->e2b_template ? conf->e2b_template : conf->default_base,
     };
     cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
                     conf->insecure_no_auth);

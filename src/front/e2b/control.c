@@ -3,8 +3,18 @@
 
 /* clang-format off */
 static const struct cay_e2b_route routes[] = {
-    {"POST", "/v2/sandboxes", cay_e2b_create},
-    {"POST", "/sandboxes",    cay_e2b_create},
+    {"POST",   "/v2/sandboxes",              cay_e2b_create},
+    {"POST",   "/sandboxes",                 cay_e2b_create},
+    {"GET",    "/v2/sandboxes",              cay_e2b_list},
+    {"GET",    "/sandboxes",                 cay_e2b_list_running},
+    {"GET",    "/sandboxes/{}",              cay_e2b_info},
+    {"DELETE", "/sandboxes/{}",              cay_e2b_kill},
+    {"POST",   "/v2/sandboxes/{}/connect",   cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/connect",      cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/resume",       cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/timeout",      cay_e2b_set_timeout},
+    {"POST",   "/sandboxes/{}/refreshes",    cay_e2b_refresh},
+    {"POST",   "/sandboxes/{}/pause",        cay_e2b_pause},
 };
 /* clang-format on */
 

@@ -3,6 +3,7 @@
 
 /* The control plane: its routes and their handlers, which run as the owner of the key. */
 
+#include "front/e2b/hall.h"
 #include "front/e2b/request.h"
 
 /* Is this a path of the control plane, whether or not there is such a call? */
@@ -11,4 +12,28 @@
 /* NULL, and 404 or 405, when there is none. */
 const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status);
 
+/* control_create.c: the base that a template's name stands for. */
+[[nodiscard]] struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door,
+                                             struct cay_str template);
+
+/* control_sandbox.c: a call about the sandbox in the path; answers 404 and returns NULL when that
+ * cannot be one. */
+[[nodiscard]] struct cay_e2b_call *cay_e2b_call_sandbox(struct cay_e2b_request *request,
+                                                        unsigned method, struct cay_str *out_id);
+/* Answers 204, or the error. */
+cay_e2b_done_fn cay_e2b_done_empty;
+
+/* control_list.c: `limit` and `nextToken` of the query; answers 400 and returns false when they are
+ * none. */
+[[nodiscard]] bool cay_e2b_read_page(struct cay_e2b_request *request, int32_t *out_size,
+                                     struct cay_str *out_token);
+
 cay_e2b_handler cay_e2b_create;
+cay_e2b_handler cay_e2b_info;
+cay_e2b_handler cay_e2b_kill;
+cay_e2b_handler cay_e2b_set_timeout;
+cay_e2b_handler cay_e2b_refresh;
+cay_e2b_handler cay_e2b_pause;
+cay_e2b_handler cay_e2b_connect;
+cay_e2b_handler cay_e2b_list;
+cay_e2b_handler cay_e2b_list_running;

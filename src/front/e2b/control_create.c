@@ -17,11 +17,7 @@ static void created(struct cay_e2b_request *request, struct cay_e2b_call *, cons
         cay_e2b_reply_error(request, err);
         return;
     }
-    cay_auto(cay_buf_finish) struct cay_buf body;
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    struct cay_json_writer json = {.buf = &body};
-    cay_e2b_write_sandbox(&json, request->door, made->session, made->tokens);
-    cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+    cay_e2b_reply_sandbox_made(request, 201, made->session, made->tokens);
 }
 
 static const char *refusal(const struct e2b_new_sandbox *wanted)
@@ -35,6 +31,10 @@ static const char *refusal(const struct e2b_new_sandbox *wanted)
         return "autoPauseMemory goes with autoPause only";
     if (!keeps_memory && wanted->auto_resume && wanted->auto_resume->enabled)
         return "a sandbox that is paused without its memory is not resumed by traffic";
+    for (size_t i = 0; i < wanted->metadata.count; i++) {
+        if (cay_str_starts(wanted->metadata.items[i].key, CAY_E2B_LABEL))
+            return "metadata: keys that begin with " CAY_E2B_LABEL " are Cay's own";
+    }
     if (wanted->volume_mounts.count)
         return "volumes are not available on this host";
     return NULL;
@@ -56,7 +56,7 @@ static struct cay_v1_lifecycle *lifecycle_of(const struct e2b_new_sandbox *wante
     return lifecycle;
 }
 
-static struct cay_str base_of(const struct cay_e2b_door *door, struct cay_str template)
+struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door, struct cay_str template)
 {
     if (!template.len || cay_str_is(template, "base"))
         return cay_str(door->template);
@@ -75,7 +75,7 @@ void cay_e2b_create(struct cay_e2b_request *request)
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
     struct cay_v1_create_session_request *ask = cay_e2b_call_message(call);
-    ask->base = base_of(request->door, wanted->template_id);
+    ask->base = cay_e2b_base_of(request->door, wanted->template_id);
     ask->labels = wanted->metadata;
     ask->env = wanted->env_vars;
     ask->lifecycle = lifecycle_of(wanted, &call->call.arena);

@@ -72,7 +72,7 @@ void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
         .is_on = options->is_on,
         .allow_anonymous = allow_anonymous,
         .domain = cay_strdup(options->domain ? options->domain : ""),
-        .template = cay_strdup(options->template ? options->template : ""),
+        .template = cay_strdup(options->template ? options->template : "base"),
     };
 }
 

@@ -15,13 +15,13 @@ struct cay_e2b_door {
     bool is_on;
     bool allow_anonymous;
     char *domain;   /* below which sandboxes have host names, a port included; may be empty */
-    char *template; /* base that the template "base" stands for; may be empty: the host's default */
+    char *template; /* base that the template "base" stands for */
 };
 
 struct cay_e2b_options {
     bool is_on;
     const char *domain;   /* NULL: none */
-    const char *template; /* NULL: the host's default */
+    const char *template; /* NULL: "base" itself */
 };
 
 void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,

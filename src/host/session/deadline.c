@@ -169,8 +169,9 @@ void cay_deadline_expire_in(struct cay_session *session, int64_t delay_ms, bool 
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, 4096);
     int64_t at_ns = cay_clock_wall_ns() + delay_ms * CAY_NS_PER_MS;
-    if (is_extend_only && session->spec->deadline &&
-        cay_noun_time_ns(session->spec->deadline) >= at_ns)
+    /* None is later than any. */
+    if (is_extend_only &&
+        (!session->spec->deadline || cay_noun_time_ns(session->spec->deadline) >= at_ns))
         return;
     set_spec(session, cay_noun_time(&arena, at_ns));
     struct write_op *self = cay_new(struct write_op);

@@ -31,6 +31,7 @@ struct cay_pausing {
     struct cay_timer drain;
     bool is_waiting; /* for tools to end */
     bool is_drained; /* they have */
+    bool suspends_deadline;
     struct cay_session_record record;
     struct cay_sandbox *sandbox; /* to freeze, or (ours) to end */
     struct cay_v1_leftover_process_array stopped;
@@ -64,6 +65,15 @@ static struct cay_pausing *pausing_of(struct cay_op *op)
     return CAY_CONTAINER_OF(op, struct cay_pausing, op);
 }
 
+static struct cay_v1_session paused_spec(const struct cay_pausing *self)
+{
+    struct cay_v1_session spec = *self->session->spec;
+    spec.pause_mode = self->mode;
+    if (self->suspends_deadline)
+        spec.deadline = NULL;
+    return spec;
+}
+
 static bool pause_begin(struct cay_op *op, struct cay_error *err)
 {
     struct cay_pausing *self = pausing_of(op);
@@ -76,8 +86,7 @@ static bool pause_begin(struct cay_op *op, struct cay_error *err)
         self->sandbox = cay_live_sandbox(session->live);
     }
     cay_session_record_take(&self->record, session);
-    struct cay_v1_session spec = *session->spec;
-    spec.pause_mode = self->mode;
+    struct cay_v1_session spec = paused_spec(self);
     self->record.state = CAY_SESSION_PAUSED;
     return cay_session_record_set_spec(&self->record, &spec, err);
 }
@@ -112,8 +121,7 @@ static void pause_end(struct cay_op *op)
     if (op->is_done)
         op->is_done = cay_session_step(session, CAY_VERB_PAUSE, &err);
     if (op->is_done) {
-        struct cay_v1_session spec = *session->spec;
-        spec.pause_mode = self->mode;
+        struct cay_v1_session spec = paused_spec(self);
         cay_session_set_spec(session, &spec);
         session->paused_ns = cay_clock_ns();
         snprintf(session->state_reason, sizeof(session->state_reason), "%s", self->why);
@@ -228,6 +236,7 @@ void cay_host_pause_session(struct cay_service *service, struct cay_call *call)
     }
     struct cay_pausing *self = pausing_new(
         session, call, request->mode ? request->mode : CAY_V1_PAUSE_MODE_FREEZE, "requested");
+    self->suspends_deadline = request->suspend_deadline;
     int64_t drain_ms =
         request->drain_timeout ? cay_noun_duration_ms(request->drain_timeout) : DRAIN_TIMEOUT_MS;
     if (!session->tools_in_flight || request->freeze_tools)

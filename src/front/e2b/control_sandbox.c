@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/limits.h"
+#include "api/noun.h"
+#include "base/clock.h"
+#include "front/e2b/control.h"
+#include "front/e2b/control_shape.h"
+#include "front/e2b/hall.h"
+#include "wire/e2b/e2b.h"
+
+/* One sandbox, named in the path. */
+
+enum {
+    CONNECT_DEFAULT_S = 300,
+    REFRESH_MIN_S = 15,
+    STOP_DRAIN_MS = 5000, /* for transfers under way, before a pause that ends processes */
+};
+
+struct cay_e2b_call *cay_e2b_call_sandbox(struct cay_e2b_request *request, unsigned method,
+                                          struct cay_str *out_id)
+{
+    struct cay_str id = cay_e2b_id_cut(request->params[0]);
+    if (!cay_e2b_id_valid(id)) {
+        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
+        return NULL;
+    }
+    *out_id = id;
+    return cay_e2b_call_new(request, method);
+}
+
+static struct google_protobuf_duration *seconds(struct cay_e2b_call *call, int64_t count)
+{
+    return cay_noun_duration(&call->call.arena,
+                             CAY_MIN(count, (int64_t)CAY_LIMIT_SPAN_S) * CAY_NS_PER_SEC);
+}
+
+void cay_e2b_done_empty(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                        const struct cay_error *err)
+{
+    if (err)
+        cay_e2b_reply_error(request, err);
+    else
+        cay_e2b_reply_empty(request, 204);
+}
+
+static void got_info(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                     const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    bool is_there = got->session->state == CAY_V1_SESSION_STATE_ACTIVE ||
+                    got->session->state == CAY_V1_SESSION_STATE_PAUSED;
+    if (!is_there || !cay_e2b_is_sandbox(got->session)) {
+        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
+    struct cay_json_writer json = {.buf = &body};
+    cay_e2b_write_detail(&json, request->door, got->session, got->tokens);
+    cay_e2b_reply_json(request, 200, cay_buf_str(&body));
+}
+
+void cay_e2b_info(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    struct cay_e2b_call *call =
+        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
+    if (!call)
+        return;
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    ask->include_tokens = true;
+    cay_e2b_call_start(call, got_info);
+}
+
+void cay_e2b_kill(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    struct cay_e2b_call *call =
+        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &id);
+    if (!call)
+        return;
+    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
+static void set_deadline(struct cay_e2b_request *request, int64_t timeout_s, bool is_extension)
+{
+    struct cay_str id;
+    struct cay_e2b_call *call =
+        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION, &id);
+    if (!call)
+        return;
+    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    ask->expire_in = seconds(call, timeout_s);
+    ask->extend_only = is_extension;
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
+void cay_e2b_set_timeout(struct cay_e2b_request *request)
+{
+    const struct e2b_set_timeout *wanted = cay_e2b_read(request, &e2b_set_timeout_desc);
+    if (!wanted)
+        return;
+    if (!wanted->has_timeout)
+        cay_e2b_reply_fault(request, 400, "timeout: seconds from now");
+    else
+        set_deadline(request, CAY_MAX(wanted->timeout, 0), false);
+}
+
+void cay_e2b_refresh(struct cay_e2b_request *request)
+{
+    const struct e2b_refresh *wanted = cay_e2b_read(request, &e2b_refresh_desc);
+    if (wanted)
+        set_deadline(request, CAY_MAX(wanted->duration, REFRESH_MIN_S), true);
+}
+
+void cay_e2b_pause(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    const struct e2b_pause_sandbox *wanted = cay_e2b_read(request, &e2b_pause_sandbox_desc);
+    struct cay_e2b_call *call =
+        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, &id) : NULL;
+    if (!call)
+        return;
+    struct cay_v1_pause_session_request *ask = cay_e2b_call_message(call);
+    bool keeps_memory = !wanted->has_memory || wanted->memory;
+    ask->session_id = id;
+    ask->mode = keeps_memory ? CAY_V1_PAUSE_MODE_FREEZE : CAY_V1_PAUSE_MODE_STOP;
+    ask->freeze_tools = keeps_memory;
+    if (!keeps_memory)
+        ask->drain_timeout = cay_noun_duration(&call->call.arena, STOP_DRAIN_MS * CAY_NS_PER_MS);
+    /* What somebody put to sleep is there until somebody wakes or kills it. */
+    ask->suspend_deadline = true;
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
+static void got_connected(struct cay_e2b_request *request, struct cay_e2b_call *call,
+                          const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    if (err)
+        cay_e2b_reply_error(request, err);
+    else
+        cay_e2b_reply_sandbox_made(request, call->state ? 201 : 200, got->session, got->tokens);
+}
+
+static void connected(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                      const struct cay_error *err)
+{
+    static char was_resumed;
+    const struct cay_v1_resume_session_response *resumed = response;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
+    ask->include_tokens = true;
+    call->state = resumed->resumed ? &was_resumed : NULL;
+    cay_e2b_call_start(call, got_connected);
+}
+
+void cay_e2b_connect(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    const struct e2b_connect_sandbox *wanted = cay_e2b_read(request, &e2b_connect_sandbox_desc);
+    if (wanted && wanted->has_timeout && wanted->timeout <= 0) {
+        cay_e2b_reply_fault(request, 400, "Timeout must be greater than 0");
+        return;
+    }
+    struct cay_e2b_call *call =
+        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION, &id) : NULL;
+    if (!call)
+        return;
+    struct cay_v1_resume_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    ask->allow_active = true;
+    ask->expire_in = seconds(call, wanted->has_timeout ? wanted->timeout : CONNECT_DEFAULT_S);
+    ask->cold = wanted->has_memory && !wanted->memory;
+    cay_e2b_call_start(call, connected);
+}
