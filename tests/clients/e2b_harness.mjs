@@ -48,7 +48,7 @@ export async function startE2b(...flags) {
   const folder = mkdtempSync(join(tmpdir(), "cay-e2b-"));
   const daemon = new Daemon(caydPath, [
     "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0",
-    "--e2b-template", "small", "--destroy-on-exit", ...(process.env.CAY_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
+    "--e2b-template", "small", "--default-base", "small", "--destroy-on-exit", ...(process.env.CAY_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
   ]);
   daemon.folder = folder;
   daemon.ended.then(() => rmSync(folder, { recursive: true, force: true }));
@@ -112,4 +112,10 @@ export function inside(daemon, id, port, path, init = {}) {
     ...init,
     headers: { "e2b-sandbox-id": id, "e2b-sandbox-port": String(port), ...init.headers },
   });
+}
+
+/** A tool, by the daemon's own contract. */
+export async function tool(daemon, sandbox, toolName, params) {
+  const { result } = await daemon.call("SandboxService/ExecuteTool", { sessionId: sandbox.sandboxId, call: { toolName, params } });
+  return result;
 }

@@ -15,6 +15,14 @@ static const struct cay_e2b_route routes[] = {
     {"POST",   "/sandboxes/{}/timeout",      cay_e2b_set_timeout},
     {"POST",   "/sandboxes/{}/refreshes",    cay_e2b_refresh},
     {"POST",   "/sandboxes/{}/pause",        cay_e2b_pause},
+    {"GET",    "/v2/sandboxes/{}/logs",      cay_e2b_logs},
+    {"GET",    "/sandboxes/{}/logs",         cay_e2b_logs},
+    {"PUT",    "/sandboxes/{}/network",      cay_e2b_set_network},
+    {"POST",   "/sandboxes/{}/snapshots",    cay_e2b_take_snapshot},
+    {"GET",    "/snapshots",                 cay_e2b_list_snapshots},
+    {"DELETE", "/templates/{}",              cay_e2b_delete_snapshot},
+    {"POST",   "/sandboxes/{}/fork",         cay_e2b_fork},
+    {"GET",    "/templates/aliases/{}",      cay_e2b_template_alias},
 };
 /* clang-format on */
 

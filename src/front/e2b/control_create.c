@@ -3,7 +3,9 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "front/e2b/control.h"
+#include "front/e2b/control_network.h"
 #include "front/e2b/control_shape.h"
+#include "front/e2b/control_snapshot.h"
 #include "front/e2b/hall.h"
 #include "wire/e2b/e2b.h"
 
@@ -35,6 +37,13 @@ static const char *refusal(const struct e2b_new_sandbox *wanted)
         if (cay_str_starts(wanted->metadata.items[i].key, CAY_E2B_LABEL))
             return "metadata: keys that begin with " CAY_E2B_LABEL " are Cay's own";
     }
+    if (wanted->network && wanted->network->has_allow_public_traffic &&
+        !wanted->network->allow_public_traffic && wanted->has_secure && !wanted->secure)
+        return "allowPublicTraffic: only a secure sandbox can have private ports";
+    if (wanted->iam && wanted->iam->fields.count)
+        return "iam is not available on this host";
+    if (wanted->mcp && wanted->mcp->fields.count)
+        return "mcp is not available on this host";
     if (wanted->volume_mounts.count)
         return "volumes are not available on this host";
     return NULL;
@@ -63,21 +72,83 @@ struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door, struct cay_str t
     return template;
 }
 
+/* What is to be made, between two calls. */
+struct plan {
+    const struct e2b_new_sandbox *wanted;
+    struct cay_v1_network_policy *network;
+};
+
+static void create_from_base(struct cay_e2b_request *request, const struct plan *plan)
+{
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
+    struct cay_v1_create_session_request *ask = cay_e2b_call_message(call);
+    ask->base = cay_e2b_base_of(request->door, plan->wanted->template_id);
+    ask->labels = plan->wanted->metadata;
+    ask->env = plan->wanted->env_vars;
+    ask->network = plan->network;
+    ask->lifecycle = lifecycle_of(plan->wanted, &call->call.arena);
+    cay_e2b_call_start(call, created);
+}
+
+static void forked(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                   const struct cay_error *err)
+{
+    const struct cay_v1_fork_session_response *made = response;
+    if (err)
+        cay_e2b_reply_error(request, err);
+    else
+        cay_e2b_reply_sandbox_made(request, 201, made->forks.items[0].session,
+                                   made->forks.items[0].tokens);
+}
+
+static void create_from_snapshot(struct cay_e2b_request *request, const struct plan *plan,
+                                 struct cay_str session_id)
+{
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
+    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
+    /* A fork has the labels of what it was forked from; this one must not be taken for another
+     * snapshot. */
+    struct cay_pb_pair mark = {CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("0")};
+    ask->session_id = session_id;
+    ask->env = plan->wanted->env_vars;
+    ask->network = plan->network;
+    ask->lifecycle = lifecycle_of(plan->wanted, &call->call.arena);
+    /* Not merged only when the arena is full: then it is too large for the verb, too. */
+    if (!cay_noun_merge(&call->call.arena, plan->wanted->metadata, (struct cay_pb_pairs){&mark, 1},
+                        &ask->labels))
+        ask->labels = plan->wanted->metadata;
+    cay_e2b_call_start(call, forked);
+}
+
+static void template_found(struct cay_e2b_request *request, struct cay_str session_id)
+{
+    const struct plan *plan = request->state;
+    if (session_id.len)
+        create_from_snapshot(request, plan, session_id);
+    else
+        create_from_base(request, plan);
+}
+
 void cay_e2b_create(struct cay_e2b_request *request)
 {
     const struct e2b_new_sandbox *wanted = cay_e2b_read(request, &e2b_new_sandbox_desc);
     if (!wanted)
         return;
     const char *fault = refusal(wanted);
-    if (fault) {
-        cay_e2b_reply_fault(request, 400, fault);
+    struct plan *plan = cay_arena_new(&request->arena, struct plan);
+    if (!fault && plan) {
+        plan->wanted = wanted;
+        plan->network = cay_e2b_network_policy(
+            wanted->network, wanted->has_allow_internet_access && !wanted->allow_internet_access,
+            &request->arena, &fault);
+    }
+    if (fault || !plan) {
+        cay_e2b_reply_fault(request, 400, fault ? fault : "this is too much");
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
-    struct cay_v1_create_session_request *ask = cay_e2b_call_message(call);
-    ask->base = cay_e2b_base_of(request->door, wanted->template_id);
-    ask->labels = wanted->metadata;
-    ask->env = wanted->env_vars;
-    ask->lifecycle = lifecycle_of(wanted, &call->call.arena);
-    cay_e2b_call_start(call, created);
+    request->state = plan;
+    if (!wanted->template_id.len || cay_str_is(wanted->template_id, "base"))
+        create_from_base(request, plan);
+    else
+        cay_e2b_snapshot_find(request, wanted->template_id, template_found);
 }

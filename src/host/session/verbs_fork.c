@@ -60,6 +60,14 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     if (!cay_check_limits(request->limits, source->spec->limits, limits, err))
         return false;
     out_spec->limits = limits;
+    if (request->network && source->spec->network) {
+        struct cay_v1_network_policy *network = cay_arena_new(&call->arena, typeof(*network));
+        if (!network)
+            return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        *network = *request->network;
+        network->mode = source->spec->network->mode;
+        out_spec->network = network;
+    }
     if (!cay_noun_merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
         !cay_noun_merge(&call->arena, source->spec->env, request->env, &out_spec->env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);

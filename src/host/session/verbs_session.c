@@ -71,6 +71,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
                         cay_runtime_name(host->runtime));
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
+    if (request->network)
+        *network = *request->network;
     network->mode = CAY_V1_NETWORK_MODE_NONE;
     *out_spec = (struct cay_v1_session){
         .base = request->base.len ? request->base : cay_str(host->default_base),

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "api/noun.h"
+#include "front/e2b/control.h"
+#include "front/e2b/control_shape.h"
+
+/* What happened to a sandbox, as lines of a log. */
+
+struct lines {
+    struct cay_buf body;
+    struct cay_json_writer json;
+};
+
+static bool add_line(struct cay_e2b_request *, struct cay_e2b_call *call, const void *message)
+{
+    const struct cay_v1_watch_events_response *response = message;
+    struct lines *lines = call->state;
+    if (response->which_frame != CAY_V1_WATCH_EVENTS_RESPONSE_FRAME_EVENT)
+        return true;
+    const struct cay_v1_event *event = response->frame.event;
+    cay_json_object_begin(&lines->json);
+    cay_e2b_write_time(&lines->json, "timestamp", event->time ? cay_noun_time_ns(event->time) : 0);
+    cay_json_key(&lines->json, "level");
+    cay_json_text(&lines->json, "info");
+    cay_json_key(&lines->json, "message");
+    cay_json_string(&lines->json, event->type);
+    cay_json_key(&lines->json, "fields");
+    cay_json_object_begin(&lines->json);
+    if (event->reason.len) {
+        cay_json_key(&lines->json, "reason");
+        cay_json_string(&lines->json, event->reason);
+    }
+    if (event->process_id.len) {
+        cay_json_key(&lines->json, "process");
+        cay_json_string(&lines->json, event->process_id);
+    }
+    cay_json_object_end(&lines->json);
+    cay_json_object_end(&lines->json);
+    return true;
+}
+
+static void all_told(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+                     const struct cay_error *err)
+{
+    struct lines *lines = call->state;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    cay_json_array_end(&lines->json);
+    cay_json_object_end(&lines->json);
+    cay_e2b_reply_json(request, 200, cay_buf_str(&lines->body));
+}
+
+static void free_lines(struct cay_e2b_request *request)
+{
+    struct lines *lines = cay_take_ptr(request->state);
+    cay_buf_finish(&lines->body);
+    free(lines);
+}
+
+static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                        const struct cay_error *err)
+{
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    struct lines *lines = cay_new(struct lines);
+    cay_buf_init(&lines->body, CAY_LIMIT_MESSAGE_BYTES);
+    lines->json = (struct cay_json_writer){.buf = &lines->body};
+    cay_json_object_begin(&lines->json);
+    cay_json_key(&lines->json, "logs");
+    cay_json_array_begin(&lines->json);
+    request->state = lines;
+    request->on_closed = free_lines;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS);
+    struct cay_v1_watch_events_request *ask = cay_e2b_call_message(call);
+    struct cay_str *id = cay_arena_new(&call->call.arena, struct cay_str);
+    if (id)
+        *id = cay_e2b_id_cut(request->params[0]);
+    ask->session_ids = (struct cay_pb_strs){id, id ? 1 : 0};
+    ask->no_follow = true;
+    ask->since = cay_noun_time(&call->call.arena, 1);
+    call->state = lines;
+    call->on_message = add_line;
+    cay_e2b_call_start(call, all_told);
+}
+
+void cay_e2b_logs(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    struct cay_e2b_call *call =
+        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
+    if (!call)
+        return;
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    cay_e2b_call_start(call, got_session);
+}

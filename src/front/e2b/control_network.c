@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/control_network.h"
+
+static bool is_everything(struct cay_str rule)
+{
+    return cay_str_is(rule, "0.0.0.0/0") || cay_str_is(rule, "::/0") || cay_str_is(rule, "*");
+}
+
+static bool denies_everything(struct cay_pb_strs rules)
+{
+    for (size_t i = 0; i < rules.count; i++) {
+        if (is_everything(rules.items[i]))
+            return true;
+    }
+    return false;
+}
+
+/* A name of a host has a letter that no hexadecimal number has, or no colon at all. */
+static bool has_name(struct cay_pb_strs rules)
+{
+    for (size_t i = 0; i < rules.count; i++) {
+        struct cay_str rule = rules.items[i];
+        bool is_six = rule.len && memchr(rule.ptr, ':', rule.len);
+        for (size_t j = 0; j < rule.len && !is_six; j++) {
+            char c = (char)(rule.ptr[j] | 0x20);
+            if (c >= 'a' && c <= 'z')
+                return true;
+        }
+    }
+    return false;
+}
+
+static const char *refusal(const struct e2b_network *network)
+{
+    if (network->rules && network->rules->fields.count)
+        return "network.rules: requests are not rewritten on this host";
+    if (network->egress_proxy && network->egress_proxy->fields.count)
+        return "network.egressProxy: not available on this host";
+    if (network->https_ports && network->https_ports->values.count)
+        return "network.httpsPorts: not available on this host";
+    if (has_name(network->allow_out) && !denies_everything(network->deny_out))
+        return "network.allowOut: names of hosts need '0.0.0.0/0' in denyOut";
+    return NULL;
+}
+
+struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *network,
+                                                     bool is_internet_denied,
+                                                     struct cay_arena *arena,
+                                                     const char **out_fault)
+{
+    static const struct e2b_network nothing;
+    network = network ? network : &nothing;
+    struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
+    *out_fault = policy ? refusal(network) : "this is too much";
+    if (*out_fault)
+        return NULL;
+    bool is_closed = is_internet_denied || denies_everything(network->deny_out);
+    if (is_closed && network->allow_out.count) {
+        policy->mode = CAY_V1_NETWORK_MODE_FILTERED;
+        policy->allow = network->allow_out;
+    } else if (is_closed) {
+        policy->mode = CAY_V1_NETWORK_MODE_NONE;
+    } else if (network->deny_out.count) {
+        policy->mode = CAY_V1_NETWORK_MODE_OPEN;
+        policy->allow = network->allow_out;
+        policy->deny = network->deny_out;
+    }
+    policy->private_ports = network->has_allow_public_traffic && !network->allow_public_traffic;
+    policy->mask_request_host = network->mask_request_host;
+    return policy;
+}
+
+static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *got_call,
+                        const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    struct cay_v1_network_policy *policy = got_call->state;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    if (got->session->state != CAY_V1_SESSION_STATE_ACTIVE) {
+        cay_e2b_reply_fault(request, 409, "the sandbox does not run");
+        return;
+    }
+    /* Who may reach its ports was settled when it was made. */
+    if (got->session->network) {
+        policy->private_ports = got->session->network->private_ports;
+        policy->mask_request_host =
+            cay_arena_str(&request->arena, got->session->network->mask_request_host);
+    }
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
+    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
+    ask->network = policy;
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
+void cay_e2b_set_network(struct cay_e2b_request *request)
+{
+    struct cay_str id;
+    const char *fault = NULL;
+    const struct e2b_network *wanted = cay_e2b_read(request, &e2b_network_desc);
+    if (!wanted)
+        return;
+    struct cay_v1_network_policy *policy = cay_e2b_network_policy(
+        wanted, wanted->has_allow_internet_access && !wanted->allow_internet_access,
+        &request->arena, &fault);
+    if (!policy) {
+        cay_e2b_reply_fault(request, 400, fault);
+        return;
+    }
+    struct cay_e2b_call *call =
+        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
+    if (!call)
+        return;
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    call->state = policy;
+    cay_e2b_call_start(call, got_session);
+}

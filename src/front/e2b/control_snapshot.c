@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/control_snapshot.h"
+
+#include "api/limits.h"
+#include "base/id.h"
+#include "front/e2b/control_shape.h"
+#include "wire/e2b/e2b.h"
+
+static void write_snapshot(struct cay_json_writer *json, struct cay_arena *arena,
+                           const struct cay_v1_session *session)
+{
+    struct cay_str name = cay_e2b_label(session, CAY_E2B_LABEL_NAME);
+    const char *full = name.len ? cay_arena_printf(arena, "%.*s/%.*s", (int)session->owner.len,
+                                                   session->owner.ptr, (int)name.len, name.ptr)
+                                : NULL;
+    const char *id =
+        full ? cay_arena_printf(arena, "%s:default", full)
+             : cay_arena_printf(arena, "%.*s:default", (int)session->id.len, session->id.ptr);
+    cay_json_object_begin(json);
+    cay_json_key(json, "snapshotID");
+    cay_json_text(json, id ? id : "");
+    cay_json_key(json, "names");
+    cay_json_array_begin(json);
+    if (full)
+        cay_json_text(json, full);
+    cay_json_array_end(json);
+    cay_json_object_end(json);
+}
+
+static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                  const struct cay_error *err)
+{
+    const struct cay_v1_fork_session_response *made = response;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
+    struct cay_json_writer json = {.buf = &body};
+    write_snapshot(&json, &request->arena, made->forks.items[0].session);
+    cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+}
+
+void cay_e2b_take_snapshot(struct cay_e2b_request *request)
+{
+    enum { LABELS = 3 };
+    struct cay_str id;
+    const struct e2b_new_snapshot *wanted = cay_e2b_read(request, &e2b_new_snapshot_desc);
+    if (wanted && wanted->name.len && !cay_id_valid(wanted->name)) {
+        cay_e2b_reply_fault(request, 400,
+                            "name: letters, digits, '.', '_' or '-', the first a letter or digit");
+        return;
+    }
+    struct cay_e2b_call *call =
+        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION, &id) : NULL;
+    if (!call)
+        return;
+    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
+    struct cay_pb_pair *labels =
+        cay_arena_array(&call->call.arena, LABELS, sizeof(struct cay_pb_pair));
+    ask->session_id = id;
+    ask->lazy_start = true;
+    /* Empty, not absent: it has no deadline whatever its source has. */
+    ask->lifecycle = cay_arena_new(&call->call.arena, struct cay_v1_lifecycle);
+    if (labels) {
+        labels[0] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("1")};
+        labels[1] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), id};
+        labels[2] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), wanted->name};
+        ask->labels = (struct cay_pb_pairs){labels, LABELS};
+    }
+    cay_e2b_call_start(call, taken);
+}
+
+static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                   const struct cay_error *err)
+{
+    const struct cay_v1_list_sessions_response *list = response;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
+    struct cay_json_writer json = {.buf = &body};
+    cay_json_array_begin(&json);
+    for (size_t i = 0; i < list->sessions.count; i++)
+        write_snapshot(&json, &request->arena, &list->sessions.items[i]);
+    cay_json_array_end(&json);
+    const struct cay_http_header next = {CAY_STR("x-next-token"), list->next_page_token};
+    cay_e2b_reply_json_with(request, 200, cay_buf_str(&body), &next, next.value.len > 0);
+}
+
+/* "owner/name:tag", "name", "id:tag": the part between. False when it is of somebody else. */
+static bool bare_name(const struct cay_e2b_request *request, struct cay_str text,
+                      struct cay_str *out_name)
+{
+    struct cay_str owner;
+    struct cay_str rest = text;
+    if (cay_str_split(&rest, '/', &owner) && rest.ptr) {
+        if (!cay_str_is(owner, request->caller.owner))
+            return false;
+        text = rest;
+    }
+    return cay_str_split(&text, ':', out_name) && (!text.ptr || cay_str_is(text, "default"));
+}
+
+/* A list of the caller's snapshots. */
+static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct cay_str source,
+                                      struct cay_str name)
+{
+    enum { LABELS_MAX = 3 };
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    struct cay_pb_pair *labels =
+        cay_arena_array(&call->call.arena, LABELS_MAX, sizeof(struct cay_pb_pair));
+    ask->owner = cay_str(request->caller.owner);
+    if (!labels)
+        return call;
+    ask->labels.items = labels;
+    labels[ask->labels.count++] =
+        (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("1")};
+    if (source.len)
+        labels[ask->labels.count++] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), source};
+    if (name.len)
+        labels[ask->labels.count++] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), name};
+    return call;
+}
+
+void cay_e2b_list_snapshots(struct cay_e2b_request *request)
+{
+    int32_t page_size = 0;
+    struct cay_str token;
+    struct cay_str wanted = cay_e2b_query(request, "name");
+    struct cay_str name = {};
+    if (wanted.len && !bare_name(request, wanted, &name)) {
+        cay_e2b_reply_json(request, 200, CAY_STR("[]"));
+        return;
+    }
+    if (!cay_e2b_read_page(request, &page_size, &token))
+        return;
+    struct cay_e2b_call *call =
+        list_call(request, cay_e2b_id_cut(cay_e2b_query(request, "sandboxID")), name);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    ask->page_size = page_size;
+    ask->page_token = token;
+    cay_e2b_call_start(call, listed);
+}
+
+static void found_by_name(struct cay_e2b_request *request, struct cay_e2b_call *call,
+                          const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_list_sessions_response *list = response;
+    cay_e2b_snapshot_fn *found = *(cay_e2b_snapshot_fn **)call->state;
+    if (err)
+        cay_e2b_reply_error(request, err);
+    else
+        found(request, list->sessions.count
+                           ? cay_arena_str(&request->arena, list->sessions.items[0].id)
+                           : (struct cay_str){});
+}
+
+struct lookup {
+    cay_e2b_snapshot_fn *found; /* first */
+    struct cay_str name;
+};
+
+static void found_by_id(struct cay_e2b_request *request, struct cay_e2b_call *call,
+                        const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    struct lookup *lookup = call->state;
+    if (!err && cay_str_is(cay_e2b_label(got->session, CAY_E2B_LABEL_SNAPSHOT), "1")) {
+        lookup->found(request, lookup->name);
+        return;
+    }
+    struct cay_e2b_call *next = list_call(request, (struct cay_str){}, lookup->name);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(next);
+    ask->page_size = 1;
+    next->state = lookup;
+    cay_e2b_call_start(next, found_by_name);
+}
+
+void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
+                           cay_e2b_snapshot_fn *found)
+{
+    struct lookup *lookup = cay_arena_new(&request->arena, struct lookup);
+    if (!lookup || !bare_name(request, name, &lookup->name) || !cay_id_valid(lookup->name)) {
+        found(request, (struct cay_str){});
+        return;
+    }
+    lookup->found = found;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = lookup->name;
+    call->state = lookup;
+    cay_e2b_call_start(call, found_by_id);
+}
+
+static void delete_found(struct cay_e2b_request *request, struct cay_str session_id)
+{
+    if (!session_id.len) {
+        cay_e2b_reply_fault(request, 404, "there is no such snapshot");
+        return;
+    }
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
+    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = session_id;
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
+void cay_e2b_delete_snapshot(struct cay_e2b_request *request)
+{
+    cay_e2b_snapshot_find(request, request->params[0], delete_found);
+}
