@@ -513,6 +513,77 @@ static void bases_have_names_and_aliases(void **state)
     assert_int_equal(world_count(world, CAY_STORE_ITEM_ALIAS), 0);
 }
 
+static void publish(struct world *world, const struct cay_store_ref *ref, const char *name)
+{
+    struct cay_store_base_draft draft;
+    MUST(world, cay_store_base_begin_from(world->store, ref, &draft, &world->err));
+    MUST(world, cay_store_base_commit(world->store, &draft, name, &world->err));
+}
+
+static bool skip_entry(void *, const struct cay_diff_entry *)
+{
+    return true;
+}
+
+static void must_show(struct world *world, const char *base, const char *dump)
+{
+    struct session session = world_session(world, (struct cay_store_source){.base = base});
+    char *seen = tree_dump(session.root_fd, world->id_base);
+    assert_string_equal(seen, dump);
+    /* What is made on it is compared with it, not with what it came from. */
+    struct cay_diff_stats stats;
+    const struct cay_diff_request request = {
+        .from = {.origin = session.id}, .to = {.session = session.id}, .visit = skip_entry};
+    MUST(world, cay_store_diff(world->store, &request, &stats, &world->err));
+    assert_int_equal(stats.changes, 0);
+    free(seen);
+    world_end(world, &session);
+}
+
+static void a_point_becomes_a_base(void **state)
+{
+    struct world *world = *state;
+    struct session session = world_from_base(world);
+    struct cay_error err = {};
+    char id[CAY_STORE_ID_SIZE];
+    char name[CAY_STORE_NAME_SIZE];
+    char *at_point = NULL;
+    bool has_snapshots = cay_store_caps(world->store) & CAY_STORE_SNAPSHOTS;
+    for (unsigned i = 0; i < 3; i++) {
+        tree_change(session.root_fd, i, world->id_base);
+        if (i == 2 || !has_snapshots)
+            continue;
+        free(at_point);
+        at_point = tree_dump(session.root_fd, world->id_base);
+        (void)world_take(world, &session, i ? CAY_STORE_FROZEN : CAY_STORE_QUIET, id);
+    }
+    char *at_end = tree_dump(session.root_fd, world->id_base);
+    if (has_snapshots) {
+        publish(world, &(struct cay_store_ref){.snapshot = id}, "of-snapshot");
+        must_show(world, "of-snapshot", at_point);
+        MUST(world, cay_store_delete_snapshot(world->store, id, &world->err));
+    }
+    close(cay_take_fd(session.root_fd));
+    publish(world, &(struct cay_store_ref){.session = session.id}, "of-session");
+    MUST(world, cay_store_destroy(world->store, session.id, &world->err));
+    world_collect(world);
+    must_show(world, "of-session", at_end);
+    struct cay_store_base_draft draft;
+    assert_false(cay_store_base_begin_from(
+        world->store, &(struct cay_store_ref){.session = session.id}, &draft, &err));
+    assert_int_equal(err.reason, CAY_R_SESSION_NOT_FOUND);
+    assert_int_equal(draft.root_fd, -1);
+    if (has_snapshots) {
+        /* Each stands for itself: one goes, the other stays. */
+        MUST(world, cay_store_base_remove(world->store, "of-session", &world->err));
+        world_collect(world);
+        must_show(world, "of-snapshot", at_point);
+        MUST(world, cay_store_base_resolve(world->store, "of-snapshot", name, &world->err));
+    }
+    free(at_point);
+    free(at_end);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +611,7 @@ int main(int argc, char **argv)
                                         world_teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(bases_have_names_and_aliases, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_point_becomes_a_base, world_setup, world_teardown),
     };
     if (geteuid() != 0) {
         print_message("skipped: the stores need root\n");

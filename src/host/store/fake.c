@@ -117,17 +117,22 @@ static struct tree *tree_new(struct fake *fake, struct cay_error *err)
     return NULL;
 }
 
+static bool fill(struct fake *fake, const struct tree *from, int to_fd, struct cay_error *err)
+{
+    cay_autoclose int from_fd = tree_open(fake, from);
+    struct cay_copy_request request = {
+        .rule = CAY_COPY_LAYER, .from_fd = from_fd, .to_fd = to_fd, .previous_fd = -1};
+    struct cay_copy_stats stats;
+    return cay_copy_tree(&request, &stats, err);
+}
+
 static struct tree *tree_copy(struct fake *fake, const struct tree *from, struct cay_error *err)
 {
     struct tree *tree = tree_new(fake, err);
     if (!tree)
         return NULL;
-    cay_autoclose int from_fd = tree_open(fake, from);
     cay_autoclose int to_fd = tree_open(fake, tree);
-    struct cay_copy_request request = {
-        .rule = CAY_COPY_LAYER, .from_fd = from_fd, .to_fd = to_fd, .previous_fd = -1};
-    struct cay_copy_stats stats;
-    if (cay_copy_tree(&request, &stats, err))
+    if (fill(fake, from, to_fd, err))
         return tree;
     tree_unref(fake, tree);
     return NULL;
@@ -480,6 +485,21 @@ static void base_abort(struct cay_store *store, struct cay_store_base_draft *dra
     (void)cay_remove_tree(fake_of(store)->root_fd, draft->id, NULL);
 }
 
+static bool base_begin_from(struct cay_store *store, const struct cay_store_ref *ref,
+                            struct cay_store_base_draft *draft, struct cay_error *err)
+{
+    struct fake *fake = fake_of(store);
+    if (!base_begin(store, draft, err))
+        return false;
+    pthread_mutex_lock(&fake->lock);
+    const struct tree *from = source_tree(fake, ref, err);
+    bool ok = from && fill(fake, from, draft->root_fd, err);
+    pthread_mutex_unlock(&fake->lock);
+    if (!ok)
+        cay_store_base_abort(store, draft);
+    return ok;
+}
+
 static bool base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
                         const char *name, struct cay_error *err)
 {
@@ -607,6 +627,7 @@ const struct cay_store_ops cay_store_fake = {
     .usage = usage,
     .list = list,
     .base_begin = base_begin,
+    .base_begin_from = base_begin_from,
     .base_commit = base_commit,
     .base_abort = base_abort,
     .base_remove = base_remove,

@@ -282,6 +282,17 @@ bool cay_store_base_begin(struct cay_store *store, struct cay_store_base_draft *
     return store->ops->base_begin(store, out_draft, err) || cay_wrap(err, "begin base");
 }
 
+bool cay_store_base_begin_from(struct cay_store *store, const struct cay_store_ref *ref,
+                               struct cay_store_base_draft *out_draft, struct cay_error *err)
+{
+    NEED(store, base_begin_from, err);
+    assert(out_draft && !ref->base && !ref->origin);
+    *out_draft = (struct cay_store_base_draft){.root_fd = -1};
+    cay_store_new_id(out_draft->id);
+    return need_ref(ref, err) &&
+           (store->ops->base_begin_from(store, ref, out_draft, err) || cay_wrap(err, "begin base"));
+}
+
 void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
 {
     if (draft->root_fd < 0)

@@ -6,7 +6,7 @@
  * roots), sessions (one writable tree each) and snapshots (immutable points a session went
  * through).
  *
- * Order: open -> (base_begin -> fill -> base_commit)* -> create -> mount ->
+ * Order: open -> (base_begin[_from] -> fill -> base_commit)* -> create -> mount ->
  *        (snapshot | rollback | fork | diff | usage)* -> destroy -> collect -> close.
  *
  * Ids are given by the caller (cay_store_new_id), who writes them down before the call: a call that
@@ -219,6 +219,12 @@ struct cay_store_base_draft {
 [[nodiscard]] bool cay_store_base_begin(struct cay_store *store,
                                         struct cay_store_base_draft *out_draft,
                                         struct cay_error *err);
+/* A draft that begins as what a snapshot is, or a session (whose tree nothing may write to any
+ * more: it is only to be destroyed). Files are shared where the store can. */
+[[nodiscard]] bool cay_store_base_begin_from(struct cay_store *store,
+                                             const struct cay_store_ref *ref,
+                                             struct cay_store_base_draft *out_draft,
+                                             struct cay_error *err);
 /* Gives the draft its name; from then on it is immutable. Consumes the draft in any case: on
  * failure, and when the daemon dies before, nothing is left of it. */
 [[nodiscard]] bool cay_store_base_commit(struct cay_store *store,

@@ -60,6 +60,10 @@ struct cay_store_ops {
 
     /* The draft's id is filled in by the wrapper. */
     bool (*base_begin)(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
+    /* A draft that begins as a copy of the point. SESSION_NOT_FOUND, SNAPSHOT_NOT_FOUND,
+     * RESOURCE_EXHAUSTED. */
+    bool (*base_begin_from)(struct cay_store *, const struct cay_store_ref *,
+                            struct cay_store_base_draft *, struct cay_error *);
     /* BASE_EXISTS. The wrapper aborts the draft on failure. */
     bool (*base_commit)(struct cay_store *, struct cay_store_base_draft *, const char *name,
                         struct cay_error *);

@@ -25,6 +25,29 @@ bool ov_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
     return false;
 }
 
+bool ov_base_begin_from(struct cay_store *store, const struct cay_store_ref *ref,
+                        struct cay_store_base_draft *draft, struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    struct ov_layer *top = ov_hold(ov, ref, err);
+    bool is_begun = top && ov_base_begin(store, draft, err);
+    if (is_begun) {
+        int rc = ov_flatten_whole(ov, top, draft->root_fd);
+        is_begun = rc == 0;
+        if (rc == -ENAMETOOLONG || rc == -EMLINK)
+            cay_fail_errno(err, CAY_R_RESOURCE_EXHAUSTED, rc,
+                           "its directories lie too deep, or its files have too many links");
+        else if (rc < 0)
+            cay_store_fail(err, rc, "link the files");
+        if (!is_begun)
+            cay_store_base_abort(store, draft);
+    }
+    if (top)
+        ov_drop(ov, top);
+    CAY_CRASH_POINT("store.base_begun");
+    return is_begun;
+}
+
 void ov_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)
 {
     struct ov_store *ov = ov_of(store);

@@ -7,9 +7,8 @@
 #include "host/store/diff_walk.h"
 #include "host/store/overlay/overlay_internal.h"
 
-/* The layer at the top of a point, referenced for the time of the call. */
-static struct ov_layer *hold(struct ov_store *ov, const struct cay_store_ref *ref,
-                             struct cay_error *err)
+struct ov_layer *ov_hold(struct ov_store *ov, const struct cay_store_ref *ref,
+                         struct cay_error *err)
 {
     struct ov_layer *top = NULL;
     pthread_mutex_lock(&ov->lock);
@@ -68,8 +67,8 @@ bool ov_diff(struct cay_store *store, const struct cay_diff_request *request,
              struct cay_diff_stats *out_stats, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    struct ov_layer *from = hold(ov, &request->from, err);
-    struct ov_layer *to = from ? hold(ov, &request->to, err) : NULL;
+    struct ov_layer *from = ov_hold(ov, &request->from, err);
+    struct ov_layer *to = from ? ov_hold(ov, &request->to, err) : NULL;
     struct cay_diff_layer *from_layers = to ? open_stack(ov, from, err) : NULL;
     struct cay_diff_layer *to_layers = from_layers ? open_stack(ov, to, err) : NULL;
     bool ok = false;
@@ -89,7 +88,7 @@ bool ov_view(struct cay_store *store, const struct cay_store_ref *ref,
              const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    struct ov_layer *top = hold(ov, ref, err);
+    struct ov_layer *top = ov_hold(ov, ref, err);
     if (!top)
         return false;
     bool ok = ov_layer_view(ov, top, owner, out_root_fd, err);
@@ -123,7 +122,7 @@ bool ov_usage(struct cay_store *store, const struct cay_store_ref *ref,
               struct cay_store_usage *out_usage, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
-    struct ov_layer *top = hold(ov, ref, err);
+    struct ov_layer *top = ov_hold(ov, ref, err);
     if (!top)
         return false;
     bool ok = measure(ov, top, out_usage, err);

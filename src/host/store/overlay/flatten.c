@@ -30,9 +30,11 @@ enum {
 
 uint32_t ov_flatten_depth = 64;
 
+enum { NO_BASE = 1 << 30 }; /* the place of a base that nothing stands on */
+
 struct flattening {
     const struct cay_diff_stack *stack;
-    size_t base;              /* place of the base in the stack: the last */
+    size_t base;              /* place of the base in the stack: the last; or NO_BASE */
     char base_path[PATH_MAX]; /* of its root */
 };
 
@@ -81,6 +83,8 @@ static int base_part(const struct flattening *flat, const struct cay_merged_dir 
 static int mark_dir(const struct flattening *flat, int parent_base_fd, const char *name,
                     const struct cay_merged_dir *dir, int to_fd)
 {
+    if (flat->base == NO_BASE)
+        return 0; /* nothing lies below */
     int base_fd = base_part(flat, dir);
     if (base_fd < 0)
         return fsetxattr(to_fd, "trusted.overlay.opaque", "y", 1, 0) < 0 ? -errno : 0;
@@ -172,21 +176,22 @@ static int link_dir(int from_fd, int to_fd, int depth)
     return rc ? rc : finish_dir(CAY_COPY_LAYER, from_fd, to_fd);
 }
 
-/* Fills the flat form of `top` into an empty directory. -errno. */
-static int fill_flat(const struct cay_diff_layer *layers, size_t count, int to_fd)
+/* Fills the flat form of the layers into an empty directory, to stand on the last of them or on
+ * nothing. -errno. */
+static int fill_flat(const struct cay_diff_layer *layers, size_t count, bool is_whole, int to_fd)
 {
     const struct cay_diff_stack stack = {.layers = layers, .count = count};
     [[gnu::uninitialized]] struct flattening flat; /* a page of it is a path */
     flat.stack = &stack;
-    flat.base = count - 1;
+    flat.base = is_whole ? NO_BASE : count - 1;
     cay_auto(cay_merged_dir_finish) struct cay_merged_dir root = {};
-    int rc = path_of(layers[count - 1].fd, flat.base_path);
+    int rc = is_whole ? 0 : path_of(layers[count - 1].fd, flat.base_path);
     if (!rc)
         rc = cay_merged_root(&stack, &root);
     return rc ? rc : flatten_dir(&flat, &root, to_fd, 0);
 }
 
-static int flatten_stack(struct ov_store *ov, const struct ov_layer *top, int to_fd)
+static int flatten_stack(struct ov_store *ov, const struct ov_layer *top, bool is_whole, int to_fd)
 {
     struct cay_diff_layer *layers = cay_alloc(top->depth * sizeof(*layers));
     size_t count = 0;
@@ -199,11 +204,16 @@ static int flatten_stack(struct ov_store *ov, const struct ov_layer *top, int to
             layers[count++] = (struct cay_diff_layer){layer->node.id, fd};
     }
     if (!rc)
-        rc = fill_flat(layers, count, to_fd);
+        rc = fill_flat(layers, count, is_whole, to_fd);
     for (size_t i = 0; i < count; i++)
         close(layers[i].fd);
     free(layers);
     return rc;
+}
+
+int ov_flatten_whole(struct ov_store *ov, const struct ov_layer *top, int to_fd)
+{
+    return flatten_stack(ov, top, true, to_fd);
 }
 
 /* A new layer that shows with `parent` (whose reference passes over) what `like` shows: its flat
@@ -224,7 +234,7 @@ static struct ov_layer *make_like(struct ov_store *ov, const struct ov_layer *li
         cay_autoclose int to_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         cay_autoclose int from_fd = is_flat ? -1 : ov_layer_open(ov, like);
         rc = to_fd < 0     ? -errno
-             : is_flat     ? flatten_stack(ov, like, to_fd)
+             : is_flat     ? flatten_stack(ov, like, false, to_fd)
              : from_fd < 0 ? from_fd
                            : link_dir(from_fd, to_fd, 0);
     }

@@ -148,6 +148,7 @@ const struct cay_store_ops cay_store_overlay = {
     .usage = ov_usage,
     .list = ov_list,
     .base_begin = ov_base_begin,
+    .base_begin_from = ov_base_begin_from,
     .base_commit = ov_base_commit,
     .base_abort = ov_base_abort,
     .base_remove = ov_base_remove,

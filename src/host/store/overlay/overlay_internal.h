@@ -196,11 +196,20 @@ void ov_flatten_some(struct ov_store *ov);
  * reference passes over. */
 struct ov_layer *ov_flat_form(struct ov_store *ov, struct ov_layer *frozen);
 
+/* Fills an empty directory with all that `top` and what it stands on show: files are links. -errno.
+ */
+int ov_flatten_whole(struct ov_store *ov, const struct ov_layer *top, int to_fd);
+
 /* --- check.c --- */
 bool ov_check(const char *directory, struct cay_error *err);
 
 /* --- load.c --- */
 bool ov_load(struct ov_store *ov, struct cay_error *err);
+
+/* --- compare.c --- */
+/* The layer at the top of a point, referenced; NULL: err says why. */
+struct ov_layer *ov_hold(struct ov_store *ov, const struct cay_store_ref *ref,
+                         struct cay_error *err);
 
 /* --- session.c, snapshot.c, bases.c, collect.c, compare.c: the verbs --- */
 bool ov_create(struct cay_store *, const char *, const struct cay_store_source *,
@@ -224,6 +233,8 @@ bool ov_usage(struct cay_store *, const struct cay_store_ref *, struct cay_store
               struct cay_error *);
 bool ov_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *);
 bool ov_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
+bool ov_base_begin_from(struct cay_store *, const struct cay_store_ref *,
+                        struct cay_store_base_draft *, struct cay_error *);
 bool ov_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *,
                     struct cay_error *);
 void ov_base_abort(struct cay_store *, struct cay_store_base_draft *);

@@ -8,21 +8,42 @@
 #include "base/crash.h"
 #include "host/store/trees/trees_internal.h"
 
+/* Opens a tree that was made, or not, for it. */
+static bool open_draft(struct cay_trees *trees, struct cay_store_base_draft *draft, bool is_made,
+                       struct cay_error *err)
+{
+    int fd = is_made ? cay_trees_open_tree(trees, draft->id) : -1;
+    if (is_made)
+        CAY_CRASH_POINT("trees.made");
+    if (fd >= 0) {
+        draft->root_fd = fd;
+        return true;
+    }
+    if (is_made)
+        cay_store_fail(err, fd, "open draft");
+    cay_trees_base_abort(&trees->store, draft);
+    return false;
+}
+
 bool cay_trees_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
                           struct cay_error *err)
 {
     struct cay_trees *trees = cay_trees_of(store);
-    if (trees->ops->make(trees, draft->id, err)) {
-        CAY_CRASH_POINT("trees.made");
-        int fd = cay_trees_open_tree(trees, draft->id);
-        if (fd >= 0) {
-            draft->root_fd = fd;
-            return true;
-        }
-        cay_store_fail(err, fd, "open draft");
-    }
-    cay_trees_base_abort(store, draft);
-    return false;
+    return open_draft(trees, draft, trees->ops->make(trees, draft->id, err), err);
+}
+
+bool cay_trees_base_begin_from(struct cay_store *store, const struct cay_store_ref *ref,
+                               struct cay_store_base_draft *draft, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    struct tree *tree = NULL;
+    struct tree *base = NULL;
+    if (!trees_hold(trees, ref, &tree, &base, err))
+        return false;
+    bool is_made = trees->ops->clone(trees, tree->id, draft->id, false, err);
+    trees_drop(trees, tree);
+    trees_drop(trees, base);
+    return open_draft(trees, draft, is_made, err);
 }
 
 void cay_trees_base_abort(struct cay_store *store, struct cay_store_base_draft *draft)

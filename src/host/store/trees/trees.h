@@ -135,6 +135,8 @@ bool cay_trees_usage(struct cay_store *, const struct cay_store_ref *, struct ca
 bool cay_trees_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *);
 bool cay_trees_set_quota(struct cay_store *, const char *, uint64_t, struct cay_error *);
 bool cay_trees_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
+bool cay_trees_base_begin_from(struct cay_store *, const struct cay_store_ref *,
+                               struct cay_store_base_draft *, struct cay_error *);
 bool cay_trees_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *,
                            struct cay_error *);
 void cay_trees_base_abort(struct cay_store *, struct cay_store_base_draft *);

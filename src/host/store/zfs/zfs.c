@@ -123,6 +123,7 @@ const struct cay_store_ops cay_store_zfs = {
     .usage = cay_trees_usage,
     .list = cay_trees_list,
     .base_begin = cay_trees_base_begin,
+    .base_begin_from = cay_trees_base_begin_from,
     .base_commit = cay_trees_base_commit,
     .base_abort = cay_trees_base_abort,
     .base_remove = cay_trees_base_remove,

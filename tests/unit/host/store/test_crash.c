@@ -98,6 +98,16 @@ static void import(struct cay_store *store, const char *name)
     must(cay_store_base_commit(store, &draft, name, &err), &err, "commit base");
 }
 
+/* A base made of a snapshot: passes what an import does, and more. */
+static void publish(struct cay_store *store, const char *snapshot_id, const char *name)
+{
+    struct cay_error err = {};
+    struct cay_store_base_draft draft;
+    const struct cay_store_ref ref = {.snapshot = snapshot_id};
+    must(cay_store_base_begin_from(store, &ref, &draft, &err), &err, "begin base");
+    must(cay_store_base_commit(store, &draft, name, &err), &err, "commit base");
+}
+
 static void tell_story(void)
 {
     struct cay_error err = {};
@@ -137,7 +147,7 @@ static void tell_story(void)
         root_fd = point.root_fd;
     }
     notes->done++; /* 6 */
-    import(store, "second");
+    publish(store, snapshot_ids[1], "second");
     notes->done++; /* 7 */
     must(cay_store_delete_snapshot(store, snapshot_ids[2], &err), &err, "delete snapshot");
     notes->done++; /* 8 */
@@ -292,6 +302,11 @@ static void check_what_is_left(void)
         assert_false(found.second);
     if (found.forked)
         check_fork(store);
+    if (found.second) {
+        char *dump = dump_from(store, (struct cay_store_source){.base = "second"});
+        assert_string_equal(dump, notes->snapshots[1]);
+        free(dump);
+    }
     /* What the session does from now on reaches no snapshot. */
     if (found.session) {
         write_more(store);
