@@ -30,9 +30,10 @@ static bool run_snapshot(struct cay_cli *cli, struct cay_error *err)
     struct cay_v1_create_snapshot_response response = {};
     struct cay_v1_create_snapshot_request request = {
         .session_id = cay_str(cli->args.words[0]),
-        .name = cay_str(cli->args.words[1]),
+        .name = cay_str(cli->args.word_count > 1 ? cli->args.words[1] : ""),
         .message = cay_values_text(cli, "message"),
         .durable = cay_args_has(&cli->args, "durable"),
+        .publish_base = cay_values_text(cli, "publish"),
     };
     if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT, &request, &response, err))
         return false;
@@ -45,6 +46,15 @@ static bool run_snapshot(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag turn_flags[] = {
     {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
     {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {},
+};
+
+static const struct cay_flag snapshot_flags[] = {
+    {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
+    {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {.name = "publish",
+     .value = "BASE",
+     .help = "also make it a base of this name, which outlives the session"},
     {},
 };
 
@@ -64,12 +74,16 @@ const struct cay_command cay_command_turn = {
 
 const struct cay_command cay_command_snapshot = {
     .name = "snapshot",
-    .arguments = "SESSION NAME",
+    .arguments = "SESSION [NAME]",
     .summary = "Take a snapshot with a name of your own",
-    .details = "Unlike turns, named snapshots are never pruned.",
-    .flags = turn_flags,
+    .details =
+        "Unlike turns, named snapshots are never pruned. Without a name it gets one, which is\n"
+        "printed. With --publish other sessions can start from it: 'cay create --base BASE'.",
+    .examples = "  cay snapshot demo works\n"
+                "  cay snapshot demo --publish demo-ready",
+    .flags = snapshot_flags,
     .group = CAY_GROUP_HISTORY,
-    .words_min = 2,
+    .words_min = 1,
     .words_max = 2,
     .run = run_snapshot,
     .complete = cay_session_offer,

@@ -482,6 +482,11 @@ static void mistakes_have_their_reasons(void **state)
     world_end(world, &session);
 }
 
+static bool skip_entry(void *, const struct cay_diff_entry *)
+{
+    return true;
+}
+
 static void bases_have_names_and_aliases(void **state)
 {
     struct world *world = *state;
@@ -504,13 +509,20 @@ static void bases_have_names_and_aliases(void **state)
     assert_int_equal(err.reason, CAY_R_BASE_EXISTS);
     assert_int_equal(draft.root_fd, -1);
     struct session session = world_session(world, (struct cay_store_source){.base = "latest"});
-    world_end(world, &session);
-    world_collect(world);
     MUST(world, cay_store_base_remove(world->store, "second", &world->err));
     assert_false(cay_store_base_resolve(world->store, "latest", name, &err));
     assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
     assert_int_equal(world_count(world, CAY_STORE_ITEM_BASE), 1);
     assert_int_equal(world_count(world, CAY_STORE_ITEM_ALIAS), 0);
+    /* Who stands on it keeps it. */
+    world_collect(world);
+    tree_change(session.root_fd, 0, world->id_base);
+    struct cay_diff_stats stats;
+    const struct cay_diff_request request = {
+        .from = {.origin = session.id}, .to = {.session = session.id}, .visit = skip_entry};
+    MUST(world, cay_store_diff(world->store, &request, &stats, &world->err));
+    assert_int_not_equal(stats.changes, 0);
+    world_end(world, &session);
 }
 
 static void publish(struct world *world, const struct cay_store_ref *ref, const char *name)
@@ -518,11 +530,6 @@ static void publish(struct world *world, const struct cay_store_ref *ref, const 
     struct cay_store_base_draft draft;
     MUST(world, cay_store_base_begin_from(world->store, ref, &draft, &world->err));
     MUST(world, cay_store_base_commit(world->store, &draft, name, &world->err));
-}
-
-static bool skip_entry(void *, const struct cay_diff_entry *)
-{
-    return true;
 }
 
 static void must_show(struct world *world, const char *base, const char *dump)

@@ -182,6 +182,17 @@ class Named(Turn):
         seen["sessions"]["w"] |= {"head": "point", "diff": []}
 
 
+class Publish(Named):
+    is_long = False
+
+    def act(self, cay):
+        cay.snapshot("w", "point", publishBase="other")
+
+    def after(self, world, seen):
+        super().after(world, seen)
+        seen["bases"] = ["other", "small"]
+
+
 class Rollback(Turn):
     fields = {}
 

@@ -29,7 +29,8 @@ def lives(cay):
     assert len(cay.read("a", "big")) == 2 * MIB
     cay.background("a", "echo ready; exec sleep 1000")
     cay.turn("a", durable=True)
-    cay.snapshot("a", "named")
+    cay.snapshot("a", "named", publishBase="published")
+    cay.call(BASE + "RemoveBase", {"name": "published"})
     cay.fork("a", count=3)
     cay.fork("a", snapshot="turn-0001", lazyStart=True)
     cay.diff("a")

@@ -72,6 +72,14 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
     return entry ? entry->spec : NULL;
 }
 
+bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
+                        struct cay_str name)
+{
+    const struct cay_v1_base *base = cay_bases_find(host, name);
+    return !base || !base->owner.len || caller->role == CAY_ROLE_ADMIN ||
+           cay_str_is(base->owner, caller->owner);
+}
+
 static void free_entry(struct cay_base_entry *entry)
 {
     if (!entry)

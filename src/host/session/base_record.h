@@ -7,6 +7,7 @@
  * all the same. The table belongs to the loop thread; the functions of the database run on workers.
  */
 
+#include "api/call.h"
 #include "api/cay_v1.h"
 #include "base/map.h"
 #include "host/db/db.h"
@@ -34,6 +35,9 @@ struct cay_base_entry {
 
 /* By name or alias; NULL when there is no record. */
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name);
+/* Whether the caller may know of it; a name that there is no record of is nobody's secret. */
+[[nodiscard]] bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
+                                      struct cay_str name);
 /* A copy goes into the table, in the place of an older one. */
 void cay_bases_put(struct cay_host *host, const struct cay_v1_base *spec);
 void cay_bases_remove(struct cay_host *host, const char *name);

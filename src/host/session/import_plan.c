@@ -13,7 +13,8 @@
 
 /* A base whose content is that of the exported session's. The host's own have no digest: their name
  * tells which packages they are made of. */
-static bool find_same_base(const struct cay_host *host, const struct cay_manifest *manifest,
+static bool find_same_base(const struct cay_host *host, const struct cay_call *call,
+                           const struct cay_manifest *manifest,
                            char out_base[static CAY_STORE_NAME_SIZE])
 {
     struct cay_error ignored = {};
@@ -21,7 +22,8 @@ static bool find_same_base(const struct cay_host *host, const struct cay_manifes
     char key[CAY_STORE_NAME_SIZE];
     for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
         if (manifest->base_digest.len &&
-            cay_str_equal(entry->spec->digest, manifest->base_digest)) {
+            cay_str_equal(entry->spec->digest, manifest->base_digest) &&
+            cay_bases_shown_to(host, &call->caller, entry->spec->name)) {
             memcpy(out_base, entry->name, sizeof(entry->name));
             return true;
         }
@@ -78,9 +80,11 @@ static bool plan_base(struct cay_import *self, const struct cay_call *call, stru
 {
     char key[CAY_STORE_NAME_SIZE];
     if (wanted.len)
-        return (cay_base_key(wanted, key) || cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL)) &&
+        return ((cay_base_key(wanted, key) &&
+                 cay_bases_shown_to(self->host, &call->caller, wanted)) ||
+                cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL)) &&
                cay_store_base_resolve(self->host->store, key, self->base, err);
-    return find_same_base(self->host, &self->manifest, self->base) ||
+    return find_same_base(self->host, call, &self->manifest, self->base) ||
            plan_new_base(self, call, err);
 }
 

@@ -122,6 +122,7 @@ static void choose_page(struct list_context *list, const struct cay_v1_list_base
         struct cay_v1_base base = response->bases.items[i];
         if ((request->name.len && !has_name(&base, request->name)) ||
             !has_labels(&base, request->labels) ||
+            !cay_bases_shown_to(list->host, &list->call->caller, base.name) ||
             (request->page_token.len && compare_texts(base.name, request->page_token) <= 0))
             continue;
         if (count == page_size) {
@@ -209,10 +210,13 @@ static bool check_remove(struct cay_host *host, const struct cay_call *call,
 {
     const struct cay_v1_remove_base_request *request = call->request;
     char resolved[CAY_STORE_NAME_SIZE];
-    if (call->caller.role != CAY_ROLE_ADMIN)
-        return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may remove bases");
-    if (!cay_base_key(request->name, self->key))
+    const struct cay_v1_base *base = cay_bases_find(host, request->name);
+    if (!cay_base_key(request->name, self->key) ||
+        !cay_bases_shown_to(host, &call->caller, request->name))
         return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
+    if (call->caller.role != CAY_ROLE_ADMIN && !(base && base->owner.len))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "only an admin may remove bases that are for everybody");
     if (!cay_store_base_resolve(host->store, self->key, resolved, err))
         return false;
     self->is_alias = strcmp(resolved, self->key) != 0;

@@ -9,6 +9,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "host/session/base_keep.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
@@ -20,8 +21,6 @@
  * writes. The record is written before the store gives the base its name, and says until the end
  * that nobody was told of it.
  */
-
-enum { ALIASES_MAX = 100 };
 
 struct import {
     struct cay_job job;
@@ -283,47 +282,6 @@ static bool open_source(struct import *self, struct cay_error *err)
     return true;
 }
 
-static bool check_name(struct cay_str wanted, const char *field,
-                       char out_key[static CAY_STORE_NAME_SIZE], struct cay_error *err)
-{
-    if (cay_base_key(wanted, out_key) && strcmp(out_key, "host") != 0 &&
-        strncmp(out_key, "host-", 5) != 0)
-        return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "%s: 1 to 128 letters, digits, '.', '_' or '-'; host is Cay's own", field);
-}
-
-static bool check_settings(const struct cay_host *host, const struct cay_v1_base_settings *settings,
-                           struct cay_error *err)
-{
-    struct cay_v1_resource_limits ignored;
-    if (!settings)
-        return true;
-    if (settings->start_command.count || settings->ready_command.count)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "start_command, ready_command: not available in this version");
-    return cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
-           cay_check_cwd(settings->cwd, err) &&
-           cay_check_limits(settings->limits, &host->default_limits, &ignored, err);
-}
-
-static bool take_aliases(struct import *self, struct cay_error *err)
-{
-    const struct cay_v1_import_base_options *options = self->options;
-    if (options->aliases.count > ALIASES_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: %d at most", ALIASES_MAX);
-    self->aliases =
-        cay_arena_array(&self->call->arena, options->aliases.count + 1, sizeof(*self->aliases));
-    if (!self->aliases)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    for (size_t i = 0; i < options->aliases.count; i++) {
-        if (!check_name(options->aliases.items[i], "aliases", self->aliases[self->alias_count++],
-                        err))
-            return false;
-    }
-    return true;
-}
-
 /* A base that is there gets the name as an alias, and the rest as it is given. */
 static bool take_existing(struct import *self, struct cay_error *err)
 {
@@ -372,17 +330,15 @@ static bool import_begin(struct import *self, const struct cay_v1_import_base_re
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_bytes: not negative");
     if (options->sha256.len && !cay_sha256_is_hex(options->sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: 64 lower-case hex digits");
-    if (!check_name(options->name, "name", self->name, err) || !take_aliases(self, err) ||
+    self->alias_count = options->aliases.count;
+    if (!cay_base_check_aliases(options->aliases, &self->call->arena, &self->aliases, err) ||
         !cay_check_labels(options->labels, err) ||
-        !check_settings(self->host, options->settings, err))
+        !cay_base_check_settings(self->host, options->settings, err))
         return false;
     if (options->existing_base.len)
-        return take_existing(self, err);
-    if (!cay_store_base_name_valid(self->name) ||
-        memchr(options->name.ptr, '/', options->name.len) ||
-        memchr(options->name.ptr, ':', options->name.len))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "name: '/' and ':' are for aliases only");
-    return open_source(self, err);
+        return cay_base_check_alias(options->name, "name", self->name, err) &&
+               take_existing(self, err);
+    return cay_base_check_name(options->name, "name", self->name, err) && open_source(self, err);
 }
 
 static void start(struct import *self, const struct cay_v1_import_base_request *request)

@@ -7,6 +7,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "host/session/base_keep.h"
 #include "host/session/base_record.h"
 #include "host/session/debian.h"
 #include "host/session/host.h"
@@ -37,9 +38,7 @@ struct build {
     struct cay_arena arena; /* the workers' */
     struct cay_debian debian;
     struct cay_store_base_draft draft;
-    char name[CAY_STORE_NAME_SIZE];
-    char (*aliases)[CAY_STORE_NAME_SIZE]; /* in the call's arena */
-    size_t alias_count;
+    struct cay_base_keeping keeping;
     char target[4096];
     int pipe_fd;
     char line[LINE_BYTES_MAX];
@@ -48,7 +47,6 @@ struct build {
     uint64_t started_ms;
     uint64_t said_ms;
     uint64_t timeout_ms;
-    struct cay_v1_base spec;
     double fraction;
     bool is_working; /* a job is under way */
     bool is_running; /* the child */
@@ -207,53 +205,28 @@ static void on_tick(struct cay_timer *timer)
         give_up(self);
 }
 
-static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_error *err)
-{
-    struct build *self = ctx;
-    const struct cay_v1_build_base_request *request = self->call->request;
-    self->spec = (struct cay_v1_base){
-        .name = cay_str(self->name),
-        .origin = CAY_V1_BASE_ORIGIN_BUILT,
-        .source = cay_str(cay_arena_printf(&self->arena, "debian %s", self->debian.suite) ?: ""),
-        .digest = cay_arena_str(&self->arena, cay_str(info->digest)),
-        .created_at = cay_noun_time(&self->arena, cay_clock_wall_ns()),
-        .settings = request->settings,
-        .labels = request->labels,
-    };
-    return cay_base_record_put(self->host->db, request->replace ? CAY_BASE_REPLACING : CAY_BASE_NEW,
-                               &self->spec, err);
-}
-
 static void keep_work(struct cay_job *job)
 {
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
     const struct cay_v1_build_base_request *request = self->call->request;
-    struct cay_store *store = self->host->store;
-    struct cay_base_info info = {};
-    struct cay_error ignored = {};
-    const struct cay_base_options options = {
-        .replaces = request->replace, .ready = write_down, .ready_ctx = self};
-    self->is_good = cay_debian_finish(self->draft.root_fd, &self->err) &&
-                    cay_base_keep(store, &self->draft, self->name, &options, &info, &self->err);
-    if (!self->is_good) {
-        if (self->spec.name.len && !request->replace)
-            (void)cay_base_record_delete(self->host->db, self->name, &ignored);
-        cay_store_base_abort(store, &self->draft);
+    struct cay_base_keeping *keeping = &self->keeping;
+    keeping->host = self->host;
+    keeping->arena = &self->arena;
+    keeping->replaces = request->replace;
+    keeping->spec = (struct cay_v1_base){
+        .origin = CAY_V1_BASE_ORIGIN_BUILT,
+        .source = cay_str(cay_arena_printf(&self->arena, "debian %s", self->debian.suite) ?: ""),
+        .settings = request->settings,
+        .labels = request->labels,
+    };
+    if (!cay_debian_finish(self->draft.root_fd, &self->err)) {
+        cay_store_base_abort(self->host->store, &self->draft);
         return;
     }
-    struct cay_store_usage usage;
-    const struct cay_store_ref ref = {.base = self->name};
-    if (cay_store_usage(store, &ref, &usage, &ignored)) {
-        self->spec.size_bytes = (int64_t)usage.own_bytes;
-        self->spec.entry_count = (int64_t)usage.entries;
-    }
-    for (size_t i = 0; self->is_good && i < self->alias_count; i++)
-        self->is_good = cay_store_base_alias(store, self->aliases[i], self->name, &self->err);
-    self->is_good = self->is_good &&
-                    cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, &self->err);
-    if (!self->is_good) {
-        (void)cay_store_base_remove(store, self->name, &ignored);
-        (void)cay_base_record_delete(self->host->db, self->name, &ignored);
+    self->is_good = cay_base_keeping_run(keeping, &self->draft, &self->err);
+    if (self->is_good && !cay_base_keeping_confirm(keeping, &self->err)) {
+        self->is_good = false;
+        cay_base_keeping_take_back(keeping);
     }
 }
 
@@ -266,11 +239,12 @@ static void keep_done(struct cay_job *job)
     bool is_good = self->is_good;
     cay_host_collect_soon(self->host);
     if (is_good) {
-        cay_bases_put(self->host, &self->spec);
-        cay_log(CAY_INFO, "base.built", CAY_S("base", self->name));
-        self->spec.aliases = request->aliases;
-        const struct cay_v1_build_base_response frame = {
-            .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE, .frame.base = &self->spec};
+        cay_bases_put(self->host, &self->keeping.spec);
+        cay_log(CAY_INFO, "base.built", CAY_S("base", self->keeping.name));
+        self->keeping.spec.aliases = request->aliases;
+        const struct cay_v1_build_base_response frame = {.which_frame =
+                                                             CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE,
+                                                         .frame.base = &self->keeping.spec};
         send_frame(self, &frame);
     }
     build_free(self);
@@ -308,14 +282,9 @@ static void begin_work(struct cay_job *job)
     const struct cay_v1_build_base_request *request = self->call->request;
     cay_autoclose int etc_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char link[64];
-    char found[CAY_STORE_NAME_SIZE];
-    struct cay_error ignored = {};
-    if (!request->replace &&
-        cay_store_base_resolve(self->host->store, self->name, found, &ignored)) {
-        self->is_good = cay_fail(&self->err, CAY_R_BASE_EXISTS, "a base '%s' exists", self->name);
-        return;
-    }
     self->is_good =
+        (request->replace ||
+         cay_base_check_free(self->host->store, self->keeping.name, &self->err)) &&
         cay_debian_choose(&self->debian, request->params, etc_fd, &self->arena, &self->err) &&
         cay_store_base_begin(self->host->store, &self->draft, &self->err);
     if (!self->is_good)
@@ -396,25 +365,10 @@ static void on_cancel(struct cay_call *call)
     give_up(self);
 }
 
-static bool take_aliases(struct build *self, struct cay_pb_strs aliases, struct cay_error *err)
-{
-    enum { ALIASES_MAX = 100 };
-    self->aliases = cay_arena_array(&self->call->arena, aliases.count + 1, sizeof(*self->aliases));
-    if (!self->aliases || aliases.count > ALIASES_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: %d at most", ALIASES_MAX);
-    for (size_t i = 0; i < aliases.count; i++) {
-        if (!cay_base_key(aliases.items[i], self->aliases[self->alias_count++]) ||
-            strncmp(self->aliases[i], "host", 4) == 0)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: not a valid name");
-    }
-    return true;
-}
-
 static bool check(struct build *self, const struct cay_v1_build_base_request *request,
                   struct cay_error *err)
 {
     int64_t timeout_ms = cay_noun_duration_ms(request->timeout);
-    struct cay_v1_resource_limits ignored;
     if (self->call->caller.role != CAY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
     if (!cay_str_is(request->recipe, "debian"))
@@ -423,20 +377,13 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
     if (request->from_base.len || request->steps.count || request->context.len ||
         request->context_base.len)
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "steps: not available in this version");
-    if (!cay_base_key(request->name, self->name) || !cay_str_is(request->name, self->name) ||
-        strncmp(self->name, "host", 4) == 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "name: 1 to 128 letters, digits, '.', '_' or '-'; host is Cay's own");
     self->timeout_ms = timeout_ms > 0 ? (uint64_t)timeout_ms : TIMEOUT_DEFAULT_MS;
-    const struct cay_v1_base_settings *settings = request->settings;
-    if (settings && (settings->start_command.count || settings->ready_command.count))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "start_command, ready_command: not available in this version");
-    return take_aliases(self, request->aliases, err) && cay_check_labels(request->labels, err) &&
-           (!settings ||
-            (cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
-             cay_check_cwd(settings->cwd, err) &&
-             cay_check_limits(settings->limits, &self->host->default_limits, &ignored, err)));
+    self->keeping.alias_count = request->aliases.count;
+    return cay_base_check_name(request->name, "name", self->keeping.name, err) &&
+           cay_base_check_aliases(request->aliases, &self->call->arena, &self->keeping.aliases,
+                                  err) &&
+           cay_check_labels(request->labels, err) &&
+           cay_base_check_settings(self->host, request->settings, err);
 }
 
 void cay_host_build_base(struct cay_service *service, struct cay_call *call)

@@ -29,6 +29,10 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
     static const struct cay_v1_base_settings nothing;
     const struct cay_v1_create_session_request *request = call->request;
     const struct cay_v1_base *base = cay_bases_find(host, spec->base);
+    if (!cay_bases_shown_to(host, &call->caller, spec->base))
+        return cay_fail(err, CAY_R_BASE_NOT_FOUND,
+                        "there is no base '%.*s'; 'cay base ls' lists them", (int)spec->base.len,
+                        spec->base.ptr);
     const struct cay_v1_base_settings *settings =
         base && base->settings ? base->settings : &nothing;
     struct cay_v1_resource_limits defaults;

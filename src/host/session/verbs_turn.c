@@ -13,6 +13,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/point.h"
+#include "host/session/publish.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"
 #include "host/session/tell.h"
@@ -29,6 +30,7 @@ struct snapshot_op {
     struct cay_victims victims;   /* older ones that it is one too many for */
     enum cay_v1_snapshot_kind kind;
     bool is_durable;
+    struct cay_publishing *publishing;   /* also a base; or NULL */
     const struct cay_snapshot *repeated; /* the one an earlier call made */
     bool is_switch_broken;
     struct cay_error switch_err;
@@ -151,13 +153,17 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     memcpy(self->session.head, record->name, sizeof(record->name));
     self->session.turn_count = CAY_MAX(session->turn_count, spec->turn_number);
     cay_pointing_init(&self->pointing, session);
-    return encode_spec(self, err);
+    return (!self->publishing ||
+            cay_publishing_begin(self->publishing, session, record->name, err)) &&
+           encode_spec(self, err);
 }
 
 /* As if it had never been asked for. What cannot be removed now, the next start removes. */
 static bool take_back(const struct snapshot_op *self, struct cay_host *host, struct cay_error *err)
 {
     struct cay_error left = {};
+    if (self->publishing)
+        cay_base_keeping_take_back(&self->publishing->keeping);
     if (!cay_store_delete_snapshot(host->store, self->snapshot.store_id, &left) ||
         !cay_snapshot_record_delete(host->db, self->snapshot.session_id, self->snapshot.name,
                                     &left))
@@ -198,6 +204,8 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     /* Now that nobody stands still for it, and the old root is left: it may fail. */
     if (self->is_durable && !cay_store_sync(host->store, err))
         return take_back(self, host, err);
+    if (self->publishing && !cay_publishing_work(self->publishing, self->snapshot.store_id, err))
+        return take_back(self, host, err);
     self->spec->unchanged = !pointing->point.changed;
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
@@ -207,6 +215,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
             host->db,
             cay_snapshot_record_put(host->db, &self->snapshot, err) &&
                 cay_session_record_put(host->db, &self->session, err) &&
+                (!self->publishing || cay_base_keeping_confirm(&self->publishing->keeping, err)) &&
                 cay_victims_unrecord(&self->victims, host->db, self->session.id, err),
             err))
         return take_back(self, host, err);
@@ -270,6 +279,8 @@ static void snapshot_end(struct cay_op *op)
             cay_live_skip_clock(session->live, self->pointing.frozen_ns);
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);
+        if (self->publishing)
+            cay_publishing_done(self->publishing);
         cay_tell(op->host, &(struct cay_happening){.type = "snapshot.created",
                                                    .session = session,
                                                    .call = op->call,
@@ -280,6 +291,7 @@ static void snapshot_end(struct cay_op *op)
         if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0)
             cay_host_collect_soon(op->host);
     }
+    cay_publishing_free(self->publishing);
     cay_victims_finish(&self->victims);
     cay_snapshot_record_finish(&self->snapshot);
     cay_session_record_finish(&self->session);
@@ -305,7 +317,7 @@ static bool check_metadata(const struct google_protobuf_struct *metadata, struct
 static void start_snapshot(struct cay_service *service, struct cay_call *call,
                            struct cay_str session_id, enum cay_v1_snapshot_kind kind,
                            bool is_durable, struct cay_str request_id,
-                           const struct cay_v1_snapshot *spec)
+                           const struct cay_v1_snapshot *spec, struct cay_publishing *publishing)
 {
     struct cay_error err = {};
     struct snapshot_op *self = cay_new(struct snapshot_op);
@@ -314,11 +326,13 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
         !check_metadata(spec->metadata, &err)) {
         if (!err.reason)
             cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        cay_publishing_free(publishing);
         free(self);
         cay_call_fail(call, &err);
         return;
     }
     *self->spec = *spec;
+    self->publishing = publishing;
     self->kind = kind;
     self->is_durable = is_durable;
     snprintf(self->snapshot.request_id, sizeof(self->snapshot.request_id), "%.*s",
@@ -361,13 +375,14 @@ void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
         .metadata = request->metadata,
     };
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_TURN, request->durable,
-                   request->request_id, &spec);
+                   request->request_id, &spec, NULL);
 }
 
 void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_create_snapshot_request *request = call->request;
     struct cay_error err = {};
+    struct cay_publishing *publishing = NULL;
     const struct cay_v1_snapshot spec = {
         .name = request->name,
         .message = request->message,
@@ -376,10 +391,11 @@ void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call
     };
     if ((request->name.len && !cay_check_snapshot_name(request->name, &err)) ||
         (request->publish_base.len &&
-         !cay_fail(&err, CAY_R_NOT_SUPPORTED, "publish_base: not available in this version"))) {
+         !(publishing =
+               cay_publishing_new(cay_host_of(service), call, request->publish_base, &err)))) {
         cay_call_fail(call, &err);
         return;
     }
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_NAMED, request->durable,
-                   CAY_STR(""), &spec);
+                   CAY_STR(""), &spec, publishing);
 }

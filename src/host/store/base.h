@@ -53,6 +53,7 @@ struct cay_base_options {
     const char *platform; /* of an image for several: "linux/arm64"; NULL: this machine's */
     const char *sha256;   /* the data of an archive must have; NULL: any */
     bool replaces;        /* a base of that name makes way */
+    bool skips_digest;    /* where reading it all again is too much */
     /* Called when all is there and before the base gets its name: the caller writes it down. */
     bool (*ready)(void *ctx, const struct cay_base_info *info, struct cay_error *err);
     void *ready_ctx;

@@ -113,8 +113,6 @@ static struct name *alias_of(struct cay_trees *trees, const char *base)
 /* Under the lock. Aliases of a base go first: none is ever left without its base. */
 static bool remove_locked(struct cay_trees *trees, struct name *base, struct cay_error *err)
 {
-    if (base->tree && base->tree->refs > 1)
-        return cay_fail(err, CAY_R_BASE_IN_USE, "sessions stand on the base '%s'", base->name);
     struct name *alias = NULL;
     while (base->tree && (alias = alias_of(trees, base->name))) {
         int rc = cay_record_remove(trees->aliases_fd, alias->name);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/base_keep.h"
+
+#include "api/noun.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "host/session/base_record.h"
+#include "host/session/host.h"
+#include "host/session/request.h"
+#include "host/store/base.h"
+
+static bool is_own(const char *key)
+{
+    return strcmp(key, "host") == 0 || strncmp(key, "host-", 5) == 0;
+}
+
+bool cay_base_check_name(struct cay_str name, const char *field,
+                         char out_key[static CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    if (cay_base_key(name, out_key) && cay_str_is(name, out_key) && !is_own(out_key))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "%s: 1 to 128 letters, digits, '.', '_' or '-'; '/' and ':' are for aliases, "
+                    "host is Cay's own",
+                    field);
+}
+
+bool cay_base_check_alias(struct cay_str alias, const char *field,
+                          char out_key[static CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    if (cay_base_key(alias, out_key) && !is_own(out_key))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "%s: 1 to 128 letters, digits, '.', '_' or '-'; host is Cay's own", field);
+}
+
+bool cay_base_check_settings(const struct cay_host *host,
+                             const struct cay_v1_base_settings *settings, struct cay_error *err)
+{
+    struct cay_v1_resource_limits ignored;
+    if (!settings)
+        return true;
+    if (settings->start_command.count || settings->ready_command.count)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "start_command, ready_command: not available in this version");
+    return cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
+           cay_check_cwd(settings->cwd, err) &&
+           cay_check_limits(settings->limits, &host->default_limits, &ignored, err);
+}
+
+bool cay_base_check_aliases(struct cay_pb_strs aliases, struct cay_arena *arena,
+                            char (**out_keys)[CAY_STORE_NAME_SIZE], struct cay_error *err)
+{
+    if (aliases.count > CAY_BASE_ALIASES_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "aliases: %d at most", CAY_BASE_ALIASES_MAX);
+    /* One more than that: an import may add one. */
+    *out_keys = cay_arena_array(arena, aliases.count + 1, sizeof(**out_keys));
+    if (!*out_keys)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    for (size_t i = 0; i < aliases.count; i++) {
+        if (!cay_base_check_alias(aliases.items[i], "aliases", (*out_keys)[i], err))
+            return false;
+    }
+    return true;
+}
+
+bool cay_base_check_free(struct cay_store *store, const char *key, struct cay_error *err)
+{
+    char found[CAY_STORE_NAME_SIZE];
+    struct cay_error ignored = {};
+    return !cay_store_base_resolve(store, key, found, &ignored) ||
+           cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", key);
+}
+
+static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_error *err)
+{
+    struct cay_base_keeping *self = ctx;
+    self->spec.name = cay_str(self->name);
+    self->spec.digest = cay_arena_str(self->arena, cay_str(info->digest));
+    self->spec.created_at = cay_noun_time(self->arena, cay_clock_wall_ns());
+    self->is_recorded = cay_base_record_put(
+        self->host->db, self->replaces ? CAY_BASE_REPLACING : CAY_BASE_NEW, &self->spec, err);
+    CAY_CRASH_POINT("base.recorded");
+    return self->is_recorded;
+}
+
+bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_draft *draft,
+                          struct cay_error *err)
+{
+    struct cay_store *store = self->host->store;
+    struct cay_base_info info = {};
+    struct cay_error ignored = {};
+    const struct cay_base_options options = {.replaces = self->replaces,
+                                             .skips_digest = self->skips_digest,
+                                             .ready = write_down,
+                                             .ready_ctx = self};
+    if (!self->replaces && !cay_base_check_free(store, self->name, err)) {
+        cay_store_base_abort(store, draft);
+        return false;
+    }
+    self->is_named = cay_base_keep(store, draft, self->name, &options, &info, err);
+    bool is_good = self->is_named;
+    struct cay_store_usage usage;
+    const struct cay_store_ref ref = {.base = self->name};
+    if (is_good && cay_store_usage(store, &ref, &usage, &ignored)) {
+        self->spec.size_bytes = (int64_t)usage.own_bytes;
+        self->spec.entry_count = (int64_t)usage.entries;
+    }
+    for (size_t i = 0; is_good && i < self->alias_count; i++)
+        is_good = cay_store_base_alias(store, self->aliases[i], self->name, err);
+    CAY_CRASH_POINT("base.kept");
+    if (!is_good)
+        cay_base_keeping_take_back(self);
+    return is_good;
+}
+
+bool cay_base_keeping_confirm(struct cay_base_keeping *self, struct cay_error *err)
+{
+    return cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+}
+
+/* What cannot be removed now, the next start removes. A base that was to be replaced and is still
+ * there keeps what the record says, which is true of either. */
+void cay_base_keeping_take_back(struct cay_base_keeping *self)
+{
+    struct cay_error left = {};
+    if (self->is_named && !cay_store_base_remove(self->host->store, self->name, &left))
+        cay_log(CAY_WARN, "base.undo_failed", CAY_S("base", self->name), CAY_ERR(&left));
+    else if (self->is_recorded && (self->is_named || !self->replaces) &&
+             !cay_base_record_delete(self->host->db, self->name, &left))
+        cay_log(CAY_WARN, "base.undo_failed", CAY_S("base", self->name), CAY_ERR(&left));
+    self->is_named = self->is_recorded = false;
+}
