@@ -241,12 +241,25 @@ static void look_at_stores(struct cay_host *host, const char *directory)
         store->name = name;
         store->is_available = cay_store_check(name, directory, &err);
         snprintf(store->reason, sizeof(store->reason), "%.159s", err.text);
+        if (!store->is_available && !strcmp(name, cay_store_kind(host->store)))
+            cay_log(CAY_WARN, "store.unfit", CAY_S("store", name), CAY_S("why", store->reason));
     }
     cay_log(CAY_INFO, "store.opened", CAY_S("store", cay_store_kind(host->store)));
     if (!(cay_store_caps(host->store) & CAY_STORE_SNAPSHOTS))
         cay_log(CAY_WARN, "store.no_snapshots", CAY_S("store", cay_store_kind(host->store)),
                 CAY_S("advice", "turns, rollback and forks need a data directory where overlay, "
                                 "btrfs or zfs works; 'cay doctor' says what is missing"));
+}
+
+/* Files belong to the owners that a sandbox knows, whose numbers are others on the host. */
+static bool check_owners(const struct cay_host *host, struct cay_error *err)
+{
+    if (cay_store_caps(host->store) & CAY_STORE_ID_MAPPED ||
+        !(cay_runtime_caps(host->runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+        return true;
+    return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                    "the file system of the data directory has no id-mapped mounts, which sessions "
+                    "need: put it on ext4, xfs, btrfs or OpenZFS 2.2 or later (zfs-fuse has none)");
 }
 
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,
@@ -271,7 +284,8 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
         !cay_tokens_init(&host->tokens, host->data_fd, err) ||
         !cay_store_open(&store, &host->store, err) ||
-        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
+        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err) ||
+        !check_owners(host, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
     if (cay_runtime_warning(host->runtime))

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,9 +14,13 @@
 #include "host/store/trees/trees.h"
 #include "sys/remove.h"
 
-static bool check(const char *, struct cay_error *err)
+static bool check(const char *directory, struct cay_error *err)
 {
-    return geteuid() == 0 || cay_fail(err, CAY_R_NOT_SUPPORTED, "the local-disk store needs root");
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the local-disk store needs root");
+    return cay_trees_can_map_owners(AT_FDCWD, directory) ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED, "the file system of '%.80s' has no id-mapped mounts",
+                    directory);
 }
 
 static bool make(struct cay_trees *trees, const char *id, struct cay_error *err)
@@ -61,6 +66,7 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
 const struct cay_store_ops cay_store_local_disk = {
     .name = "local-disk",
     .caps = CAY_STORE_ID_MAPPED | CAY_STORE_PERSISTENT,
+    .caps_here = cay_trees_caps,
     .check = check,
     .open = open_store,
     .close = cay_trees_close,

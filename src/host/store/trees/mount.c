@@ -7,15 +7,24 @@
 #include <unistd.h>
 
 #include "host/store/trees/trees_internal.h"
+#include "sys/userns.h"
 
 enum {
-    PASS_NS_MAX = 100'000'000
-}; /* no clock in use is so coarse: one set back is not waited for */
+    PASS_NS_MAX = 100'000'000, /* no clock in use is so coarse: one set back is not waited for */
+    TRY_UID = 0x40000000,      /* a range that nobody has: nothing is written with it */
+};
 
 int cay_trees_open_tree(const struct cay_trees *trees, const char *id)
 {
     int fd = openat(trees->trees_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
+}
+
+bool cay_trees_can_map_owners(int dir_fd, const char *path)
+{
+    cay_autoclose int mount_fd = cay_mount_clone(dir_fd, path, false);
+    cay_autoclose int userns_fd = cay_userns_open(TRY_UID, CAY_USERNS_COUNT);
+    return mount_fd >= 0 && userns_fd >= 0 && cay_mount_set_idmap(mount_fd, userns_fd) == 0;
 }
 
 bool cay_trees_without_atime(struct cay_trees *trees, struct cay_error *err)

@@ -95,6 +95,8 @@ bool cay_trees_open(const struct cay_store_config *config, const struct cay_stor
     bool ok = open_root(trees, format, err) && open_dirs(trees, err) &&
               (!ops->start || ops->start(trees, err));
     if (ok) {
+        if (!cay_trees_can_map_owners(trees->root_fd, ""))
+            trees->missing_caps |= CAY_STORE_ID_MAPPED;
         cay_record_clean_anchors(trees->root_fd);
         ok = trees_load(trees, err);
     }

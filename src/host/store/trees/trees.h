@@ -103,6 +103,8 @@ static inline struct cay_trees *cay_trees_of(struct cay_store *store)
 
 /* Opens a tree's root for reading. -errno. */
 [[nodiscard]] int cay_trees_open_tree(const struct cay_trees *trees, const char *id);
+/* Whether owners can be mapped at mount time there. */
+[[nodiscard]] bool cay_trees_can_map_owners(int dir_fd, const char *path);
 /* Makes trees_fd a mount of its own without access times: looking must not change a tree. */
 [[nodiscard]] bool cay_trees_without_atime(struct cay_trees *trees, struct cay_error *err);
 /* Waits until the clock that file systems take their times from has passed `ns`. */

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "host/store/zfs/zfs_internal.h"
-#include "sys/mount.h"
 #include "sys/run.h"
-#include "sys/userns.h"
 
 enum {
     TIMEOUT_MS = 120'000,
     OUTPUT_BYTES_MAX = 4 << 20,
-    TRY_UID = 0x40000000, /* a range that nobody has: nothing is written with it */
 };
 
 bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error *err)
@@ -69,13 +64,6 @@ bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE], bool *ou
     if (out_is_fuse)
         *out_is_fuse = is_fuse;
     return is_zfs;
-}
-
-bool zfs_can_map_owners(const char *directory)
-{
-    cay_autoclose int mount_fd = cay_mount_clone(AT_FDCWD, directory, false);
-    cay_autoclose int userns_fd = cay_userns_open(TRY_UID, CAY_USERNS_COUNT);
-    return mount_fd >= 0 && userns_fd >= 0 && cay_mount_set_idmap(mount_fd, userns_fd) == 0;
 }
 
 bool zfs_tells_written(const char *dataset)

@@ -20,7 +20,7 @@ static bool check(const char *directory, struct cay_error *err)
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "'%.80s' is not on zfs", directory);
     if (!zfs_call(&(struct zfs_args){{"zfs", "list", "-H", "-o", "name", dataset}}, NULL, err))
         return cay_wrap(err, "zfs does not work");
-    return zfs_can_map_owners(directory) ||
+    return cay_trees_can_map_owners(AT_FDCWD, directory) ||
            cay_fail(err, CAY_R_NOT_SUPPORTED,
                     "this zfs has no id-mapped mounts (OpenZFS 2.2 or later has)");
 }
@@ -63,8 +63,6 @@ static bool start(struct cay_trees *trees, struct cay_error *err)
     if (!exists(zfs->root) && !zfs_call(&make, NULL, err))
         return false;
     zfs->tells_written = zfs_tells_written(zfs->root);
-    if (!zfs_can_map_owners(zfs->directory))
-        trees->missing_caps |= CAY_STORE_ID_MAPPED;
     /* One that has no such property is old, and keeps times to the second: nothing can be told from
      * them. */
     if (!zfs->tells_written)

@@ -29,7 +29,6 @@ struct zfs_args {
 bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error *err);
 /* The dataset that is mounted at or above the path; out_is_fuse may be NULL. */
 bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE], bool *out_is_fuse);
-bool zfs_can_map_owners(const char *directory);
 bool zfs_tells_written(const char *dataset);
 
 /* --- dataset.c --- */
