@@ -129,6 +129,49 @@ static int cover(int proc_fd, const char *name, int from_fd, const char *from)
     return result < 0 ? result : cay_mount_attach(copy, target);
 }
 
+/* An empty read-only file system: its directory hides directories, its file hides files. */
+struct mask {
+    int fd;
+    bool is_attached;
+};
+
+static int make_mask(struct mask *out_mask)
+{
+    const struct cay_mount_option options[] = {
+        {"mode", "555"}, {"size", "4096"}, {"nr_inodes", "4"}};
+    cay_autoclose int fd = cay_mount_new("tmpfs", options, CAY_COUNT(options),
+                                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (fd < 0)
+        return fd;
+    cay_autoclose int file = openat(fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0 || mkdirat(fd, "none", 0555) < 0)
+        return -errno;
+    *out_mask = (struct mask){.fd = cay_take_fd(fd)};
+    return 0;
+}
+
+/* Kernels before 6.15 copy only what is attached somewhere: for a moment over /proc/fs. */
+static int hide(int proc_fd, const char *name, struct mask *mask, const char *by)
+{
+    int result = cover(proc_fd, name, mask->fd, by);
+    if (result != -EINVAL || mask->is_attached)
+        return result;
+    result = attach_at(mask->fd, proc_fd, "fs");
+    if (result < 0)
+        return result;
+    mask->is_attached = true;
+    return cover(proc_fd, name, mask->fd, by);
+}
+
+static int drop_mask(struct mask *mask)
+{
+    int result = 0;
+    if (mask->is_attached)
+        result = fchdir(mask->fd) < 0 ? -errno : cay_mount_detach_here();
+    close(mask->fd);
+    return result;
+}
+
 /* Most of this is closed already, because nobody in the sandbox is the host's root. It is closed
  * again, so that one wrong mode in the kernel is not enough. */
 static int mask_proc(int proc_fd)
@@ -140,23 +183,17 @@ static int mask_proc(int proc_fd)
     int result = 0;
     for (size_t i = 0; i < CAY_COUNT(read_only) && result == 0; i++)
         result = cover(proc_fd, read_only[i], proc_fd, read_only[i]);
-    /* A mask is an empty read-only file system, made once and only when something is there to hide:
-     * its root hides directories, its one file hides files. */
-    const struct cay_mount_option options[] = {
-        {"mode", "555"}, {"size", "4096"}, {"nr_inodes", "4"}};
-    cay_autoclose int empty =
-        cay_mount_new("tmpfs", options, CAY_COUNT(options),
-                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    if (empty < 0)
-        return empty;
-    cay_autoclose int file = openat(empty, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
-    if (file < 0 || mkdirat(empty, "none", 0555) < 0)
-        return -errno;
+    struct mask mask;
+    if (result == 0)
+        result = make_mask(&mask);
+    if (result < 0)
+        return result;
     for (size_t i = 0; i < CAY_COUNT(hidden_files) && result == 0; i++)
-        result = cover(proc_fd, hidden_files[i], empty, "empty");
+        result = hide(proc_fd, hidden_files[i], &mask, "empty");
     for (size_t i = 0; i < CAY_COUNT(hidden_dirs) && result == 0; i++)
-        result = cover(proc_fd, hidden_dirs[i], empty, "none");
-    return result;
+        result = hide(proc_fd, hidden_dirs[i], &mask, "none");
+    int dropped = drop_mask(&mask);
+    return result < 0 ? result : dropped;
 }
 
 static int write_sysctl(int proc_fd, const char *name, const char *text)

@@ -180,7 +180,8 @@ int cay_layer_mount(const struct cay_layer_stack *stack, enum cay_layer_way way)
     if (way == CAY_LAYER_BY_PATH || (way == CAY_LAYER_AUTO && atomic_load(&descriptors_refused)))
         return mount_by_path(stack);
     int fd = mount_by_fd(stack);
-    if (way == CAY_LAYER_BY_FD || fd != -EINVAL)
+    /* Before 6.5 overlayfs knows no descriptors at all, and the kernel says so in its place. */
+    if (way == CAY_LAYER_BY_FD || (fd != -EINVAL && fd != -EOPNOTSUPP))
         return fd;
     fd = mount_by_path(stack);
     if (fd >= 0)

@@ -74,13 +74,17 @@ int cay_mount_make_private(void)
     return (int)cay_raw5(SYS_mount, 0, "/", 0, MS_REC_PRIVATE, 0);
 }
 
+int cay_mount_detach_here(void)
+{
+    long result = cay_raw2(SYS_umount2, ".", DETACH);
+    if (result == 0)
+        result = cay_raw1(SYS_chdir, "/");
+    return (int)result;
+}
+
 int cay_mount_pivot_here(void)
 {
     long result = cay_raw2(SYS_pivot_root, ".", ".");
     /* The old root now lies over the new one at the working directory. */
-    if (result == 0)
-        result = cay_raw2(SYS_umount2, ".", DETACH);
-    if (result == 0)
-        result = cay_raw1(SYS_chdir, "/");
-    return (int)result;
+    return result == 0 ? cay_mount_detach_here() : (int)result;
 }
