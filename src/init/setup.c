@@ -183,7 +183,7 @@ static int mask_proc(int proc_fd)
     int result = 0;
     for (size_t i = 0; i < CAY_COUNT(read_only) && result == 0; i++)
         result = cover(proc_fd, read_only[i], proc_fd, read_only[i]);
-    struct mask mask;
+    struct mask mask = {};
     if (result == 0)
         result = make_mask(&mask);
     if (result < 0)

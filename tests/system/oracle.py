@@ -194,7 +194,7 @@ def _unowned(cay):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format"}
     strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store",
-                                             "audit.log"}
+                                             "audit.log", "token.key"}
     strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
     if strange:
         found["files"] = sorted(strange)
