@@ -215,6 +215,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .pool_warn = conf->pool_warn,
         .pool_critical = conf->pool_critical,
         .health_interval_ms = conf->health_interval,
+        .has_durable_turns = conf->durable_turns,
         .destroys_on_exit = conf->destroy_on_exit,
     };
     if (!make_run_dir(conf->run, err) ||

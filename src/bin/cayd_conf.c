@@ -61,6 +61,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, snapshot_prefix), .type = CAY_CONF_STRING, .metavar = "WORD", .min = 1, .max = 32,
      .fallback = "turn",
      .help = "What the names of turns begin with, before the number."},
+    {CAY_CONF_FIELD(struct cayd_conf, durable_turns), .type = CAY_CONF_BOOL, .fallback = "false",
+     .help = "Sync every turn and snapshot to the disk before it is acknowledged, so that it survives a loss of power. Without it, --durable asks for that turn by turn."},
     {CAY_CONF_FIELD(struct cayd_conf, port_bind), .type = CAY_CONF_STRING, .metavar = "ADDRESS", .min = 1, .max = 45,
      .fallback = "127.0.0.1",
      .help = "Address of this machine on which exposed ports of sandboxes are served, as numbers. There is no key between them and whoever reaches it."},

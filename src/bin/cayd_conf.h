@@ -28,6 +28,7 @@ struct cayd_conf {
     char *cgroup_parent;
     char *default_base;
     char *snapshot_prefix;
+    bool durable_turns;
     char *port_bind;
     char *port_advertise;
     bool e2b;

@@ -187,6 +187,33 @@ def ended_later(cay):
     settled(cay)
 
 
+@case
+def lost_by_the_store(cay):
+    """a turn that the store does not have any more, as after a loss of power, is gone; all else stays"""
+    with with_past(cay):
+        lost = cay.turn("w")["name"]
+        act(cay, "w", "write workspace/three 0 100 three")
+        cay.turn("w")
+        act(cay, "w", "write workspace/four 0 100 four")
+        before = look(cay)["sessions"]["w"]["trees"]
+        live = dump(cay, "w")
+        cay.kill()
+        with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as database:
+            store_id, = database.execute("SELECT store_id FROM snapshots WHERE name = ?", (lost,)).fetchone()
+        names = [path for path in (cay.data / "store/p").iterdir() if path.name.startswith(store_id)]
+        assert len(names) == 1, names
+        names[0].unlink()
+        cay.start()
+        assert "recovery.snapshot_lost" in cay.log_tail(), cay.log_tail()
+        assert look(cay)["sessions"]["w"]["trees"] == {name: tree for name, tree in before.items() if name != lost}
+        assert [(item["name"], item.get("parent", "")) for item in cay.log("w")] == [
+            ("turn-0001", ""), ("turn-0003", "turn-0001")], cay.log("w")
+        assert dump(cay, "w") == live, "the tree is another one"
+        assert cay.turn("w")["name"] == "turn-0004"
+        cay.restart()
+        settled(cay)
+
+
 STATEMENTS = [("INSERT ON snapshots", "1"), ("UPDATE ON snapshots", "NEW.is_pending = 0"),
               ("UPDATE ON sessions", "1"), ("UPDATE ON sessions", "NEW.pending <> ''")]
 

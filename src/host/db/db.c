@@ -21,6 +21,7 @@ struct statement {
 struct cay_db {
     sqlite3 *sqlite;
     pthread_mutex_t lock;
+    bool is_durable;                             /* the transaction under way */
     struct statement statements[STATEMENTS_MAX]; /* to prepare one costs more than to run it */
 };
 
@@ -207,11 +208,30 @@ bool cay_db_transaction_begin(struct cay_db *db, struct cay_error *err)
     return false;
 }
 
+static void end_durable(struct cay_db *db)
+{
+    if (db->is_durable)
+        (void)sqlite3_exec(db->sqlite, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    db->is_durable = false;
+}
+
+bool cay_db_transaction_begin_durable(struct cay_db *db, struct cay_error *err)
+{
+    pthread_mutex_lock(&db->lock);
+    db->is_durable = true;
+    if (run(db, "PRAGMA synchronous = FULL", err) && run(db, "BEGIN IMMEDIATE", err))
+        return true;
+    end_durable(db);
+    pthread_mutex_unlock(&db->lock);
+    return false;
+}
+
 bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *err)
 {
     is_good = is_good && run(db, "COMMIT", err);
     if (!is_good)
         (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    end_durable(db);
     pthread_mutex_unlock(&db->lock);
     return is_good;
 }

@@ -26,6 +26,8 @@ void cay_db_close(struct cay_db *db);
  * `is_good`, rolled back otherwise. Other threads wait. Returns is_good, or false when the commit
  * failed. */
 [[nodiscard]] bool cay_db_transaction_begin(struct cay_db *db, struct cay_error *err);
+/* The same; with the commit, and all before it, on the disk when the end returns. */
+[[nodiscard]] bool cay_db_transaction_begin_durable(struct cay_db *db, struct cay_error *err);
 [[nodiscard]] bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *err);
 
 /*

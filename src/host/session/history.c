@@ -119,6 +119,11 @@ bool cay_victims_add(struct cay_victims *victims, const struct cay_session *sess
     return true;
 }
 
+void cay_victims_add_lost(struct cay_victims *victims, const struct cay_snapshot *snapshot)
+{
+    add(victims, snapshot);
+}
+
 static bool is_kept(const struct cay_session *session, const struct cay_snapshot *snapshot)
 {
     return snapshot->spec->kind == CAY_V1_SNAPSHOT_KIND_NAMED || snapshot->spec->held ||

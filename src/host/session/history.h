@@ -50,6 +50,9 @@ void cay_victims_finish(struct cay_victims *victims);
 [[nodiscard]] bool cay_victims_add(struct cay_victims *victims, const struct cay_session *session,
                                    const struct cay_snapshot *snapshot, struct cay_error *err);
 
+/* What the store has lost cannot be held. */
+void cay_victims_add_lost(struct cay_victims *victims, const struct cay_snapshot *snapshot);
+
 /* Adds what the rule selects; never named, held and forked-from ones, nor the head. */
 void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *session,
                              const struct cay_v1_prune_rule *rule);

@@ -70,6 +70,7 @@ struct cay_host {
     bool is_collecting;
     bool is_collect_wanted;
     bool destroys_on_exit;
+    bool has_durable_turns; /* synced before they are acknowledged, all of them */
     int64_t started_ns;
     int data_fd; /* the data directory, for files without names */
     int lock_fd; /* one daemon per data directory */

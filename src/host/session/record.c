@@ -100,6 +100,16 @@ bool cay_session_record_put(struct cay_db *db, const struct cay_session_record *
     return cay_db_end(&query, err) || cay_wrap(err, "record session '%s'", record->id);
 }
 
+bool cay_session_record_put_head(struct cay_db *db, const char *id, const char *head,
+                                 struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "UPDATE sessions SET head = ? WHERE id = ?");
+    cay_db_bind_text(&query, cay_str(head));
+    cay_db_bind_text(&query, cay_str(id));
+    return cay_db_end(&query, err) || cay_wrap(err, "record session '%s'", id);
+}
+
 bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record *record,
                              struct cay_error *err)
 {

@@ -59,6 +59,8 @@ void cay_snapshot_record_finish(struct cay_snapshot_record *record);
 [[nodiscard]] bool cay_session_record_put(struct cay_db *db,
                                           const struct cay_session_record *record,
                                           struct cay_error *err);
+[[nodiscard]] bool cay_session_record_put_head(struct cay_db *db, const char *id, const char *head,
+                                               struct cay_error *err);
 [[nodiscard]] bool cay_snapshot_record_put(struct cay_db *db,
                                            const struct cay_snapshot_record *record,
                                            struct cay_error *err);

@@ -14,6 +14,7 @@
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/lost.h"
 #include "host/session/record.h"
 #include "host/session/restore.h"
 
@@ -287,40 +288,43 @@ static bool finish_restore(struct cay_host *host, struct cay_session *session,
     return true;
 }
 
-/* What the store says of each session: its root's generation. */
-struct generation {
-    struct generation *next;
+/* What the store has of a session, with its root's generation, or of a snapshot. */
+struct stored {
+    struct stored *next;
     char store_id[CAY_STORE_ID_SIZE];
-    uint64_t number;
+    uint64_t generation;
 };
 
-struct generations {
-    struct cay_map by_id;
-    struct generation *all;
+struct inventory {
+    struct cay_map sessions;
+    struct cay_map snapshots;
+    struct stored *all;
 };
 
-static bool note_generation(void *context, const struct cay_store_item *item)
+static bool note_stored(void *context, const struct cay_store_item *item)
 {
-    struct generations *generations = context;
-    if (item->kind != CAY_STORE_ITEM_SESSION)
+    struct inventory *inventory = context;
+    if (item->kind != CAY_STORE_ITEM_SESSION && item->kind != CAY_STORE_ITEM_SNAPSHOT)
         return true;
-    struct generation *generation = cay_new(struct generation);
-    snprintf(generation->store_id, sizeof(generation->store_id), "%s", item->name);
-    generation->number = item->generation;
-    generation->next = generations->all;
-    generations->all = generation;
-    cay_map_put(&generations->by_id, cay_str(generation->store_id), generation);
+    struct stored *stored = cay_new(struct stored);
+    snprintf(stored->store_id, sizeof(stored->store_id), "%s", item->name);
+    stored->generation = item->generation;
+    stored->next = inventory->all;
+    inventory->all = stored;
+    cay_map_put(item->kind == CAY_STORE_ITEM_SESSION ? &inventory->sessions : &inventory->snapshots,
+                cay_str(stored->store_id), stored);
     return true;
 }
 
-static void free_generations(struct generations *generations)
+static void free_inventory(struct inventory *inventory)
 {
-    while (generations->all) {
-        struct generation *next = generations->all->next;
-        free(generations->all);
-        generations->all = next;
+    while (inventory->all) {
+        struct stored *next = inventory->all->next;
+        free(inventory->all);
+        inventory->all = next;
     }
-    cay_map_finish(&generations->by_id);
+    cay_map_finish(&inventory->sessions);
+    cay_map_finish(&inventory->snapshots);
 }
 
 /* The dead daemon may have frozen it for a snapshot, or not yet for a pause. */
@@ -335,12 +339,12 @@ static bool set_freezer(const struct cay_session *session, struct cay_sandbox *s
 }
 
 static bool recover_session(struct cay_host *host, struct cay_session *session,
-                            struct cay_session_record *record, const struct generation *stored,
+                            struct cay_session_record *record, const struct stored *stored,
                             struct cay_error *err)
 {
     struct cay_sandbox *sandbox = NULL;
     struct cay_error lost = {};
-    bool is_current = !record->pending[0] && stored->number == record->generation;
+    bool is_current = !record->pending[0] && stored->generation == record->generation;
     bool is_adopted =
         is_current && record->sandbox.len &&
         cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
@@ -360,8 +364,8 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     if (session->live || session->resting)
         return !record->restore.len || (finish_restore(host, session, record, err) &&
                                         cay_session_record_put(host->db, record, err));
-    session->generation = stored->number;
-    record->generation = stored->number;
+    session->generation = stored->generation;
+    record->generation = stored->generation;
     cay_buf_clear(&record->sandbox, 0);
     if (!cay_runtime_remove(host->runtime, session->store_id, err))
         return false;
@@ -390,11 +394,12 @@ static bool remove_session(struct cay_host *host, struct cay_session *session,
 }
 
 static bool recover_one(struct loading *loading, struct cay_session *session,
-                        const struct generation *stored, struct cay_error *err)
+                        const struct stored *stored, struct cay_error *err)
 {
     struct cay_host *host = loading->host;
     cay_auto(cay_session_record_finish) struct cay_session_record record = {};
     bool is_settled = !take_unsettled(loading, session, &record);
+    memcpy(record.head, session->head, sizeof(record.head)); /* the old one may be lost */
     if (session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING)
         return remove_session(host, session, err);
     if (!stored) {
@@ -403,21 +408,21 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
         return cay_runtime_remove(host->runtime, session->store_id, err);
     }
     /* Nothing ran and nothing was under way: its record says what is. There may be thousands. */
-    if (is_settled && stored->number == session->generation)
+    if (is_settled && stored->generation == session->generation)
         return cay_runtime_remove(host->runtime, session->store_id, err);
     if (is_settled)
         cay_session_record_take(&record, session);
     return recover_session(host, session, &record, stored, err);
 }
 
-static bool recover_each(struct loading *loading, const struct generations *generations,
+static bool recover_each(struct loading *loading, const struct inventory *inventory,
                          struct cay_error *err)
 {
     cay_list_for_each (struct cay_session, session, &loading->host->sessions.list, in_table) {
         char id[sizeof(session->id)];
         memcpy(id, session->id, sizeof(id));
         if (!recover_one(loading, session,
-                         cay_map_get(&generations->by_id, cay_str(session->store_id)), err))
+                         cay_map_get(&inventory->sessions, cay_str(session->store_id)), err))
             return cay_wrap(err, "recover session '%s'", id);
     }
     return true;
@@ -425,11 +430,13 @@ static bool recover_each(struct loading *loading, const struct generations *gene
 
 static bool recover_sessions(struct loading *loading, struct cay_error *err)
 {
-    struct generations generations = {};
-    cay_map_init(&generations.by_id);
-    bool is_good = cay_store_list(loading->host->store, note_generation, &generations, err) &&
-                   recover_each(loading, &generations, err);
-    free_generations(&generations);
+    struct inventory inventory = {};
+    cay_map_init(&inventory.sessions);
+    cay_map_init(&inventory.snapshots);
+    bool is_good = cay_store_list(loading->host->store, note_stored, &inventory, err) &&
+                   cay_lost_forget(loading->host, &inventory.snapshots, err) &&
+                   recover_each(loading, &inventory, err);
+    free_inventory(&inventory);
     return is_good;
 }
 

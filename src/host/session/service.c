@@ -220,6 +220,7 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->max_sessions = options->max_sessions;
     host->destroys_on_exit = options->destroys_on_exit;
+    host->has_durable_turns = options->has_durable_turns;
     host->default_limits = (struct cay_v1_resource_limits){
         .has_cpus = options->default_cpus > 0,
         .cpus = options->default_cpus,

@@ -30,7 +30,8 @@ struct cay_host_options {
     double pool_warn; /* used shares of the pool: degraded, and refused */
     double pool_critical;
     int64_t health_interval_ms;
-    bool destroys_on_exit; /* for tests: sessions do not outlive the daemon */
+    bool has_durable_turns; /* every snapshot is synced before it is acknowledged */
+    bool destroys_on_exit;  /* for tests: sessions do not outlive the daemon */
 };
 
 struct cay_host;

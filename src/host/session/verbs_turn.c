@@ -210,7 +210,9 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
     self->session.generation = pointing->point.generation;
-    if (!encode_spec(self, err) || !cay_db_transaction_begin(host->db, err) ||
+    if (!encode_spec(self, err) ||
+        !(self->is_durable ? cay_db_transaction_begin_durable(host->db, err)
+                           : cay_db_transaction_begin(host->db, err)) ||
         !cay_db_transaction_end(
             host->db,
             cay_snapshot_record_put(host->db, &self->snapshot, err) &&
@@ -334,7 +336,7 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
     *self->spec = *spec;
     self->publishing = publishing;
     self->kind = kind;
-    self->is_durable = is_durable;
+    self->is_durable = is_durable || cay_host_of(service)->has_durable_turns;
     snprintf(self->snapshot.request_id, sizeof(self->snapshot.request_id), "%.*s",
              (int)request_id.len, request_id.len ? request_id.ptr : "");
     cay_op_start(&self->op, cay_host_of(service), call, session_id, CAY_VERB_SNAPSHOT, true,
@@ -356,6 +358,7 @@ void cay_snapshot_after_tool(struct cay_host *host, struct cay_call *call,
     }
     self->spec->tool_call_id = tool_call_id;
     self->kind = CAY_V1_SNAPSHOT_KIND_TOOL;
+    self->is_durable = host->has_durable_turns;
     self->taken = taken;
     self->context = context;
     cay_op_start(&self->op, host, call, session_id, CAY_VERB_SNAPSHOT, true, &snapshot_steps);

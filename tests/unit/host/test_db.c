@@ -243,6 +243,34 @@ static void a_link_or_a_directory_is_not_opened(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static int64_t ask(struct cay_db *db, const char *sql)
+{
+    struct cay_db_query query;
+    struct cay_error err = {};
+    cay_db_begin(&query, db, sql);
+    int64_t value = cay_db_row(&query) ? cay_db_int(&query, 0) : -1;
+    assert_true(cay_db_end(&query, &err));
+    return value;
+}
+
+static void only_a_durable_transaction_waits_for_the_disk(void **state)
+{
+    enum { NORMAL = 1, FULL = 2 };
+    struct cay_db *db = open_db(*state);
+    struct cay_error err = {};
+    assert_true(cay_db_transaction_begin(db, &err));
+    assert_int_equal(ask(db, "PRAGMA synchronous"), NORMAL);
+    assert_true(cay_db_transaction_end(db, true, &err));
+    for (int is_good = 0; is_good <= 1; is_good++) {
+        assert_true(cay_db_transaction_begin_durable(db, &err));
+        assert_int_equal(ask(db, "PRAGMA synchronous"), FULL);
+        assert_true(run(db, "CREATE TABLE t (a)", &err));
+        assert_int_equal(cay_db_transaction_end(db, is_good, &err), is_good);
+        assert_int_equal(ask(db, "PRAGMA synchronous"), NORMAL);
+    }
+    cay_db_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +283,8 @@ int main(void)
         CASE(a_migration_that_fails_changes_nothing),
         CASE(a_damaged_file_gets_a_sentence),
         CASE(a_link_or_a_directory_is_not_opened),
+        cmocka_unit_test_setup_teardown(only_a_durable_transaction_waits_for_the_disk, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/lost.h"
+
+#include "base/log.h"
+#include "host/session/history.h"
+#include "host/session/record.h"
+
+static void find_lost(const struct cay_session *session, const struct cay_map *stored,
+                      struct cay_victims *victims)
+{
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
+        if (cay_map_get(stored, cay_str(snapshot->store_id)))
+            continue;
+        cay_log(CAY_WARN, "recovery.snapshot_lost", CAY_S("session", session->id),
+                CAY_S("snapshot", snapshot->name),
+                CAY_S("durable", snapshot->spec->durable ? "yes" : "no"));
+        cay_victims_add_lost(victims, snapshot);
+    }
+}
+
+static bool forget(struct cay_host *host, struct cay_session *session, struct cay_victims *victims,
+                   struct cay_error *err)
+{
+    const struct cay_snapshot *head = cay_victims_survivor(
+        victims, session, cay_session_snapshot(session, cay_str(session->head)));
+    char name[sizeof(session->head)] = "";
+    if (head)
+        memcpy(name, head->name, sizeof(name));
+    if (!cay_victims_settle(victims, session, err) || !cay_db_transaction_begin(host->db, err) ||
+        !cay_db_transaction_end(host->db,
+                                cay_victims_unrecord(victims, host->db, session->id, err) &&
+                                    cay_session_record_put_head(host->db, session->id, name, err),
+                                err))
+        return false;
+    memcpy(session->head, name, sizeof(name));
+    cay_victims_forget(victims, session);
+    return true;
+}
+
+bool cay_lost_forget(struct cay_host *host, const struct cay_map *stored, struct cay_error *err)
+{
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        cay_auto(cay_victims_finish) struct cay_victims victims;
+        cay_victims_init(&victims);
+        find_lost(session, stored, &victims);
+        if (victims.count && !forget(host, session, &victims, err))
+            return cay_wrap(err, "forget what session '%s' has lost", session->id);
+    }
+    return true;
+}
