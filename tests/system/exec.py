@@ -266,6 +266,17 @@ def oom_of_a_child(cay):
 
 
 @case
+def plain_signals(cay):
+    """a command starts with no signal ignored or blocked, whatever the daemon was started with"""
+    session(cay)
+    # Not by a shell, which has a will of its own.
+    _, said, _ = cay.launch(SID, "/bin/grep", "-E", "SigIgn|SigBlk", "/proc/self/status")
+    assert said.split() == [b"SigBlk:", b"0" * 16, b"SigIgn:", b"0" * 16], said
+    result, out, err = cay.launch(SID, "/bin/sh", "-c", "yes | head -n 1")
+    assert (result.get("exitCode"), out, err) == (0, b"y\n", b""), (result, out, err)
+
+
+@case
 def zombies(cay):
     """zombies never accumulate"""
     count = 2000 if IS_FULL else 300
