@@ -236,6 +236,71 @@ ssize_t cay_http1_parse_head(struct cay_str bytes, struct cay_http_header *heade
     return (ssize_t)(skipped + head_len);
 }
 
+/* "HTTP/1.1 200 OK"; the text may be missing. */
+static bool parse_status_line(struct cay_str line, struct cay_http1_answer *answer)
+{
+    struct cay_str version;
+    struct cay_str status;
+    uint64_t number = 0;
+    if (!cay_str_split(&line, ' ', &version) || !cay_str_split(&line, ' ', &status))
+        return false;
+    if ((!cay_str_is(version, "HTTP/1.1") && !cay_str_is(version, "HTTP/1.0")) || status.len != 3 ||
+        cay_str_to_u64(status, 599, &number) < 0 || number < 100)
+        return false;
+    answer->status = (int)number;
+    return true;
+}
+
+static ssize_t note_answer_field(const struct cay_http_header *field,
+                                 struct cay_http1_answer *answer, struct cay_http1_fault *fault)
+{
+    if (cay_str_equal_nocase(field->name, CAY_STR("content-length"))) {
+        uint64_t length = 0;
+        if (cay_str_to_u64(field->value, INT64_MAX, &length) < 0 ||
+            (answer->has_length && length != answer->content_length))
+            return refuse(fault, 502, "Content-Length of the answer makes no sense");
+        answer->has_length = true;
+        answer->content_length = length;
+    } else if (cay_str_equal_nocase(field->name, CAY_STR("transfer-encoding"))) {
+        if (answer->is_chunked || !cay_str_equal_nocase(field->value, CAY_STR("chunked")))
+            return refuse(fault, 502, "the only transfer encoding of answers is chunked");
+        answer->is_chunked = true;
+    }
+    return 0;
+}
+
+ssize_t cay_http1_parse_answer(struct cay_str bytes, struct cay_http_header *headers,
+                               size_t header_count_max, size_t head_bytes_max,
+                               struct cay_http1_answer *out_answer,
+                               struct cay_http1_fault *out_fault)
+{
+    const char *end = bytes.len ? memmem(bytes.ptr, bytes.len, "\r\n\r\n", 4) : NULL;
+    size_t head_len = end ? (size_t)(end - bytes.ptr) + 4 : bytes.len;
+    if (head_len > head_bytes_max)
+        return refuse(out_fault, 502, "the head of the answer is too large");
+    if (!end)
+        return 0;
+    struct cay_str rest = {bytes.ptr, head_len - 2};
+    struct cay_http1_answer answer = {.headers.items = headers};
+    struct cay_str line;
+    if (!next_line(&rest, &line) || !parse_status_line(line, &answer))
+        return refuse(out_fault, 502, "the answer is not HTTP/1.1");
+    while (rest.len) {
+        if (answer.headers.count == header_count_max)
+            return refuse(out_fault, 502, "the answer has too many header fields");
+        struct cay_http_header *field = &headers[answer.headers.count++];
+        if (!next_line(&rest, &line) || parse_field(line, field, out_fault) < 0)
+            return refuse(out_fault, 502, "a header field of the answer is malformed");
+        if (note_answer_field(field, &answer, out_fault) < 0)
+            return -1;
+    }
+    /* Of the two, chunks say where the body ends. */
+    if (answer.is_chunked)
+        answer.has_length = false;
+    *out_answer = answer;
+    return (ssize_t)head_len;
+}
+
 enum chunk_state {
     CHUNK_SIZE = 0,
     CHUNK_EXTENSION,

@@ -39,6 +39,21 @@ struct cay_http1_fault {
                                            struct cay_http1_head *out_head,
                                            struct cay_http1_fault *out_fault);
 
+/* An answer, as we read it when we pass a request on. */
+struct cay_http1_answer {
+    int status;
+    struct cay_http_headers headers;
+    uint64_t content_length;
+    bool has_length;
+    bool is_chunked; /* neither: the body ends with the connection */
+};
+
+/* As cay_http1_parse_head. The fault's status is always 502. */
+[[nodiscard]] ssize_t cay_http1_parse_answer(struct cay_str bytes, struct cay_http_header *headers,
+                                             size_t header_count_max, size_t head_bytes_max,
+                                             struct cay_http1_answer *out_answer,
+                                             struct cay_http1_fault *out_fault);
+
 /* Takes a chunked body apart. Zeroed to start with. */
 struct cay_http1_chunks {
     uint64_t left;     /* of the current chunk's data */

@@ -12,19 +12,20 @@ const APPLETS = `[ awk base64 cat chmod cp cut date dd df echo env false find gr
 ls mkdir mv nc printf ps pwd readlink rm rmdir sed seq sh sleep sort stat tail tee test touch tr true truncate
 tty uname wc wget which whoami yes`.split(/\s+/);
 
-/** A root of a few MiB: busybox, and bash with its libraries. */
-function makeRoot(root) {
+/** A root of a few MiB: busybox, bash and other programs with their libraries. */
+function makeRoot(root, programs) {
   for (const name of ["usr/bin", "usr/lib", "etc", "dev", "proc", "sys", "root", "home/user", "workspace", "run", "tmp"])
     mkdirSync(join(root, name), { recursive: true });
   for (const name of ["bin", "lib"]) symlinkSync(`usr/${name}`, join(root, name));
   chmodSync(join(root, "tmp"), 0o1777);
   cpSync(realpathSync("/bin/busybox"), join(root, "usr/bin/busybox"));
   for (const name of APPLETS) symlinkSync("busybox", join(root, "usr/bin", name));
-  const bash = realpathSync("/bin/bash");
-  cpSync(bash, join(root, "usr/bin/bash"));
-  for (const [path] of execFileSync("ldd", [bash], { encoding: "utf8" }).matchAll(/\/\S+/g)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    cpSync(realpathSync(path), join(root, path));
+  for (const [name, program] of Object.entries({ bash: realpathSync("/bin/bash"), ...programs })) {
+    cpSync(program, join(root, "usr/bin", name));
+    for (const [path] of execFileSync("ldd", [program], { encoding: "utf8" }).matchAll(/(?<= )\/\S+|^\s\/\S+/gm)) {
+      mkdirSync(dirname(join(root, path.trim())), { recursive: true });
+      cpSync(realpathSync(path.trim()), join(root, path.trim()));
+    }
   }
   writeFileSync(join(root, "etc/passwd"),
     "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n");
@@ -41,7 +42,7 @@ async function rpc(socket, method, body, type = "application/json") {
 }
 
 /** A cayd that serves E2B's clients; its base `small` is what the template `base` stands for. */
-export async function startE2b(...flags) {
+export async function startE2b({ flags = [], programs = {} } = {}) {
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
   if (process.getuid() !== 0) throw new Skip("needs root");
   if (!existsSync("/bin/busybox")) throw new Skip("needs a static busybox (package busybox-static)");
@@ -56,7 +57,7 @@ export async function startE2b(...flags) {
   const socket = join(folder, "run", "cayd.sock");
   daemon.call = async (method, message) => JSON.parse(await rpc(socket, method, JSON.stringify(message)));
   const root = join(folder, "root");
-  makeRoot(root);
+  makeRoot(root, programs);
   const message = Buffer.from(JSON.stringify({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } }));
   const envelope = Buffer.alloc(5);
   envelope.writeUInt32BE(message.length, 1);
@@ -118,4 +119,13 @@ export function inside(daemon, id, port, path, init = {}) {
 export async function tool(daemon, sandbox, toolName, params) {
   const { result } = await daemon.call("SandboxService/ExecuteTool", { sessionId: sandbox.sandboxId, call: { toolName, params } });
   return result;
+}
+
+/** Starts a program in a sandbox and waits until it listens; returns its port. */
+export async function serve(daemon, sandbox, code, port) {
+  const { process: { id } } = await daemon.call("ProcessService/LaunchProcess",
+    { sessionId: sandbox.sandboxId, spec: { argv: ["/usr/bin/node", "-e", code] } });
+  await daemon.call("ProcessService/ExposePort",
+    { sessionId: sandbox.sandboxId, processId: id, port: { port, waitListening: "25s" } });
+  return id;
 }

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 
-from daemon import (MIB, PATIENCE_S, PROCESS, SANDBOX, Client, Skip, case, eventually, fails, good,
-                    init_of, together)
+from daemon import (MIB, PATIENCE_S, PROCESS, SANDBOX, Client, RpcError, Skip, Stream, b64, case, eventually,
+                    fails, good, init_of, together, unb64)
 from process_client import Processes
 from small_base import run_with_cayd
 
@@ -368,6 +368,51 @@ def command_line(cay):
     cay.destroy("cli")
 
 
+def tunnel(cay, session_id, port):
+    stream = Stream(cay, PROCESS + "ConnectPort")
+    stream.send({"open": {"sessionId": session_id, "port": port}})
+    return stream
+
+
+@case
+def tunnels(cay):
+    """a call carries a connection to a port: bytes both ways, large ones too, until either side ends"""
+    cay.create("t")
+    served(cay, "t", 7000)
+    data = os.urandom(3 * MIB)
+    with tunnel(cay, "t", 7000) as stream:
+        assert stream.next() == {"opened": {}}
+        stream.send({"data": b64(b"hi")})
+        assert unb64(stream.next()["data"]) == b"hi"
+
+        def send():
+            for at in range(0, len(data), 100_000):
+                stream.send({"data": b64(data[at:at + 100_000])})
+            stream.end()
+        sender = threading.Thread(target=send)
+        sender.start()
+        got = b"".join(unb64(message["data"]) for message in stream)
+        sender.join()
+        assert got == data, f"{len(got)} of {len(data)} bytes came back"
+    with tunnel(cay, "t", 7001) as stream:
+        fails("unavailable", stream.next, reason="port_not_open")
+    for port in (0, 65536):
+        with tunnel(cay, "t", port) as stream:
+            fails("invalid_argument", stream.next)
+    with tunnel(cay, "nobody", 7000) as stream:
+        fails("not_found", stream.next)
+    with Stream(cay, PROCESS + "ConnectPort") as stream:
+        stream.send({"data": b64(b"x")})
+        fails("invalid_argument", stream.next)
+    with tunnel(cay, "t", 7000) as stream:
+        assert stream.next() == {"opened": {}}
+        cay.destroy("t")
+        try:
+            assert stream.next() is None
+        except RpcError as error:
+            assert error.code == "unavailable", error
+
+
 @case
 def nothing_held(cay):
     """closed ports and connections leave no descriptors in the daemon"""
@@ -381,6 +426,9 @@ def nothing_held(cay):
         for sock in socks[::2]:
             sock.close()
         expose(cay, "h", 7001)
+        tunnel(cay, "h", 7000).close()
+        with tunnel(cay, "h", 7000) as stream:
+            assert stream.next() == {"opened": {}}
         cay.destroy("h")
         for sock in socks:
             sock.close()

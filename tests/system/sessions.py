@@ -327,5 +327,37 @@ def missing_directory(cay):
     assert cay.sh("deep", "ls") == "x\ny\n"
 
 
+@case
+def tokens(cay):
+    """a session's token opens this session and nothing else, stays the same, and ends with it"""
+    made = raw_create(cay, sessionId="tok", labels={"a": "b"})
+    token = made["tokens"]["accessToken"]
+    raw_create(cay, sessionId="other")
+    again = cay.call(SANDBOX + "GetSession", {"sessionId": "tok", "includeTokens": True})
+    assert again["tokens"] == made["tokens"] and "trafficToken" not in made["tokens"]
+    holder = Client(cay.daemon, token)
+    assert holder.call(SANDBOX + "GetSession", {"sessionId": "tok"})["session"]["labels"] == {"a": "b"}
+    assert holder.call(FILE + "StatFile", {"sessionId": "tok", "path": "/"})["info"]["type"] == "FILE_TYPE_DIRECTORY"
+    fails("not_found", holder.call, SANDBOX + "GetSession", {"sessionId": "other"})
+    fails("not_found", holder.call, FILE + "StatFile", {"sessionId": "other", "path": "/"})
+    for method, fields in ((SANDBOX + "GetSession", {"sessionId": "tok", "includeTokens": True}),
+                           (SANDBOX + "CreateSession", {"base": "small"}), (SANDBOX + "ListSessions", {}),
+                           (SANDBOX + "UpdateSession", {"sessionId": "tok"}),
+                           (SANDBOX + "ForkSession", {"sessionId": "tok"}),
+                           (SANDBOX + "DestroySession", {"sessionId": "tok"}),
+                           (SANDBOX + "GetUsage", {}), (KEY + "ListKeys", {})):
+        fails("permission_denied", holder.call, method, fields)
+    fork = cay.call(SANDBOX + "ForkSession", {"sessionId": "tok"})["forks"][0]
+    assert fork["tokens"]["accessToken"] != token
+    for wrong in (token[:-1], token + "0", token.replace("tok", "other"), "cst__", "cst_tok_" + "0" * 40):
+        fails("unauthenticated", Client(holder.daemon, wrong).call, SANDBOX + "GetSession", {"sessionId": "tok"})
+    for session_id in ("tok", "other", fork["session"]["id"]):
+        cay.destroy(session_id)
+    fails("unauthenticated", holder.call, SANDBOX + "GetSession", {"sessionId": "tok"})
+    made = raw_create(cay, sessionId="tok")
+    assert made["tokens"]["accessToken"] != token, "another session of that name"
+    cay.destroy("tok")
+
+
 if __name__ == "__main__":
     run_with_cayd(probe=sys.argv[2])

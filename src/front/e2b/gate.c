@@ -12,6 +12,34 @@
 
 enum { RESUMED_MIN_S = 300 }; /* what a sandbox woken by traffic gets at least */
 
+/* People follow links to ports; they get something to read. */
+static bool is_browser(const struct cay_e2b_request *request)
+{
+    return request->port != CAY_E2B_ENVD_PORT &&
+           cay_http_list_has(cay_http_header(&request->exchange->headers, "accept"), "text/html");
+}
+
+/* Nothing here needs escaping but the reason, whose quotes and brackets are left out. */
+static void reply_page(struct cay_e2b_request *request, int status, const char *message,
+                       uint16_t port, const char *why)
+{
+    cay_auto(cay_buf_finish) struct cay_buf page;
+    cay_buf_init(&page, 8192);
+    cay_buf_printf(&page,
+                   "<!doctype html><meta charset=utf-8><title>%d</title><h1>%s</h1><p>Sandbox %.*s",
+                   status, message, (int)request->sandbox_id.len, request->sandbox_id.ptr);
+    if (port)
+        cay_buf_printf(&page, ", port %u", port);
+    cay_buf_append_text(&page, "</p><p>");
+    for (const char *at = why ? why : ""; *at; at++) {
+        if (!strchr("<>&\"'", *at))
+            cay_buf_append_byte(&page, (unsigned char)*at);
+    }
+    cay_buf_append_text(&page, "</p>\n");
+    request->is_answered = true;
+    cay_exchange_reply(request->exchange, status, "text/html; charset=utf-8", cay_buf_str(&page));
+}
+
 void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
                            uint16_t port, const char *why)
 {
@@ -34,7 +62,16 @@ void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const ch
     cay_json_key(&json, "code");
     cay_json_i64(&json, status);
     cay_json_object_end(&json);
-    cay_e2b_reply_json(request, status, cay_buf_str(&body));
+    if (is_browser(request))
+        reply_page(request, status, message, port, why);
+    else
+        cay_e2b_reply_json(request, status, cay_buf_str(&body));
+}
+
+void cay_e2b_reply_port_closed(struct cay_e2b_request *request)
+{
+    cay_e2b_reply_sandbox(request, 502, "The sandbox is running but port is not open",
+                          request->port, NULL);
 }
 
 static void reply_gone(struct cay_e2b_request *request, const char *why)

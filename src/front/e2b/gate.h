@@ -16,3 +16,6 @@ void cay_e2b_gate(struct cay_e2b_request *request);
  * answer. `port` 0: not about a port. `why` is for humans, and may be NULL. */
 void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
                            uint16_t port, const char *why);
+
+/* Nothing listens on the port; browsers get a page. */
+void cay_e2b_reply_port_closed(struct cay_e2b_request *request);

@@ -98,6 +98,7 @@ struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b_door *door,
     request->door = door;
     request->exchange = exchange;
     request->loop = exchange->loop;
+    request->has_body = !exchange->is_body_over;
     cay_arena_init(&request->arena, CAY_LIMIT_CALL_ARENA_BYTES);
     cay_buf_init(&request->body, CAY_LIMIT_MESSAGE_BYTES);
     cay_list_init(&request->calls);

@@ -57,6 +57,7 @@ struct cay_e2b_request {
     struct cay_v1_session_tokens *tokens;
 
     struct cay_buf body; /* of a WHOLE one, as far as it came */
+    bool has_body;
     bool is_body_over;
     bool is_routed;   /* the handler may run once the body is there */
     bool is_answered; /* somebody answered, or the caller is gone */

@@ -118,6 +118,22 @@ static void end_exchange(struct cay_conn *conn)
         feed(conn, NULL, 0);
 }
 
+/* After a 101 both directions are bytes until somebody hangs up. */
+static void go_raw(struct http1_exchange *self)
+{
+    struct cay_conn *conn = self->conn;
+    struct cay_http1_conn *http1 = conn->http1;
+    assert(http1->state == HTTP1_ANSWER);
+    http1->state = HTTP1_BODY;
+    http1->is_chunked = false;
+    http1->body_left = UINT64_MAX;
+    http1->must_close = true;
+    self->is_head = false;
+    self->base.is_body_over = false;
+    self->base.is_long_lived = true;
+    cay_stream_want_read(&conn->stream, true);
+}
+
 static void respond(struct cay_exchange *exchange, int status,
                     const struct cay_http_header *headers, size_t count, int64_t content_length)
 {
@@ -134,7 +150,14 @@ static void respond(struct cay_exchange *exchange, int status,
         cay_buf_append_str(out, headers[i].value);
         cay_buf_append(out, "\r\n", 2);
     }
-    if (content_length >= 0) {
+    /* These have none, and say nothing about it. */
+    bool has_no_body = status < 200 || status == 204 || status == 304;
+    self->is_head = self->is_head || has_no_body;
+    if (status == 101) {
+        go_raw(self);
+    } else if (has_no_body) {
+        ;
+    } else if (content_length >= 0) {
         cay_buf_printf(out, "content-length: %lld\r\n", (long long)content_length);
     } else if (self->is_version_1_0) {
         http1->must_close = true; /* its end is the end of the body */
@@ -142,7 +165,7 @@ static void respond(struct cay_exchange *exchange, int status,
         self->is_chunked = true;
         cay_buf_append_text(out, "transfer-encoding: chunked\r\n");
     }
-    if (http1->must_close)
+    if (http1->must_close && status != 101)
         cay_buf_append_text(out, "connection: close\r\n");
     else if (self->is_version_1_0)
         cay_buf_append_text(out, "connection: keep-alive\r\n");

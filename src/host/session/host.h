@@ -160,6 +160,7 @@ cay_verb cay_host_resize_pty;
 cay_verb cay_host_terminal;
 cay_verb cay_host_expose_port;
 cay_verb cay_host_unexpose_port;
+cay_verb cay_host_connect_port;
 cay_verb cay_host_stat_file;
 cay_verb cay_host_list_dir;
 cay_verb cay_host_make_dir;

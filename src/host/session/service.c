@@ -94,6 +94,7 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = cay_host_expose_port,
     [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = cay_host_unexpose_port,
     [CAY_V1_PROCESS_SERVICE_TERMINAL]            = cay_host_terminal,
+    [CAY_V1_PROCESS_SERVICE_CONNECT_PORT]        = cay_host_connect_port,
     [CAY_V1_FILE_SERVICE_STAT_FILE]              = cay_host_stat_file,
     [CAY_V1_FILE_SERVICE_LIST_DIR]               = cay_host_list_dir,
     [CAY_V1_FILE_SERVICE_MAKE_DIR]               = cay_host_make_dir,

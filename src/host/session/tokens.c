@@ -66,6 +66,7 @@ const bool cay_session_token_methods[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = true,
     [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = true,
     [CAY_V1_PROCESS_SERVICE_TERMINAL]            = true,
+    [CAY_V1_PROCESS_SERVICE_CONNECT_PORT]        = true,
     [CAY_V1_FILE_SERVICE_STAT_FILE]              = true,
     [CAY_V1_FILE_SERVICE_LIST_DIR]               = true,
     [CAY_V1_FILE_SERVICE_MAKE_DIR]               = true,
