@@ -41,6 +41,28 @@ test("a sandbox that is not there answers 502", async () => {
   equal([body.sandboxId, body.message, body.code], ["inothere", "The sandbox was not found", 502]);
 });
 
+test("a sandbox that is gone says why", async () => {
+  const why = async (id) => {
+    const answer = await inside(daemon, id, 8000, "/");
+    equal(answer.status, 502);
+    return (await answer.json()).why;
+  };
+  const create = async (body) => (await api(daemon, "POST", "/sandboxes", body)).json.sandboxID;
+  const killed = await create({ timeout: 60 });
+  await api(daemon, "DELETE", `/sandboxes/${killed}`);
+  assert(/was destroyed on /.test(await why(killed)), await why(killed));
+  const late = await create({ timeout: 1 });
+  await eventually(async () => (await api(daemon, "GET", `/sandboxes/${late}`)).status === 404, "it is over");
+  assert(/at its deadline/.test(await why(late)), await why(late));
+  assert(/at its deadline/.test((await api(daemon, "GET", `/sandboxes/${late}`)).json.message));
+  const foreign = await api(daemon, "GET", `/sandboxes/${late}`, undefined, { "x-api-key": daemon.otherKey });
+  assert(/there is no session/.test(foreign.json.message), foreign.json.message);
+  const paused = await create({ timeout: 60 });
+  await api(daemon, "POST", `/sandboxes/${paused}/pause`, {});
+  assert(/paused/.test(await why(paused)));
+  await api(daemon, "DELETE", `/sandboxes/${paused}`);
+});
+
 test("routing headers that make no sense are refused", async () => {
   for (const headers of [{ "e2b-sandbox-id": "abc" }, { "e2b-sandbox-port": "80" },
     { "e2b-sandbox-id": "a/b", "e2b-sandbox-port": "80" }, { "e2b-sandbox-id": "abc", "e2b-sandbox-port": "0" },

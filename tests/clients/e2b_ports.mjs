@@ -211,6 +211,33 @@ test("100 requests at once", async () => {
   answers.forEach((text, i) => equal(text, `${i}`.repeat(1000)));
 });
 
+test("a paused sandbox cuts its streams, and its program goes on when it is resumed", async () => {
+  const answer = await get("/ticks");
+  const reader = answer.body.getReader();
+  await reader.read();
+  const ws = await webSocket();
+  equal(await sandbox.pause(), true);
+  const failed = await (async () => { for (;;) if ((await reader.read()).done) return false; })().catch(() => true);
+  equal(failed, true, "the stream is cut, not ended");
+  await eventually(ws.isClosed, "the socket is closed");
+  const refused = await get("/head");
+  equal([refused.status, /paused/.test((await refused.json()).why)], [502, true]);
+  await sandbox.connect({ timeoutMs: 300_000 });
+  equal((await get("/head")).status, 200, "it still listens");
+});
+
+test("traffic to a port wakes a sandbox that sleeps, with the request's body", async () => {
+  const { json } = await api(daemon, "POST", "/v2/sandboxes", { timeout: 300, autoPause: true, autoResume: { enabled: true } });
+  await serve(daemon, { sandboxId: json.sandboxID }, SERVER, PORT);
+  for (const size of [5, 600_000]) {
+    equal((await api(daemon, "POST", `/sandboxes/${json.sandboxID}/pause`, {})).status, 204);
+    const body = "x".repeat(size);
+    const answer = await inside(daemon, json.sandboxID, PORT, "/echo", { method: "POST", body });
+    equal([answer.status, (await answer.text()).length], [200, size]);
+  }
+  await api(daemon, "DELETE", `/sandboxes/${json.sandboxID}`);
+});
+
 test("a killed sandbox cuts its streams", async () => {
   const answer = await get("/ticks");
   const reader = answer.body.getReader();

@@ -8,10 +8,15 @@
  */
 
 #include "api/service.h"
+#include "base/list.h"
 #include "front/http/exchange.h"
+
+struct cay_e2b_cutter;
 
 struct cay_e2b_door {
     struct cay_service *service;
+    struct cay_e2b_cutter *cutter;
+    struct cay_list inside; /* requests that passed the gate of a sandbox */
     bool is_on;
     bool allow_anonymous;
     char *domain;   /* below which sandboxes have host names, a port included; may be empty */

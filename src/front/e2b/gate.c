@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
+#include "front/e2b/cutter.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/hall.h"
 #include "front/e2b/proxy.h"
@@ -91,6 +92,7 @@ static void become_user(struct cay_e2b_request *request)
 static void pass(struct cay_e2b_request *request)
 {
     become_user(request);
+    cay_e2b_cutter_add(request);
     if (request->port == CAY_E2B_ENVD_PORT)
         cay_e2b_envd(request);
     else

@@ -78,6 +78,7 @@ static void on_closed(struct cay_exchange *exchange)
     cay_e2b_enter(request);
     request->exchange = NULL;
     request->is_answered = true;
+    cay_list_remove(&request->in_door);
     if (request->on_closed)
         request->on_closed(request);
     cay_e2b_calls_cancel(request);

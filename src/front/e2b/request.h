@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "front/e2b/e2b.h"
+#include "io/loop.h"
 #include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
 
@@ -63,7 +64,10 @@ struct cay_e2b_request {
     bool is_answered; /* somebody answered, or the caller is gone */
     unsigned depth;   /* functions at work on it */
 
-    struct cay_list calls; /* struct cay_e2b_call, not yet answered */
+    struct cay_list calls;        /* struct cay_e2b_call, not yet answered */
+    struct cay_list_node in_door; /* once it passed the gate of a sandbox */
+    struct cay_task cut;          /* the sandbox is paused or gone */
+    bool is_cut;
 
     /* The handler's half. */
     void *state;

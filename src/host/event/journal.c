@@ -124,7 +124,11 @@ void cay_journal_unfollow(struct cay_journal_reader *reader)
 
 bool cay_journal_is_followed(const struct cay_journal *journal)
 {
-    return !cay_list_empty(&journal->readers);
+    cay_list_for_each (struct cay_journal_reader, reader, &journal->readers, in_journal) {
+        if (!reader->skips_looks)
+            return true;
+    }
+    return false;
 }
 
 uint64_t cay_journal_first(const struct cay_journal *journal)

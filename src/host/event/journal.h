@@ -19,6 +19,7 @@ struct cay_journal;
 struct cay_journal_reader {
     struct cay_list_node in_journal;
     void (*news)(struct cay_journal_reader *reader);
+    bool skips_looks; /* does not care for what changed nothing */
 };
 
 [[nodiscard]] struct cay_journal *cay_journal_create(void);
@@ -37,7 +38,7 @@ uint64_t cay_journal_next(const struct cay_journal *journal);
 /* The encoded event of that number, kept until the next one is added. */
 struct cay_str cay_journal_get(const struct cay_journal *journal, uint64_t number);
 
-/* Whether anybody waits for news. */
+/* Whether anybody waits for news of what changed nothing, too. */
 [[nodiscard]] bool cay_journal_is_followed(const struct cay_journal *journal);
 
 /* How many of a kind there were. */

@@ -12,6 +12,7 @@
 #include "host/keys/tokens.h"
 #include "host/net/net.h"
 #include "host/runtime/runtime.h"
+#include "host/session/gone.h"
 #include "host/session/service.h"
 #include "host/session/session.h"
 #include "host/session/space.h"
@@ -59,6 +60,7 @@ struct cay_host {
     struct cay_audit *audit;
     struct cay_net net; /* for exposed ports */
     struct cay_sessions sessions;
+    struct cay_gone_table gone;
     struct cay_map bases; /* struct cay_base_entry, by name */
     struct cay_v1_resource_limits default_limits;
     char *default_base;

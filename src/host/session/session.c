@@ -123,9 +123,7 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
 {
     struct cay_session *session = cay_sessions_find(&host->sessions, &call->caller, id);
     if (!session)
-        return cay_fail(err, CAY_R_SESSION_NOT_FOUND,
-                        "there is no session '%.*s'; 'cay ls' lists them",
-                        (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
+        return cay_gone_fail(&host->gone, &call->caller, id, err);
     const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
     bool is_use = verb == CAY_VERB_TOOL || verb == CAY_VERB_EXEC;
     if (is_use && session->pausing)

@@ -216,6 +216,16 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
     return true;
 }
 
+/* Looks are tools that only read. */
+static bool wants_tools(const struct cay_v1_watch_events_request *request)
+{
+    for (size_t i = 0; i < request->kinds.count; i++) {
+        if (request->kinds.items[i] == CAY_V1_EVENT_KIND_TOOL)
+            return true;
+    }
+    return request->kinds.count == 0;
+}
+
 void cay_host_watch_events(struct cay_service *service, struct cay_call *call)
 {
     struct watch *self = cay_new(struct watch);
@@ -223,6 +233,7 @@ void cay_host_watch_events(struct cay_service *service, struct cay_call *call)
     self->call = call;
     self->host = cay_host_of(service);
     self->reader.news = on_news;
+    self->reader.skips_looks = !wants_tools(call->request);
     if (!start_at(self, call->request, &err)) {
         free(self);
         cay_call_fail(call, &err);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/gone.h"
+
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "base/clock.h"
+
+void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, const char *why)
+{
+    if (!table->ring)
+        table->ring = cay_alloc(CAY_GONE_MAX * sizeof(*table->ring));
+    struct cay_gone *gone = &table->ring[table->next];
+    table->next = (table->next + 1) % CAY_GONE_MAX;
+    free(gone->id);
+    free(gone->owner);
+    *gone = (struct cay_gone){
+        .id = cay_strdup(id), .owner = cay_strdup(owner), .at_ns = cay_clock_wall_ns(), .why = why};
+}
+
+void cay_gone_finish(struct cay_gone_table *table)
+{
+    for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
+        free(table->ring[i].id);
+        free(table->ring[i].owner);
+    }
+    free(cay_take_ptr(table->ring));
+}
+
+static const struct cay_gone *find(const struct cay_gone_table *table,
+                                   const struct cay_caller *caller, struct cay_str id)
+{
+    const struct cay_gone *found = NULL;
+    if (caller->session_id[0] && !cay_str_is(id, caller->session_id))
+        return NULL;
+    for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
+        const struct cay_gone *gone = &table->ring[i];
+        if (gone->id && cay_str_is(id, gone->id) &&
+            (caller->role == CAY_ROLE_ADMIN || strcmp(caller->owner, gone->owner) == 0) &&
+            (!found || gone->at_ns > found->at_ns))
+            found = gone;
+    }
+    return found;
+}
+
+static const char *sentence(const char *why)
+{
+    static const char *const sentences[][2] = {
+        {"requested", "was destroyed"},
+        {"expired", "was destroyed at its deadline"},
+        {"idle", "was destroyed because nobody used it"},
+    };
+    for (size_t i = 0; i < CAY_COUNT(sentences); i++) {
+        if (strcmp(sentences[i][0], why) == 0)
+            return sentences[i][1];
+    }
+    return "is gone";
+}
+
+bool cay_gone_fail(const struct cay_gone_table *table, const struct cay_caller *caller,
+                   struct cay_str id, struct cay_error *err)
+{
+    const struct cay_gone *gone = find(table, caller, id);
+    char at[CAY_TIME_BYTES];
+    if (!gone)
+        return cay_fail(err, CAY_R_SESSION_NOT_FOUND,
+                        "there is no session '%.*s'; 'cay ls' lists them",
+                        (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
+    cay_time_format(gone->at_ns, 0, at);
+    return cay_fail(err, CAY_R_SESSION_NOT_FOUND, "session '%s' %s on %s", gone->id,
+                    sentence(gone->why), at);
+}
