@@ -154,7 +154,7 @@ bool cay_files_open(const struct cay_tool_tree *tree, struct cay_str path, struc
     if (out_info) {
         struct cay_info info;
         cay_info_init(&info, tree, arena);
-        int filled = cay_info_fd(&info, fd, shown, out_info);
+        int filled = cay_info_stat(&info, fd, &st, shown, out_info);
         if (filled < 0)
             return info_failed(err, filled, shown);
     }

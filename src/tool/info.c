@@ -185,14 +185,18 @@ static int fill_metadata(struct cay_info *info, int fd, struct cay_v1_file_info 
     return 0;
 }
 
+int cay_info_stat(struct cay_info *info, int fd, const struct stat *st, struct cay_str path,
+                  struct cay_v1_file_info *out_info)
+{
+    int filled = fill(info, st, path, out_info);
+    if (filled < 0 || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)))
+        return filled;
+    return fill_metadata(info, fd, out_info);
+}
+
 int cay_info_fd(struct cay_info *info, int fd, struct cay_str path,
                 struct cay_v1_file_info *out_info)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    int filled = fill(info, &st, path, out_info);
-    if (filled < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
-        return filled;
-    return fill_metadata(info, fd, out_info);
+    return fstat(fd, &st) < 0 ? -errno : cay_info_stat(info, fd, &st, path, out_info);
 }

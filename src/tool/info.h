@@ -33,3 +33,7 @@ enum cay_v1_file_type cay_info_type(uint32_t mode);
 /* Describes what a descriptor (of any kind) is; with its metadata. */
 [[nodiscard]] int cay_info_fd(struct cay_info *info, int fd, struct cay_str path,
                               struct cay_v1_file_info *out_info);
+
+/* The same for one whose stat is known. */
+[[nodiscard]] int cay_info_stat(struct cay_info *info, int fd, const struct stat *st,
+                                struct cay_str path, struct cay_v1_file_info *out_info);

@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #include "tool/path.h"
+#include "tool/tree_internal.h"
 
 enum { ATTEMPTS_MAX = 32 };
 
-#define INSIDE (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
+#define INSIDE (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
 #define BELOW  (RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS)
 
 /* EAGAIN: something above was renamed during the lookup, or a lease is being broken. */
-static int lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
+int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
     struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC, .resolve = resolve};
     if (!(flags & O_PATH))
@@ -35,12 +36,13 @@ static int lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
 int cay_tree_open(const struct cay_tool_tree *tree, const char *path, int flags)
 {
     assert(!(flags & (O_CREAT | O_TRUNC)));
-    return lookup(tree->root_fd, path, flags, INSIDE);
+    int fd = cay_tree_lookup(tree->root_fd, path, flags, INSIDE | RESOLVE_NO_XDEV);
+    return fd == -EXDEV && tree->has_mounts ? cay_tree_cross(tree, path, flags) : fd;
 }
 
 int cay_tree_below(int dir_fd, const char *path, int flags)
 {
-    return lookup(dir_fd, path, flags, BELOW);
+    return cay_tree_lookup(dir_fd, path, flags, BELOW);
 }
 
 int cay_tree_open_file(const struct cay_tool_tree *tree, const char *path, int flags,
@@ -55,6 +57,8 @@ int cay_tree_open_file(const struct cay_tool_tree *tree, const char *path, int f
         return -EISDIR;
     if (!S_ISREG(out_stat->st_mode))
         return -ENXIO;
+    if (tree->has_mounts && out_stat->st_size == 0 && cay_tree_is_proc(fd))
+        return cay_tree_copy_proc(fd, out_stat);
     return cay_take_fd(fd);
 }
 
@@ -149,8 +153,11 @@ int cay_tree_parent(const struct cay_tool_tree *tree, const char *path, bool cre
     out_name[name.len] = '\0';
     dir.bytes[start] = '\0';
     const char *above = start ? dir.bytes : "/";
-    return create ? open_or_make_dirs(tree, above)
-                  : cay_tree_open(tree, above, O_PATH | O_DIRECTORY);
+    cay_autoclose int fd =
+        create ? open_or_make_dirs(tree, above) : cay_tree_open(tree, above, O_PATH | O_DIRECTORY);
+    if (fd >= 0 && tree->has_mounts && cay_tree_is_proc(fd))
+        return -EROFS;
+    return cay_take_fd(fd);
 }
 
 /* Replaces the last name of *path by what the link there says. */

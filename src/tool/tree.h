@@ -31,20 +31,22 @@ struct cay_tool_tree {
     const uint32_t *groups; /* borrowed; supplementary ones, numbered in the sandbox */
     uint32_t group_count;
     struct cay_str cwd; /* absolute, plain bytes; relative paths begin there; empty: /workspace */
+    bool has_mounts;    /* the root is that of a running sandbox, with what is mounted in it */
 };
 
 /* What a thread was before it entered; belongs to the tree functions. */
 struct cay_tree_visit {
     bool entered;
-    bool raised;
+    bool reduced;
     bool regrouped;
+    uint64_t caps; /* the effective ones, when they were reduced */
     uint32_t fsuid, fsgid;
     int group_count;
     gid_t groups[CAY_TREE_GROUPS_MAX];
 };
 
-/* Gives this thread the file-system identity of the tree's user: uid, gid, its groups. The
- * sandbox's root also gets the capabilities over files that it has inside. Calls do not nest. */
+/* Gives this thread the file-system identity of the tree's user: uid, gid, its groups, and no
+ * capabilities. The sandbox's root gets those over files that it has inside. Calls do not nest. */
 [[nodiscard]] bool cay_tree_enter(const struct cay_tool_tree *tree,
                                   struct cay_tree_visit *out_visit, struct cay_error *err);
 
@@ -56,9 +58,14 @@ void cay_tree_leave(struct cay_tree_visit *visit);
  * so that no fifo, terminal or lease can hold us up. Never creates: see tool/write.h. */
 [[nodiscard]] int cay_tree_open(const struct cay_tool_tree *tree, const char *path, int flags);
 
-/* The same for a regular file: -EISDIR for a directory, -ENXIO for anything else. */
+/* The same for a regular file: -EISDIR for a directory, -ENXIO for anything else. A file of /proc,
+ * which has no size and says to each reader what that one may know, is read as the user at once:
+ * the descriptor is a copy, *out_stat has its length and what else the file says. */
 [[nodiscard]] int cay_tree_open_file(const struct cay_tool_tree *tree, const char *path, int flags,
                                      struct stat *out_stat);
+
+/* What is mounted in the sandbox only: /dev and /proc. Paths there need one that runs. */
+[[nodiscard]] bool cay_tree_is_mounted(struct cay_str path);
 
 /* Opens what is below a directory without following any link or crossing a mount. Not for `..`. */
 [[nodiscard]] int cay_tree_below(int dir_fd, const char *path, int flags);

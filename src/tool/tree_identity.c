@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tool/tree.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <linux/capability.h>
@@ -8,10 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tool/tree_internal.h"
+
 /*
  * The system calls are made raw: the wrappers of the C library change all threads of a process, and
  * here only this one is to become somebody else. Leaving uid 0 takes the capabilities over files
- * out of the effective set and coming back puts them in again; the kernel does both by itself.
+ * out of the effective set and coming back puts them in again; the kernel does both by itself. The
+ * others are taken here: files of /proc ask for them, and no sandbox has what the daemon has.
  */
 
 #define CAPS_OVER_FILES                                                           \
@@ -28,17 +29,29 @@ static uint32_t current_fsgid(void)
     return (uint32_t)syscall(SYS_setfsgid, -1);
 }
 
-static int change_caps_over_files(bool raise)
+/* Sets the effective capabilities to some of the permitted ones; *out_old is what they were. */
+static int set_caps(uint64_t wanted, uint64_t *out_old)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
     if (syscall(SYS_capget, &header, data) < 0)
         return -errno;
-    if (raise)
-        data[0].effective |= data[0].permitted & CAPS_OVER_FILES;
-    else
-        data[0].effective &= ~CAPS_OVER_FILES;
+    *out_old = data[0].effective | (uint64_t)data[1].effective << 32;
+    data[0].effective = (uint32_t)wanted & data[0].permitted;
+    data[1].effective = (uint32_t)(wanted >> 32) & data[1].permitted;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int cay_tree_bare(uint64_t *out_caps)
+{
+    return set_caps(0, out_caps);
+}
+
+void cay_tree_unbare(uint64_t caps)
+{
+    uint64_t ignored = 0;
+    if (set_caps(caps, &ignored) < 0)
+        abort();
 }
 
 static bool is(uint32_t uid, uint32_t gid)
@@ -88,12 +101,12 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
         cay_tree_leave(out_visit);
         return cay_fail_errno(err, CAY_R_INTERNAL, taken, "take on the user's groups");
     }
-    if (tree->uid == 0 && uid != 0) {
-        int raised = change_caps_over_files(true);
-        out_visit->raised = raised == 0;
-        if (raised < 0) {
+    if (uid != 0) {
+        int reduced = set_caps(tree->uid == 0 ? CAPS_OVER_FILES : 0, &out_visit->caps);
+        out_visit->reduced = reduced == 0;
+        if (reduced < 0) {
             cay_tree_leave(out_visit);
-            return cay_fail_errno(err, CAY_R_INTERNAL, raised, "act as the sandbox's root");
+            return cay_fail_errno(err, CAY_R_INTERNAL, reduced, "act as a user of the sandbox");
         }
     }
     return true;
@@ -102,7 +115,8 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
 void cay_tree_leave(struct cay_tree_visit *visit)
 {
     if (visit->entered) {
-        bool ok = !visit->raised || change_caps_over_files(false) == 0;
+        uint64_t ignored = 0;
+        bool ok = !visit->reduced || set_caps(visit->caps, &ignored) == 0;
         syscall(SYS_setfsgid, visit->fsgid);
         syscall(SYS_setfsuid, visit->fsuid);
         ok = is(visit->fsuid, visit->fsgid) && ok;

@@ -435,6 +435,61 @@ def edits(cay):
     assert cay.read(SID, "e") == b"one\n2\n2\n\xff\xfebinary\r\nend\n"
 
 
+@case
+def mounts(cay):
+    """what is mounted in the sandbox is there for files, too: /dev/shm to write, /proc to read"""
+    sh(cay, "echo of a process > /dev/shm/seen; mkdir -m 700 /dev/shm/own; echo own > /dev/shm/own/f;"
+            "ln -s /dev/shm shm; ln -s /proc/meminfo memory")
+    assert cay.read(SID, "/dev/shm/seen") == b"of a process\n"
+    assert cay.read(SID, "shm/seen") == b"of a process\n"
+    assert cay.read(SID, "/dev/shm/own/f", user="root") == b"own\n", "root may"
+    cay.write(SID, "/dev/shm/given", b"by a client")
+    assert sh(cay, "cat /dev/shm/given; stat -c %U:%a /dev/shm/given") == "by a clientuser:644\n"
+    cay.write(SID, "shm/sub/given", b"below", createParents=True)
+    assert sh(cay, "cat /dev/shm/sub/given") == "below"
+    names = [entry["name"] for entry in cay.file("ListDir", SID, path="/dev/shm")["entries"]]
+    assert names == ["given", "own", "seen", "sub"], names
+    cay.file("MoveFile", SID, source="/dev/shm/given", destination="/dev/shm/moved")
+    cay.file("RemoveFile", SID, path="/dev/shm/sub", recursive=True)
+    assert sh(cay, "ls /dev/shm") == "moved\nown\nseen\n"
+    assert stat(cay, "/dev/shm/own")["owner"] == "user"
+
+    assert b"MemTotal" in cay.read(SID, "/proc/meminfo") and b"MemTotal" in cay.read(SID, "memory")
+    frames = cay.stream(FILE + "ReadFile", {"sessionId": SID, "path": "/proc/version"})
+    assert int(frames[0]["info"]["size"]) == len(cay.read(SID, "/proc/version")) > 20, frames[0]
+    assert b"Name:" in cay.read(SID, "/proc/1/status")
+    assert "1" in [entry["name"] for entry in cay.file("ListDir", SID, path="/proc")["entries"]]
+    assert "MemTotal" in tool(cay, "read_file", path="/proc/meminfo")
+    for path in ("/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/fd/0", "/proc/slabinfo",
+                 "/proc/1/root/etc/passwd"):
+        for user in ("user", "root"):
+            refused(cay.read, SID, path, user=user)
+    for user in ("user", "root"):
+        refused(cay.write, SID, "/proc/sys/kernel/hostname", b"x", user=user)
+        refused(cay.write, SID, "/proc/1/oom_score_adj", b"1", user=user, writeMode="WRITE_MODE_TRUNCATE")
+        refused(cay.write, SID, "/proc/new", b"x", user=user)
+        refused(cay.file, "RemoveFile", SID, path="/proc/meminfo", user=user)
+        refused(cay.file, "MakeDir", SID, path="/proc/new", user=user)
+        refused(cay.write, SID, "/dev/null", b"x", user=user, writeMode="WRITE_MODE_TRUNCATE")
+        refused(cay.read, SID, "/dev/zero", user=user)
+    sh(cay, "rm -rf /dev/shm/* shm memory")
+
+
+@case
+def mounts_follow(cay):
+    """a turn puts a new root under the sandbox, and its mounts stay in sight; so after a restart"""
+    sh(cay, "echo still > /dev/shm/still")
+    cay.turn(SID)
+    cay.write(SID, "/workspace/after-turn", b"x")
+    cay.turn(SID)
+    assert cay.read(SID, "/dev/shm/still") == b"still\n"
+    assert b"MemTotal" in cay.read(SID, "/proc/meminfo")
+    sh(cay, "rm /dev/shm/still")
+    cay.create("fresh-mounts", lazyStart=True)
+    assert b"MemTotal" in cay.read("fresh-mounts", "/proc/meminfo")
+    cay.destroy("fresh-mounts")
+
+
 def race(cay, outside, seconds):
     """Verbs on paths that change under them; returns what they read."""
     folder = f"{outside}/box"

@@ -2,9 +2,14 @@
 #include "host/runtime/runtime.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "host/runtime/registry.h"
 #include "host/runtime/runtime_ops.h"
+#include "sys/pidfd.h"
 #include "sys/userns.h"
 
 static bool not_supported(const struct cay_runtime *runtime, const char *verb,
@@ -74,6 +79,47 @@ static bool check_spec(const struct cay_sandbox_spec *spec, struct cay_error *er
     return true;
 }
 
+static pid_t pid_of(int pidfd)
+{
+    char path[64];
+    char line[256];
+    long pid = -1;
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    FILE *info = pidfd < 0 ? NULL : fopen(path, "re");
+    while (info && pid < 0 && fgets(line, sizeof(line), info)) {
+        if (strncmp(line, "Pid:", 4) == 0)
+            pid = strtol(line + 4, NULL, 10);
+    }
+    if (info)
+        fclose(info);
+    return (pid_t)pid;
+}
+
+/* The root as its init has it. What was opened is init's if init is alive afterwards. */
+static int open_root(const struct cay_sandbox *sandbox)
+{
+    char path[64];
+    int pidfd = cay_sandbox_pidfd(sandbox);
+    pid_t pid = pid_of(pidfd);
+    if (pid <= 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/%d/root", pid);
+    cay_autoclose int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || cay_pidfd_wait(pidfd, 0) == 0 ? -1 : cay_take_fd(fd);
+}
+
+static void close_root(struct cay_sandbox *sandbox)
+{
+    if (sandbox->root_fd >= 0)
+        close(sandbox->root_fd);
+    sandbox->root_fd = -1;
+}
+
+int cay_sandbox_root(const struct cay_sandbox *sandbox)
+{
+    return sandbox->root_fd;
+}
+
 void cay_runtime_prepare(struct cay_runtime *runtime)
 {
     if (runtime->ops->prepare)
@@ -87,6 +133,7 @@ bool cay_runtime_start(struct cay_runtime *runtime, const struct cay_sandbox_spe
         return cay_wrap(err, "start sandbox '%.40s'", spec->id);
     (*out_sandbox)->runtime = runtime;
     memcpy((*out_sandbox)->id, spec->id, strlen(spec->id) + 1);
+    (*out_sandbox)->root_fd = open_root(*out_sandbox);
     return true;
 }
 
@@ -98,6 +145,7 @@ bool cay_runtime_adopt(struct cay_runtime *runtime, struct cay_str description,
     if (!runtime->ops->adopt(runtime, description, out_sandbox, err))
         return cay_wrap(err, "adopt sandbox");
     (*out_sandbox)->runtime = runtime;
+    (*out_sandbox)->root_fd = open_root(*out_sandbox);
     return true;
 }
 
@@ -156,8 +204,10 @@ bool cay_sandbox_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_
 {
     if (!sandbox->runtime->ops->switch_root)
         return not_supported(sandbox->runtime, "switch the root", err);
-    return sandbox->runtime->ops->switch_root(sandbox, root_fd, out_old_fd, err) ||
-           cay_wrap(err, "switch the root of sandbox '%s'", sandbox->id);
+    bool is_done = sandbox->runtime->ops->switch_root(sandbox, root_fd, out_old_fd, err);
+    close_root(sandbox);
+    sandbox->root_fd = open_root(sandbox);
+    return is_done || cay_wrap(err, "switch the root of sandbox '%s'", sandbox->id);
 }
 
 bool cay_sandbox_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limits *limits,
@@ -186,12 +236,15 @@ bool cay_sandbox_destroy(struct cay_sandbox *sandbox, struct cay_error *err)
 {
     char id[sizeof(sandbox->id)];
     memcpy(id, sandbox->id, sizeof(id));
+    close_root(sandbox);
     return sandbox->runtime->ops->destroy(sandbox, err) ||
            cay_wrap(err, "destroy sandbox '%.40s'", id);
 }
 
 void cay_sandbox_leave(struct cay_sandbox *sandbox)
 {
-    if (sandbox)
-        sandbox->runtime->ops->leave(sandbox);
+    if (!sandbox)
+        return;
+    close_root(sandbox);
+    sandbox->runtime->ops->leave(sandbox);
 }

@@ -96,6 +96,11 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 /* Readable once the sandbox is dead; -1 when the runtime has none. Stays the sandbox's. */
 [[nodiscard]] int cay_sandbox_pidfd(const struct cay_sandbox *sandbox);
 
+/* The root directory (O_PATH) that its programs see, with what is mounted there; the host's own in
+ * a runtime that does not isolate. -1 when it is dead. Stays the sandbox's, until the root is
+ * switched. Does not block. */
+[[nodiscard]] int cay_sandbox_root(const struct cay_sandbox *sandbox);
+
 /* Its network, as a descriptor that is the caller's; does not block. Reasons: NOT_SUPPORTED when it
  * has none of its own, UNAVAILABLE when it is dead. */
 [[nodiscard]] bool cay_sandbox_netns(const struct cay_sandbox *sandbox, int *out_fd,

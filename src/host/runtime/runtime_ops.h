@@ -20,6 +20,7 @@ struct cay_runtime {
 struct cay_sandbox {
     struct cay_runtime *runtime;
     char id[CAY_SANDBOX_ID_BYTES_MAX + 1];
+    int root_fd; /* O_PATH, with what is mounted in it; -1: it has no root of its own */
 };
 
 /* To the init of a sandbox. */

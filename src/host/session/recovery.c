@@ -186,21 +186,8 @@ static void recover_processes(struct cay_host *host)
 /* The root as the living sandbox sees it: its overlay must not be mounted a second time. */
 static int open_living_root(const struct cay_sandbox *sandbox)
 {
-    char path[64];
-    char line[256];
-    int pid = -1;
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", cay_sandbox_pidfd(sandbox));
-    FILE *info = fopen(path, "re");
-    while (info && pid < 0 && fgets(line, sizeof(line), info)) {
-        if (strncmp(line, "Pid:", 4) == 0)
-            pid = (int)strtol(line + 4, NULL, 10);
-    }
-    if (info)
-        fclose(info);
-    if (pid <= 0)
-        return -1;
-    snprintf(path, sizeof(path), "/proc/%d/root", pid);
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int root_fd = cay_sandbox_root(sandbox);
+    return root_fd < 0 ? -1 : fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static struct cay_store_owner owner_of(const struct cay_session *session)

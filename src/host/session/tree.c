@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "host/runtime/runtime.h"
+#include "host/session/host.h"
 #include "host/session/request.h"
 #include "tool/path.h"
 
@@ -29,8 +31,13 @@ bool cay_session_tree_open(struct cay_session_tree *tree, const struct cay_sessi
                         "the tree of session '%s' is not mounted; try again", session->id);
     if (!cay_session_cwd(session, &tree->user, cwd, tree->cwd, sizeof(tree->cwd)))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
+    /* A running sandbox's own root has the same tree, and its mounts. */
+    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    bool is_isolated = cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES;
+    int living_fd = sandbox && is_isolated ? cay_sandbox_root(sandbox) : -1;
     tree->tree = (struct cay_tool_tree){
-        .root_fd = session->root_fd,
+        .root_fd = living_fd >= 0 ? living_fd : session->root_fd,
+        .has_mounts = living_fd >= 0,
         .id_base = cay_session_uid_base(session->uid_slot),
         .uid = tree->user.uid,
         .gid = tree->user.gid,

@@ -14,6 +14,7 @@ struct file_op;
 struct file_verb {
     struct cay_str (*session_id)(const void *request);
     struct cay_str (*user)(const void *request);
+    struct cay_str (*path)(const void *request);
     bool (*work)(struct file_op *self, struct cay_error *err);
 };
 
@@ -89,26 +90,30 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
     self->verb = verb;
     self->arena = &call->arena;
     self->request = call->request;
-    cay_wake_as(session, call, verb->user(call->request), false, &self->tree.user, file_awake,
-                self);
+    cay_wake_as(session, call, verb->user(call->request),
+                cay_tree_is_mounted(verb->path(call->request)), &self->tree.user, file_awake, self);
 }
 
 /* Where the common fields stand in each request. */
-#define FILE_REQUEST(name)                                                    \
-    static struct cay_str name##_session(const void *request)                 \
-    {                                                                         \
-        return ((const struct cay_v1_##name##_request *)request)->session_id; \
-    }                                                                         \
-    static struct cay_str name##_user(const void *request)                    \
-    {                                                                         \
-        return ((const struct cay_v1_##name##_request *)request)->user;       \
+#define FILE_REQUEST(name, path_member)                                        \
+    static struct cay_str name##_session(const void *request)                  \
+    {                                                                          \
+        return ((const struct cay_v1_##name##_request *)request)->session_id;  \
+    }                                                                          \
+    static struct cay_str name##_user(const void *request)                     \
+    {                                                                          \
+        return ((const struct cay_v1_##name##_request *)request)->user;        \
+    }                                                                          \
+    static struct cay_str name##_path(const void *request)                     \
+    {                                                                          \
+        return ((const struct cay_v1_##name##_request *)request)->path_member; \
     }
 
-FILE_REQUEST(stat_file)
-FILE_REQUEST(list_dir)
-FILE_REQUEST(make_dir)
-FILE_REQUEST(move_file)
-FILE_REQUEST(remove_file)
+FILE_REQUEST(stat_file, path)
+FILE_REQUEST(list_dir, path)
+FILE_REQUEST(make_dir, path)
+FILE_REQUEST(move_file, destination)
+FILE_REQUEST(remove_file, path)
 
 static bool refuse_past(struct cay_str snapshot, struct cay_error *err)
 {
@@ -153,11 +158,17 @@ static bool remove_work(struct file_op *self, struct cay_error *err)
                             request->missing_ok, &self->response.remove.removed, err);
 }
 
-static const struct file_verb stat_verb = {stat_file_session, stat_file_user, stat_work};
-static const struct file_verb list_verb = {list_dir_session, list_dir_user, list_work};
-static const struct file_verb make_verb = {make_dir_session, make_dir_user, make_work};
-static const struct file_verb move_verb = {move_file_session, move_file_user, move_work};
-static const struct file_verb remove_verb = {remove_file_session, remove_file_user, remove_work};
+#define FILE_VERB(name, request, does)                                     \
+    static const struct file_verb name = {.session_id = request##_session, \
+                                          .user = request##_user,          \
+                                          .path = request##_path,          \
+                                          .work = does}
+
+FILE_VERB(stat_verb, stat_file, stat_work);
+FILE_VERB(list_verb, list_dir, list_work);
+FILE_VERB(make_verb, make_dir, make_work);
+FILE_VERB(move_verb, move_file, move_work);
+FILE_VERB(remove_verb, remove_file, remove_work);
 
 void cay_host_stat_file(struct cay_service *service, struct cay_call *call)
 {

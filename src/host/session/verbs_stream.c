@@ -193,7 +193,8 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     self->is_working = true;
     call->state = self;
     call->on_cancel = read_cancel;
-    cay_wake_as(session, call, request->user, false, &self->tree.user, read_awake, self);
+    cay_wake_as(session, call, request->user, cay_tree_is_mounted(request->path), &self->tree.user,
+                read_awake, self);
 }
 
 struct write_stream {
@@ -362,7 +363,8 @@ static void start_write(struct write_stream *self, const struct cay_v1_write_fil
         return;
     }
     self->is_working = true;
-    cay_wake_as(session, self->call, self->user, false, &self->tree.user, write_awake, self);
+    cay_wake_as(session, self->call, self->user, cay_tree_is_mounted(self->path), &self->tree.user,
+                write_awake, self);
 }
 
 static void on_write_message(struct cay_call *call, const void *message)
