@@ -59,6 +59,7 @@ struct call {
     uint32_t window_bytes;
     uint64_t sent;    /* next offset to send */
     uint64_t acked;   /* taken by the daemon */
+    bool is_unread;   /* nobody waits for the output of a FOLLOW */
     bool wants_piece; /* READ waits for its answer */
     uint64_t piece_offset;
     uint32_t piece_bytes_max;

@@ -166,6 +166,8 @@ static bool do_ack(struct init *init, struct call *call, const struct cay_frame 
     uint64_t offset = 0;
     if (!cay_frame_get_u64(frame, &offset))
         return false;
+    if (call->flags & CAY_EXEC_FOLLOW)
+        call->is_unread = offset == UINT64_MAX;
     /* More than was sent: of an attachment before this one. What is read piece by piece was not
      * sent. */
     uint64_t most = call->attached ? call->sent : call->ring.end;

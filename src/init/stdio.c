@@ -42,7 +42,8 @@ void stdio_close_output(struct init *init, struct call *call, int which)
  * released call loses everything. */
 static uint32_t readable_bytes(const struct call *call)
 {
-    if (call->released || (!call->attached && !(call->flags & CAY_EXEC_BLOCK)))
+    bool holds = call->flags & CAY_EXEC_BLOCK && !call->is_unread;
+    if (call->released || (!call->attached && !holds))
         return READ_BYTES;
     return CAY_MIN(cay_ring_room(&call->ring, call->acked), (uint32_t)READ_BYTES);
 }

@@ -260,6 +260,29 @@ def overflow(cay):
 
 
 @case
+def overflow_followed(cay):
+    """by option the writer waits for readers that are attached, and for nobody else"""
+    plane_ = Processes(cay, SID)
+    policy = {"outputRingBytes": "65536", "overflow": "OUTPUT_OVERFLOW_FOLLOW"}
+    process_id = plane_.sh("yes 2> /dev/null | head -c 1000000", policy=policy)
+    plane_.result(process_id)
+    with cay.open(PROCESS + "AttachProcess", {"sessionId": SID, "launch": {
+            "argv": ["/bin/sh", "-c", "yes 2> /dev/null | head -c 9000000; echo over"], "policy": policy}}) as stream:
+        process_id = stream.next()["attached"]["id"]
+        stream.next()
+        answer = plane_.wait(process_id, "0.3s")
+        assert "exited" not in answer, "it did not wait for its reader"
+    assert plane_.result(process_id)["exitCode"] == 0, "nobody is attached any more"
+    data, dropped, _ = plane_.output(process_id, offset=0)
+    assert len(data) == 65536 and dropped == 9000005 - 65536, (len(data), dropped)
+    data = b""
+    for frame in cay.stream(PROCESS + "AttachProcess", {"sessionId": SID, "launch": {
+            "argv": ["/bin/sh", "-c", "yes 2> /dev/null | head -c 3000000"], "policy": policy}}):
+        data += unb64(frame.get("output", {}).get("data"))
+    assert data == b"y\n" * 1500000, len(data)
+
+
+@case
 def given_input(cay):
     """input is sent in pieces, closed once or twice, and refused when nobody reads"""
     plane_ = Processes(cay, SID)

@@ -160,6 +160,9 @@ bool cay_processes_started(struct cay_processes *table, uint64_t call, uint32_t 
     process->pid = (int32_t)pid;
     process->state = CAY_V1_PROCESS_STATE_RUNNING;
     cay_process_changed(process);
+    process = cay_processes_of_call(table, call, false);
+    if (process)
+        cay_readers_pump(process); /* it may be that nobody reads */
     return true;
 }
 
@@ -292,6 +295,7 @@ static void adopt(struct cay_process *process, const struct cay_frame_call *entr
     if (!detail)
         return;
     process->flags = detail->flags;
+    process->is_unread = false;
     process->size = detail->size;
     process->stdin_open = detail->stdin_open;
     process->stdin_taken = detail->stdin_total;

@@ -144,8 +144,39 @@ void cay_process_forget(struct cay_process *process)
     free(process);
 }
 
+static bool take_prefix(struct cay_str *text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    if (text->len < len || memcmp(text->ptr, prefix, len) != 0)
+        return false;
+    *text = (struct cay_str){text->ptr + len, text->len - len};
+    return true;
+}
+
+/* Of several the one that lives, of those the newest. */
+static struct cay_process *find_by(const struct cay_processes *table, struct cay_str tag,
+                                   int64_t pid)
+{
+    struct cay_process *found = NULL;
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        bool fits = tag.len ? cay_str_equal(tag, process->noun->tag)
+                            : process->pid == pid && !process->is_leftover;
+        if (fits && (!found || !cay_process_is_over(process) || cay_process_is_over(found)))
+            found = process;
+    }
+    return found;
+}
+
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id)
 {
+    struct cay_str what = id;
+    uint64_t pid = 0;
+    if (take_prefix(&what, "pid:"))
+        return cay_str_to_u64(what, INT32_MAX, &pid) == 0 && pid
+                   ? find_by(table, CAY_STR(""), (int64_t)pid)
+                   : NULL;
+    if (take_prefix(&what, "tag:"))
+        return what.len ? find_by(table, what, 0) : NULL;
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
         if (cay_str_is(id, process->id))
             return process;

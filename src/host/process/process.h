@@ -117,6 +117,7 @@ struct cay_process {
     bool is_attached; /* to an init that knows no reads */
     bool is_reading;  /* a piece is on its way, or will be when there is one */
     uint64_t read_offset;
+    bool is_unread; /* its init knows that nobody reads */
     uint64_t acked_offset;
 
     bool is_writing; /* to the database */
@@ -137,7 +138,7 @@ void cay_process_describe(struct cay_process *process, const struct cay_v1_proce
 /* Takes it out; freed once nobody is at work on it. */
 void cay_process_forget(struct cay_process *process);
 
-/* NULL when there is none. */
+/* By its id, or as `pid:NUMBER` or `tag:NAME`, which no id can be. NULL when there is none. */
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id);
 /* By init's number; a command and what it left behind have the same. */
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,

@@ -61,12 +61,21 @@ static void acknowledge(struct cay_process *process)
 {
     struct cay_error ignored = {};
     uint64_t offset = UINT64_MAX;
-    if (!(process->flags & CAY_EXEC_BLOCK) || cay_list_empty(&process->readers))
+    if (!(process->flags & CAY_EXEC_BLOCK))
         return;
+    if (cay_list_empty(&process->readers)) {
+        if (process->flags & CAY_EXEC_FOLLOW && !process->is_unread) {
+            (void)cay_link_ack(process->table->link, process->call, UINT64_MAX, &ignored);
+            process->table->ops->link_used(process->table->owner);
+            process->is_unread = true;
+        }
+        return;
+    }
     cay_list_for_each (struct cay_reader, reader, &process->readers, in_process)
         offset = CAY_MIN(offset, reader->offset);
-    if (offset <= process->acked_offset)
+    if (offset <= process->acked_offset && !process->is_unread)
         return;
+    process->is_unread = false;
     process->acked_offset = offset;
     (void)cay_link_ack(process->table->link, process->call, offset, &ignored);
 }

@@ -126,14 +126,16 @@ static uint32_t flags_of(const struct cay_command *command)
     const struct cay_v1_exec_policy *policy = command->policy;
     bool kills =
         command->kills_leftovers || (policy && policy->leftovers == CAY_V1_LEFTOVER_POLICY_KILL);
-    bool blocks = policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK;
+    bool follows = policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_FOLLOW;
+    bool blocks = follows || (policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK);
     uint32_t flags = kills ? CAY_EXEC_KILL_LEFTOVERS : 0;
     if (command->has_terminal)
         flags |= CAY_EXEC_PTY;
     else if (command->has_stdin)
         flags |= CAY_EXEC_STDIN;
     if (command->is_detached)
-        flags |= CAY_EXEC_TELL_START | (blocks ? CAY_EXEC_BLOCK : 0u);
+        flags |=
+            CAY_EXEC_TELL_START | (blocks ? CAY_EXEC_BLOCK : 0u) | (follows ? CAY_EXEC_FOLLOW : 0u);
     return flags;
 }
 

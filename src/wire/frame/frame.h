@@ -171,7 +171,10 @@ enum cay_frame_exec_flag {
     CAY_EXEC_PTY = 1 << 4,   /* a terminal instead of pipes; takes input */
     CAY_EXEC_BLOCK = 1 << 5, /* output is not overwritten before it is acknowledged */
     CAY_EXEC_AGAIN = 1 << 6, /* a call that has ended runs once more; its output goes on */
-    CAY_EXEC_FLAGS = CAY_EXEC_FLAGS_1 | CAY_EXEC_PTY | CAY_EXEC_BLOCK | CAY_EXEC_AGAIN,
+    /* BLOCK, but not between an ACK of UINT64_MAX and the next of another offset. */
+    CAY_EXEC_FOLLOW = 1 << 7,
+    CAY_EXEC_FLAGS =
+        CAY_EXEC_FLAGS_1 | CAY_EXEC_PTY | CAY_EXEC_BLOCK | CAY_EXEC_AGAIN | CAY_EXEC_FOLLOW,
 };
 
 struct cay_frame_size {
