@@ -5,7 +5,14 @@
 
 /* clang-format off */
 static const struct cay_e2b_route routes[] = {
-    {"GET", "/health", cay_e2b_envd_health, .is_public = true},
+    {"GET",  "/health",                       cay_e2b_envd_health, .is_public = true},
+    {"POST", "/process.Process/List",         cay_e2b_process_list},
+    {"POST", "/process.Process/Start",        cay_e2b_process_start},
+    {"POST", "/process.Process/Connect",      cay_e2b_process_connect},
+    {"POST", "/process.Process/Update",       cay_e2b_process_update},
+    {"POST", "/process.Process/SendInput",    cay_e2b_process_send_input},
+    {"POST", "/process.Process/SendSignal",   cay_e2b_process_send_signal},
+    {"POST", "/process.Process/CloseStdin",   cay_e2b_process_close_stdin},
 };
 /* clang-format on */
 

@@ -16,3 +16,10 @@
 void cay_e2b_envd(struct cay_e2b_request *request);
 
 cay_e2b_handler cay_e2b_envd_health;
+cay_e2b_handler cay_e2b_process_list;
+cay_e2b_handler cay_e2b_process_start;
+cay_e2b_handler cay_e2b_process_connect;
+cay_e2b_handler cay_e2b_process_update;
+cay_e2b_handler cay_e2b_process_send_input;
+cay_e2b_handler cay_e2b_process_send_signal;
+cay_e2b_handler cay_e2b_process_close_stdin;
