@@ -102,7 +102,8 @@ def names(cay):
     fails("invalid_argument", send, cay, tar_of({"x": b"x"}), name="bad", sha256="0" * 64)
     fails("resource_exhausted", send, cay, tar_of({"x": b"x" * 5000}), name="bad", maxBytes="4000")
     fails("invalid_argument", send, cay, b"nothing of the kind", name="bad")
-    fails("unimplemented", send, cay, b"", name="bad", settings={"startCommand": ["x"]})
+    fails("invalid_argument", send, cay, b"", name="bad", settings={"readyCommand": ["x"]})
+    fails("invalid_argument", send, cay, b"", name="bad", settings={"startCommand": ["x" * 300_000]})
     key = cay.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"]
     fails("permission_denied", send, Client(cay, key), tar_of({"x": b"x"}), name="bad")
     assert "bad" not in listed(cay)

@@ -6,6 +6,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
+#include "host/session/command.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 #include "host/store/base.h"
@@ -41,10 +42,13 @@ bool cay_base_check_settings(const struct cay_host *host,
     struct cay_v1_resource_limits ignored;
     if (!settings)
         return true;
-    if (settings->start_command.count || settings->ready_command.count)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "start_command, ready_command: not available in this version");
-    return cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
+    if (settings->ready_command.count && !settings->start_command.count)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "ready_command: only with start_command");
+    const struct cay_command start = {.argv = settings->start_command};
+    const struct cay_command ready = {.argv = settings->ready_command};
+    return (!start.argv.count || cay_command_check(&start, err)) &&
+           (!ready.argv.count || cay_command_check(&ready, err)) &&
+           cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
            cay_check_cwd(settings->cwd, err) &&
            cay_check_limits(settings->limits, &host->default_limits, &ignored, err);
 }

@@ -15,6 +15,7 @@
 #include "host/session/live.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
+#include "host/session/start.h"
 #include "host/session/tell.h"
 #include "host/session/tree.h"
 #include "sys/mount.h"
@@ -185,6 +186,8 @@ static void come_to_be(struct cay_session *session, const struct cay_call *call)
     cay_log(CAY_INFO, "session.created", CAY_S("session", session->id),
             CAY_S("owner", session->owner), CAY_S("base", session->spec->base));
     cay_deadline_set(session);
+    if (session->live)
+        cay_start_soon(session);
     cay_tell(session->host, &(struct cay_happening){.type = session->spec->parent_session_id.len
                                                                 ? "session.forked"
                                                                 : "session.created",
@@ -326,6 +329,8 @@ static void wake_end(struct cay_op *op)
     struct cay_session *session = op->session;
     if (op->is_done)
         cay_waking_install(&self->waking, session);
+    if (op->is_done && self->waking.needs_sandbox && session->live)
+        cay_start_soon(session);
     cay_session_record_finish(&self->record);
     /* Held until the caller has looked: leaving may free a session that is gone. */
     self->awake(op->call, session, self->context, op->is_done ? NULL : &op->err);

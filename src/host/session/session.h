@@ -23,6 +23,7 @@ struct cay_known_users;
 struct cay_live;
 struct cay_pausing;
 struct cay_sandbox;
+struct cay_start_waiting;
 
 enum {
     /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
@@ -84,8 +85,11 @@ struct cay_session {
     struct cay_timer deadline;
     int64_t disk_bytes; /* as last measured; sessions with a limit only */
     bool is_over_quota;
-    bool is_measured; /* just now */
-    bool is_gone;     /* its record is deleted: freed with the last operation */
+    bool is_measured;                        /* just now */
+    bool is_starting;                        /* the start command of its base */
+    char start_problem[160];                 /* why that could not be started */
+    struct cay_start_waiting *start_waiting; /* for it (start.c); NULL: nobody */
+    bool is_gone; /* its record is deleted: freed with the last operation */
 };
 
 struct cay_sessions {

@@ -14,6 +14,7 @@
 #include "host/session/op.h"
 #include "host/session/record.h"
 #include "host/session/request.h"
+#include "host/session/start.h"
 #include "host/session/tokens.h"
 
 static void fail(struct cay_call *call, const struct cay_error *err)
@@ -51,6 +52,7 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
         spec->default_user = settings->user;
     if (!spec->default_user.len)
         spec->default_user = CAY_STR("user");
+    spec->start_command = settings->start_command;
     return cay_check_env(spec->env, err);
 }
 
@@ -189,18 +191,40 @@ static void answer_existing(struct cay_call *call, struct cay_session *session, 
     cay_op_start_on(op, session, call, CAY_VERB_LOOK, false, &join_steps);
 }
 
+/* What is not ready is taken back, unless it is gone already. */
+static void ready(struct cay_call *call, struct cay_session *session, const struct cay_error *err)
+{
+    if (err) {
+        if (!session->is_gone)
+            cay_death_start(session, "not_ready");
+        cay_call_fail(call, err);
+        return;
+    }
+    struct cay_v1_create_session_response response = {
+        .session = cay_session_message(session, &call->arena),
+        .tokens = cay_session_tokens(session, &call->arena),
+    };
+    cay_call_done(call, &response);
+}
+
 static void created(struct cay_birth *birth)
 {
     struct cay_call *call = birth->call;
+    struct cay_session *session = birth->session;
     if (birth->err.reason) {
         cay_call_fail(call, &birth->err);
-    } else {
-        struct cay_v1_create_session_response response = {
-            .session = cay_session_message(birth->session, &call->arena),
-            .tokens = cay_session_tokens(birth->session, &call->arena),
-        };
-        cay_call_done(call, &response);
+        return;
     }
+    const struct cay_v1_base *base = cay_bases_find(session->host, session->spec->base);
+    if (!session->live || !session->spec->start_command.count || !base || !base->settings) {
+        ready(call, session, NULL);
+        return;
+    }
+    /* The base may go meanwhile. */
+    const struct cay_v1_base_settings *settings =
+        cay_noun_copy(&cay_v1_base_settings_desc, base->settings, &call->arena);
+    cay_start_wait(session, call, settings ? settings->ready_command : (struct cay_pb_strs){},
+                   ready);
 }
 
 void cay_host_create_session(struct cay_service *service, struct cay_call *call)

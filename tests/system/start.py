@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a base starts in its sessions, and how they wait for it."""
+
+from daemon import BASE, PROCESS, SANDBOX, Cayd, RpcError, case, eventually, fails, run
+from small_base import import_small
+
+
+def settings(cay, **values):
+    options = {"name": "small", "existingBase": "small", "settings": values}
+    cay.send_all(BASE + "ImportBase", [{"options": options}])
+
+
+def sh(script):
+    return ["/bin/sh", "-c", script]
+
+
+def started(cay, session_id):
+    """The processes with the tag."""
+    answer = cay.call(PROCESS + "ListProcesses", {"sessionId": session_id, "tag": "start",
+                                                  "includeExited": True})
+    return answer.get("processes", [])
+
+
+def runs(cay, session_id):
+    return [process["state"] for process in started(cay, session_id)].count("PROCESS_STATE_RUNNING")
+
+
+@case
+def waits(cay):
+    """a session is there when what its base starts is ready"""
+    settings(cay, env={"WHERE": "/tmp/up"}, user="root",
+             startCommand=sh("sleep 0.3; echo $WHERE; touch $WHERE; exec sleep 1000"),
+             readyCommand=sh("test -e $WHERE"))
+    session = cay.create("s")
+    assert session["startCommand"][:2] == ["/bin/sh", "-c"], session
+    assert cay.sh("s", "ls /tmp/up") == "/tmp/up\n"
+    assert runs(cay, "s") == 1, started(cay, "s")
+
+
+@case
+def comes_back(cay):
+    """it is started with every sandbox of the session, once"""
+    cay.sh("s", "rm /tmp/up", user="root")
+    cay.restart()
+    assert runs(cay, "s") == 1, "the sandbox outlives the daemon, and so does it"
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "s", "mode": "PAUSE_MODE_STOP"})
+    cay.call(SANDBOX + "ResumeSession", {"sessionId": "s"})
+    cay.sh("s", "true")
+    eventually(lambda: runs(cay, "s") == 1, "it runs again after a stop")
+    eventually(lambda: cay.sh("s", "ls /tmp/up || :") == "/tmp/up\n", "it did its work again")
+    cay.fork("s", newSessionId="f")
+    eventually(lambda: runs(cay, "f") == 1, "it runs in a fork")
+    lazy = cay.create("lazy", lazyStart=True)
+    assert lazy["startCommand"] and not lazy.get("sandboxRunning"), lazy
+    cay.sh("lazy", "true")
+    eventually(lambda: runs(cay, "lazy") == 1, "it runs when the sandbox is there")
+    for name in ("s", "f", "lazy"):
+        cay.destroy(name)
+
+
+@case
+def published(cay):
+    """what is published of such a session is started in the same way"""
+    cay.create("s")
+    cay.snapshot("s", "point", publishBase="point")
+    cay.destroy("s")
+    cay.create("s", base="point")
+    assert runs(cay, "s") == 1
+    cay.destroy("s")
+    cay.call(BASE + "RemoveBase", {"name": "point"})
+
+
+def not_ready(cay, *words):
+    try:
+        cay.create("bad")
+    except RpcError as error:
+        text = str(error)
+        assert text.startswith("failed_precondition (not_ready)"), text
+        assert all(word in text for word in words), text
+    else:
+        raise AssertionError("it was made")
+    eventually(lambda: "bad" not in cay.ids(), "it is gone again")
+
+
+@case
+def failures(cay):
+    """what fails says so, with what it printed last, and leaves no session"""
+    settings(cay, startCommand=sh("echo first; echo the disk is upside down >&2; exit 3"),
+             readyCommand=["/bin/false"])
+    not_ready(cay, "status 3", "the disk is upside down")
+    settings(cay, startCommand=["/no/such/program"], readyCommand=["/bin/true"])
+    not_ready(cay, "cannot be started")
+    settings(cay, startCommand=["/no/such/program"])
+    not_ready(cay, "cannot be started")
+    assert not cay.leftovers(), cay.leftovers()
+    settings(cay, startCommand=["/bin/sleep", "1000"])
+    cay.create("good")
+    assert runs(cay, "good") == 1
+    cay.destroy("good")
+    fails("invalid_argument", settings, cay, readyCommand=["/bin/true"])
+
+
+with Cayd("--default-base", "small") as daemon:
+    import_small(daemon)
+    run(daemon)
