@@ -591,6 +591,94 @@ static void a_point_becomes_a_base(void **state)
     free(at_end);
 }
 
+static void replace_base(struct world *world, const char *name, const char *text,
+                         char out_id[static CAY_STORE_ID_SIZE])
+{
+    struct cay_store_base_draft draft;
+    MUST(world, cay_store_base_begin(world->store, &draft, &world->err));
+    tree_write(draft.root_fd, "version", text);
+    memcpy(out_id, draft.id, CAY_STORE_ID_SIZE);
+    MUST(world, cay_store_base_replace(world->store, &draft, name, &world->err));
+}
+
+static void expect_text(struct world *world, int root_fd, const char *path, const char *text)
+{
+    tree_enter(world->id_base);
+    cay_autofree char *found = tree_read(root_fd, path);
+    tree_leave();
+    assert_non_null(found);
+    assert_string_equal(found, text);
+}
+
+static bool count_entry(void *ctx, const struct cay_diff_entry *)
+{
+    ++*(int *)ctx;
+    return true;
+}
+
+static int changes_since_origin(struct world *world, const struct session *session)
+{
+    int count = 0;
+    struct cay_diff_stats stats;
+    struct cay_diff_request request = {.from = {.origin = session->id},
+                                       .to = {.session = session->id},
+                                       .visit = count_entry,
+                                       .ctx = &count};
+    MUST(world, cay_store_diff(world->store, &request, &stats, &world->err));
+    return count;
+}
+
+static void start_again(struct world *world, struct session *sessions, size_t count)
+{
+    if (!(cay_store_caps(world->store) & CAY_STORE_PERSISTENT))
+        return;
+    for (size_t i = 0; i < count; i++)
+        close(sessions[i].root_fd);
+    cay_store_close(world->store);
+    struct cay_store_config config = {world_kind, world->directory};
+    MUST(world, cay_store_open(&config, &world->store, &world->err));
+    for (size_t i = 0; i < count; i++)
+        MUST(world, cay_store_mount(world->store, sessions[i].id, &tree_owner, &sessions[i].root_fd,
+                                    &world->err));
+}
+
+/* Sessions keep what they stand on, whatever its name is used for. */
+static void a_base_takes_the_place_of_another(void **state)
+{
+    struct world *world = *state;
+    struct session sessions[3];
+    char ids[2][CAY_STORE_ID_SIZE];
+    char id[CAY_STORE_ID_SIZE];
+    struct cay_error err = {};
+    MUST(world, cay_store_base_alias(world->store, "latest", "base", &world->err));
+    sessions[0] = world_from_base(world);
+    replace_base(world, "base", "1", ids[0]);
+    sessions[1] = world_session(world, (struct cay_store_source){.base = "latest"});
+    MUST(world, cay_store_base_id(world->store, "base", id, &world->err));
+    assert_string_equal(id, ids[0]);
+    /* An alias makes way, too. */
+    replace_base(world, "latest", "2", ids[1]);
+    sessions[2] = world_session(world, (struct cay_store_source){.base = "latest"});
+    MUST(world, cay_store_base_remove(world->store, "base", &world->err));
+    assert_false(cay_store_base_id(world->store, "base", id, &err));
+    assert_int_equal(err.reason, CAY_R_BASE_NOT_FOUND);
+    world_collect(world);
+    for (int round = 0; round < 2; round++) {
+        expect_text(world, sessions[0].root_fd, "etc/passwd", "root:x:0:0::/root:/bin/sh\n");
+        expect_text(world, sessions[1].root_fd, "version", "1");
+        expect_text(world, sessions[2].root_fd, "version", "2");
+        for (size_t i = 0; i < CAY_COUNT(sessions); i++)
+            assert_int_equal(changes_since_origin(world, &sessions[i]), 0);
+        assert_int_equal(world_count(world, CAY_STORE_ITEM_BASE), 1);
+        assert_int_equal(world_count(world, CAY_STORE_ITEM_ALIAS), 0);
+        MUST(world, cay_store_base_id(world->store, "latest", id, &world->err));
+        assert_string_equal(id, ids[1]);
+        start_again(world, sessions, CAY_COUNT(sessions));
+    }
+    for (size_t i = 0; i < CAY_COUNT(sessions); i++)
+        world_end(world, &sessions[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +705,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_snapshot_can_be_made_durable, world_setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_their_reasons, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_base_takes_the_place_of_another, world_setup,
+                                        world_teardown),
         cmocka_unit_test_setup_teardown(bases_have_names_and_aliases, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(a_point_becomes_a_base, world_setup, world_teardown),
     };

@@ -14,7 +14,7 @@ import socket
 import tarfile
 import threading
 
-from daemon import BASE, IS_FULL, Cayd, Client, Skip, Stream, b64, case, eventually, fails, run
+from daemon import BASE, IS_FULL, PATIENCE_S, Cayd, Client, Skip, Stream, b64, case, eventually, fails, run
 from small_base import import_small
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -204,7 +204,7 @@ def build_canceled(cay):
             assert cay.children(), "debootstrap does not run"
         with called:
             eventually(lambda: not cay.children(), "debootstrap is gone")
-    eventually(lambda: len(cay.store()["l"]) <= layers, "the draft is gone")
+    eventually(lambda: len(cay.store()["l"]) <= layers, "the draft is gone", PATIENCE_S)
     assert "deb" not in listed(cay) and not cay.mounts()
 
 

@@ -358,6 +358,29 @@ class Import(Scenario):
         seen["bases"] = ["other", "small"]
 
 
+class Replace(Scenario):
+    """A base takes another's place. Whichever is there, it is whole, and its record is its own."""
+
+    @staticmethod
+    def bring(cay, version, **options):
+        with tempfile.TemporaryDirectory(prefix="caysys-root-") as folder:
+            Path(folder).chmod(0o755)
+            (Path(folder) / "etc").mkdir()
+            (Path(folder) / "etc/version").write_text(version)
+            options |= {"name": "other", "format": "BASE_FORMAT_DIRECTORY", "hostPath": folder,
+                        "labels": {"version": version}}
+            cay.send_all(BASE + "ImportBase", [{"options": options}])
+
+    def prepare(self, cay):
+        self.bring(cay, "1", aliases=["also"])
+
+    def act(self, cay):
+        self.bring(cay, "2", replace=True)
+
+    def after(self, world, seen):
+        seen["versions"] = {"other": ("2", "2")}
+
+
 class RemoveBase(Scenario):
     def prepare(self, cay):
         import_small(cay, "other")

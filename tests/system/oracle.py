@@ -89,8 +89,24 @@ def bases(cay):
     return sorted(base["name"] for base in cay.call(BASE + "ListBases").get("bases", []))
 
 
+def version_in(cay, base):
+    cay.create("probe", base=base, lazyStart=True)
+    try:
+        return cay.read("probe", "/etc/version").decode()
+    finally:
+        cay.destroy("probe")
+
+
+def versions(cay):
+    """Of bases that are labelled with one: what the record says, and what is in the tree."""
+    listed = cay.call(BASE + "ListBases").get("bases", [])
+    labels = {base["name"]: base["labels"]["version"] for base in listed if "version" in base.get("labels", {})}
+    return {name: (label, version_in(cay, name)) for name, label in labels.items()}
+
+
 def look(cay):
-    return {"bases": bases(cay), "sessions": {name: look_at(cay, name) for name in cay.ids()}}
+    sessions = {name: look_at(cay, name) for name in cay.ids()}
+    return {"bases": bases(cay), "versions": versions(cay), "sessions": sessions}
 
 
 def tell_difference(wanted, found):
@@ -111,8 +127,9 @@ def tell_difference(wanted, found):
                          for snapshot, tree in value.items() if tree != right[key][snapshot]]
             elif key != "trees":
                 told.append(f"{name}: {key}: wanted {value}, found {right[key]}")
-    if wanted["bases"] != found["bases"]:
-        told.append(f"bases: wanted {wanted['bases']}, found {found['bases']}")
+    for key in ("bases", "versions"):
+        if wanted[key] != found[key]:
+            told.append(f"{key}: wanted {wanted[key]}, found {found[key]}")
     return "\n".join(told)
 
 

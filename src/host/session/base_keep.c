@@ -83,8 +83,11 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
     self->spec.name = cay_str(self->name);
     self->spec.digest = cay_arena_str(self->arena, cay_str(info->digest));
     self->spec.created_at = cay_noun_time(self->arena, cay_clock_wall_ns());
-    self->is_recorded = cay_base_record_put(
-        self->host->db, self->replaces ? CAY_BASE_REPLACING : CAY_BASE_NEW, &self->spec, err);
+    memcpy(self->draft_id, info->id, sizeof(self->draft_id));
+    self->is_recorded =
+        self->replaces
+            ? cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err)
+            : cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
     CAY_CRASH_POINT("base.recorded");
     return self->is_recorded;
 }
@@ -121,18 +124,33 @@ bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_d
 
 bool cay_base_keeping_confirm(struct cay_base_keeping *self, struct cay_error *err)
 {
-    return cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+    return self->replaces
+               ? cay_base_record_end_replace(self->host->db, self->draft_id, &self->spec, err)
+               : cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
 }
 
-/* What cannot be removed now, the next start removes. A base that was to be replaced and is still
- * there keeps what the record says, which is true of either. */
+/* What stood there is gone for good: the new one stays, or it never came. */
+static bool settle_replace(struct cay_base_keeping *self, struct cay_error *err)
+{
+    self->is_switched = self->is_named;
+    if (self->is_named)
+        return cay_base_keeping_confirm(self, err);
+    return !self->is_recorded ||
+           cay_base_record_abort_replace(self->host->db, self->draft_id, self->name, err);
+}
+
+static bool remove_both(struct cay_base_keeping *self, struct cay_error *err)
+{
+    if (self->is_named && !cay_store_base_remove(self->host->store, self->name, err))
+        return false;
+    return !self->is_recorded || cay_base_record_delete(self->host->db, self->name, err);
+}
+
+/* What cannot be done now, the next start does. */
 void cay_base_keeping_take_back(struct cay_base_keeping *self)
 {
     struct cay_error left = {};
-    if (self->is_named && !cay_store_base_remove(self->host->store, self->name, &left))
-        cay_log(CAY_WARN, "base.undo_failed", CAY_S("base", self->name), CAY_ERR(&left));
-    else if (self->is_recorded && (self->is_named || !self->replaces) &&
-             !cay_base_record_delete(self->host->db, self->name, &left))
+    if (!(self->replaces ? settle_replace : remove_both)(self, &left))
         cay_log(CAY_WARN, "base.undo_failed", CAY_S("base", self->name), CAY_ERR(&left));
     self->is_named = self->is_recorded = false;
 }

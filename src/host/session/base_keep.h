@@ -8,7 +8,7 @@
  *     run -> confirm            what nobody was told of is taken back by the next start
  *         -> take_back          when something else went wrong after `run`
  *
- * Then, on the loop thread, cay_bases_put.
+ * Then, on the loop thread, cay_bases_put; also for what has replaced another and went wrong after.
  */
 
 #include "api/cay_v1.h"
@@ -29,8 +29,10 @@ struct cay_base_keeping {
     bool skips_digest;
     /* Given: origin, source, settings, labels, owner, architecture. The rest is filled in. */
     struct cay_v1_base spec;
+    char draft_id[CAY_STORE_ID_SIZE];
     bool is_recorded;
     bool is_named;
+    bool is_switched; /* taken back, and yet it stays: it has replaced another */
 };
 
 /* A name that clients may give to a base: key and name are the same. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/noun.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/session/host.h"
 
@@ -113,8 +114,8 @@ void cay_bases_finish(struct cay_map *bases)
     cay_map_finish(bases);
 }
 
-bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
-                         const struct cay_v1_base *spec, struct cay_error *err)
+static bool put(struct cay_db *db, struct cay_str key, enum cay_base_record_state state,
+                const struct cay_v1_base *spec, struct cay_error *err)
 {
     cay_auto(cay_buf_finish) struct cay_buf bytes;
     struct cay_db_query query;
@@ -124,10 +125,16 @@ bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
     cay_db_begin(&query, db,
                  "INSERT INTO bases (name, state, spec) VALUES (?, ?, ?)"
                  " ON CONFLICT (name) DO UPDATE SET state = excluded.state, spec = excluded.spec");
-    cay_db_bind_text(&query, spec->name);
+    cay_db_bind_text(&query, key);
     cay_db_bind_int(&query, state);
     cay_db_bind_blob(&query, cay_buf_str(&bytes));
     return cay_db_end(&query, err) || cay_wrap(err, "record the base");
+}
+
+bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
+                         const struct cay_v1_base *spec, struct cay_error *err)
+{
+    return put(db, spec->name, state, spec, err);
 }
 
 bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_error *err)
@@ -136,6 +143,89 @@ bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_erro
     cay_db_begin(&query, db, "DELETE FROM bases WHERE name = ?");
     cay_db_bind_text(&query, cay_str(name));
     return cay_db_end(&query, err) || cay_wrap(err, "remove the record of base '%s'", name);
+}
+
+/* No base has a name that begins with a dot. */
+enum { BESIDE_SIZE = 1 + CAY_STORE_ID_SIZE + CAY_STORE_NAME_SIZE };
+
+static void name_beside(const char *draft_id, struct cay_str name, char out[static BESIDE_SIZE])
+{
+    snprintf(out, BESIDE_SIZE, ".%.16s.%.*s", draft_id, (int)name.len, name.ptr);
+}
+
+bool cay_base_record_begin_replace(struct cay_db *db, const char *draft_id,
+                                   const struct cay_v1_base *spec, struct cay_error *err)
+{
+    char key[BESIDE_SIZE];
+    name_beside(draft_id, spec->name, key);
+    if (!put(db, cay_str(key), CAY_BASE_REPLACING, spec, err))
+        return false;
+    CAY_CRASH_POINT("replace.recorded");
+    return true;
+}
+
+bool cay_base_record_end_replace(struct cay_db *db, const char *draft_id,
+                                 const struct cay_v1_base *spec, struct cay_error *err)
+{
+    char key[BESIDE_SIZE];
+    name_beside(draft_id, spec->name, key);
+    if (!put(db, spec->name, CAY_BASE_KEPT, spec, err))
+        return false;
+    CAY_CRASH_POINT("replace.kept");
+    return cay_base_record_delete(db, key, err);
+}
+
+bool cay_base_record_abort_replace(struct cay_db *db, const char *draft_id, const char *name,
+                                   struct cay_error *err)
+{
+    char key[BESIDE_SIZE];
+    name_beside(draft_id, cay_str(name), key);
+    return cay_base_record_delete(db, key, err);
+}
+
+/* The record beside becomes the base's when the store has switched to its draft. */
+static bool settle(struct cay_host *host, const char *key, struct cay_error *err)
+{
+    char id[CAY_STORE_ID_SIZE];
+    char found[CAY_STORE_ID_SIZE];
+    struct cay_error ignored = {};
+    const char *name = key + CAY_STORE_ID_SIZE + 1;
+    bool is_named = strlen(key) > CAY_STORE_ID_SIZE + 1 && key[CAY_STORE_ID_SIZE] == '.';
+    snprintf(id, sizeof(id), "%.16s", key + 1);
+    if (is_named && cay_store_base_id(host->store, name, found, &ignored) && !strcmp(id, found)) {
+        struct cay_db_query query;
+        cay_db_begin(
+            &query, host->db,
+            "INSERT INTO bases (name, state, spec)"
+            " SELECT ?, ?, spec FROM bases WHERE name = ?"
+            " ON CONFLICT (name) DO UPDATE SET state = excluded.state, spec = excluded.spec");
+        cay_db_bind_text(&query, cay_str(name));
+        cay_db_bind_int(&query, CAY_BASE_KEPT);
+        cay_db_bind_text(&query, cay_str(key));
+        if (!cay_db_end(&query, err))
+            return cay_wrap(err, "record the base");
+        CAY_CRASH_POINT("recovery.replaced");
+    }
+    return cay_base_record_delete(host->db, key, err);
+}
+
+static bool settle_all(struct cay_host *host, struct cay_error *err)
+{
+    for (;;) {
+        struct cay_db_query query;
+        char key[BESIDE_SIZE] = "";
+        cay_db_begin(&query, host->db, "SELECT name FROM bases WHERE name GLOB '.*' LIMIT 1");
+        if (cay_db_row(&query)) {
+            struct cay_str text = cay_db_text(&query, 0);
+            snprintf(key, sizeof(key), "%.*s", (int)text.len, text.ptr);
+        }
+        if (!cay_db_end(&query, err))
+            return false;
+        if (!key[0])
+            return true;
+        if (!settle(host, key, err))
+            return false;
+    }
 }
 
 struct dropped {
@@ -183,6 +273,8 @@ bool cay_bases_recover(struct cay_host *host, struct cay_error *err)
 {
     struct cay_db_query query;
     struct dropped dropped = {};
+    if (!settle_all(host, err))
+        return false;
     bool is_good = true;
     cay_db_begin(&query, host->db, "SELECT name, state, spec FROM bases");
     while (is_good && cay_db_row(&query))

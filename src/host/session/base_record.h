@@ -18,7 +18,7 @@ struct cay_host;
 enum cay_base_record_state {
     CAY_BASE_KEPT = 0,
     CAY_BASE_NEW,       /* not acknowledged: after a crash it never was */
-    CAY_BASE_REPLACING, /* the same for one in the place of another: either may be there */
+    CAY_BASE_REPLACING, /* the same for one that takes another's place */
 };
 
 struct cay_base_entry {
@@ -46,6 +46,19 @@ void cay_bases_finish(struct cay_map *bases);
 /* On a worker. */
 [[nodiscard]] bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
                                        const struct cay_v1_base *spec, struct cay_error *err);
+
+/* For a base that may take another's place: its record stands beside the other's, under the id of
+ * its draft, until the store has switched; which of the two is there after a crash, the store
+ * knows. Order: begin, cay_store_base_replace, end. */
+[[nodiscard]] bool cay_base_record_begin_replace(struct cay_db *db, const char *draft_id,
+                                                 const struct cay_v1_base *spec,
+                                                 struct cay_error *err);
+[[nodiscard]] bool cay_base_record_end_replace(struct cay_db *db, const char *draft_id,
+                                               const struct cay_v1_base *spec,
+                                               struct cay_error *err);
+/* When the store did not. */
+[[nodiscard]] bool cay_base_record_abort_replace(struct cay_db *db, const char *draft_id,
+                                                 const char *name, struct cay_error *err);
 [[nodiscard]] bool cay_base_record_delete(struct cay_db *db, const char *name,
                                           struct cay_error *err);
 

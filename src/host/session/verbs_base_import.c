@@ -40,6 +40,7 @@ struct import {
     bool is_existing;         /* only names and settings */
     bool is_running;
     bool is_done;
+    bool is_switched; /* the name stands for the new base, whatever came after */
     struct cay_base_info info;
     struct cay_v1_base spec; /* as recorded; in the call's arena */
     struct cay_v1_base_settings settings;
@@ -102,18 +103,31 @@ static bool write_down(void *context, const struct cay_base_info *info, struct c
     };
     if (self->options->settings)
         self->spec.settings = self->options->settings;
-    return cay_base_record_put(self->host->db,
-                               self->options->replace ? CAY_BASE_REPLACING : CAY_BASE_NEW,
-                               &self->spec, err);
+    if (self->options->replace)
+        return cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err);
+    return cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
 }
 
-static bool name_it(struct import *self, struct cay_error *err)
+static bool give_aliases(struct import *self, struct cay_error *err)
 {
     for (size_t i = 0; i < self->alias_count; i++) {
         if (!cay_store_base_alias(self->host->store, self->aliases[i], self->name, err))
             return false;
     }
-    return cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+    return true;
+}
+
+static bool name_it(struct import *self, struct cay_error *err)
+{
+    return give_aliases(self, err) &&
+           cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+}
+
+/* The other base is gone for good: whatever happens now, this one stays. */
+static bool finish_replace(struct import *self, struct cay_error *err)
+{
+    return cay_base_record_end_replace(self->host->db, self->info.id, &self->spec, err) &&
+           give_aliases(self, err);
 }
 
 static void take_back(struct import *self)
@@ -156,8 +170,14 @@ static void import_work(struct cay_job *job)
         cay_base_import(store, self->name, self->source_fd, &options, &self->info, &self->err);
     if (!self->is_done) {
         struct cay_error ignored = {};
-        if (self->spec.name.len && !wanted->replace)
+        if (self->spec.name.len && wanted->replace)
+            (void)cay_base_record_abort_replace(self->host->db, self->info.id, self->name,
+                                                &ignored);
+        else if (self->spec.name.len)
             (void)cay_base_record_delete(self->host->db, self->name, &ignored);
+    } else if (wanted->replace) {
+        self->is_switched = true;
+        self->is_done = finish_replace(self, &self->err);
     } else if (!goes_on(self, 0, 0)) {
         self->is_done = cay_fail(&self->err, CAY_R_CANCELED, NULL);
         take_back(self);
@@ -206,8 +226,9 @@ static void import_end(struct import *self)
     close_pipe(self);
     if (self->source_fd >= 0)
         close(self->source_fd);
-    if (self->is_done) {
+    if (self->is_done || self->is_switched)
         cay_bases_put(self->host, &self->spec);
+    if (self->is_done) {
         cay_host_collect_soon(self->host);
         answer(self);
     } else {

@@ -238,8 +238,9 @@ static void keep_done(struct cay_job *job)
     struct cay_error err = self->err;
     bool is_good = self->is_good;
     cay_host_collect_soon(self->host);
-    if (is_good) {
+    if (is_good || self->keeping.is_switched)
         cay_bases_put(self->host, &self->keeping.spec);
+    if (is_good) {
         cay_log(CAY_INFO, "base.built", CAY_S("base", self->keeping.name));
         self->keeping.spec.aliases = request->aliases;
         const struct cay_v1_build_base_response frame = {.which_frame =

@@ -46,24 +46,16 @@ static bool name_is_free(struct cay_store *store, const char *name, struct cay_e
     return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
 }
 
-/* The old base of the name goes only now that the new one is whole. */
-static bool make_way(struct cay_store *store, const char *name, struct cay_error *err)
-{
-    char found[CAY_STORE_NAME_SIZE];
-    struct cay_error ignored;
-    return !cay_store_base_resolve(store, name, found, &ignored) ||
-           cay_store_base_remove(store, name, err);
-}
-
 bool cay_base_keep(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
                    const struct cay_base_options *options, struct cay_base_info *info,
                    struct cay_error *err)
 {
+    memcpy(info->id, draft->id, sizeof(info->id));
     if (cay_base_complete(draft->root_fd, err) &&
         (options->skips_digest || cay_base_digest(draft->root_fd, options, info->digest, err)) &&
-        (!options->ready || options->ready(options->ready_ctx, info, err)) &&
-        (!options->replaces || make_way(store, name, err)))
-        return cay_store_base_commit(store, draft, name, err);
+        (!options->ready || options->ready(options->ready_ctx, info, err)))
+        return options->replaces ? cay_store_base_replace(store, draft, name, err)
+                                 : cay_store_base_commit(store, draft, name, err);
     cay_store_base_abort(store, draft);
     return false;
 }

@@ -31,6 +31,7 @@ enum cay_base_format {
 
 /* What came of an import. */
 struct cay_base_info {
+    char id[CAY_STORE_ID_SIZE]; /* of its draft, see cay_store_base_id */
     enum cay_base_format format;
     struct cay_copy_stats stats;
     uint64_t bytes_read;
@@ -52,7 +53,7 @@ struct cay_base_options {
     enum cay_base_format format;
     const char *platform; /* of an image for several: "linux/arm64"; NULL: this machine's */
     const char *sha256;   /* the data of an archive must have; NULL: any */
-    bool replaces;        /* a base of that name makes way */
+    bool replaces;        /* a base of that name makes way, see cay_store_base_replace */
     bool skips_digest;    /* where reading it all again is too much */
     /* Called when all is there and before the base gets its name: the caller writes it down. */
     bool (*ready)(void *ctx, const struct cay_base_info *info, struct cay_error *err);

@@ -501,16 +501,22 @@ static bool base_begin_from(struct cay_store *store, const struct cay_store_ref 
 }
 
 static bool base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
-                        const char *name, struct cay_error *err)
+                        const char *name, bool replaces, struct cay_error *err)
 {
     struct fake *fake = fake_of(store);
     pthread_mutex_lock(&fake->lock);
-    bool taken = find(fake, CAY_STORE_ITEM_BASE, name) || find(fake, CAY_STORE_ITEM_ALIAS, name);
+    struct item *base = find(fake, CAY_STORE_ITEM_BASE, name);
+    struct item *alias = find(fake, CAY_STORE_ITEM_ALIAS, name);
+    bool taken = (base || alias) && !replaces;
     if (!taken) {
         struct tree *tree = cay_new(struct tree);
         memcpy(tree->name, draft->id, sizeof(tree->name));
         tree->refs = 1;
         tree->number = ++fake->last_number;
+        if (base)
+            forget(fake, base);
+        if (alias)
+            forget(fake, alias);
         add(fake, CAY_STORE_ITEM_BASE, name, tree);
     }
     pthread_mutex_unlock(&fake->lock);
@@ -562,6 +568,17 @@ static bool base_resolve(struct cay_store *store, const char *name, char *out_na
     const struct item *base = find(fake, CAY_STORE_ITEM_BASE, alias ? alias->target : name);
     if (base)
         snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
+    pthread_mutex_unlock(&fake->lock);
+    return base || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+}
+
+static bool base_id(struct cay_store *store, const char *name, char *out_id, struct cay_error *err)
+{
+    struct fake *fake = fake_of(store);
+    pthread_mutex_lock(&fake->lock);
+    const struct item *base = find(fake, CAY_STORE_ITEM_BASE, name);
+    if (base)
+        snprintf(out_id, CAY_STORE_ID_SIZE, "%s", base->tree->name);
     pthread_mutex_unlock(&fake->lock);
     return base || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
 }
@@ -633,4 +650,5 @@ const struct cay_store_ops cay_store_fake = {
     .base_remove = base_remove,
     .base_alias = base_alias,
     .base_resolve = base_resolve,
+    .base_id = base_id,
 };

@@ -301,17 +301,36 @@ void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *
     store->ops->base_abort(store, draft);
 }
 
-bool cay_store_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
-                           const char *name, struct cay_error *err)
+static bool keep_base(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
+                      bool replaces, struct cay_error *err)
 {
     NEED(store, base_commit, err);
     assert(draft->root_fd >= 0);
-    if (!need_name(name, err) || !store->ops->base_commit(store, draft, name, err)) {
+    if (!need_name(name, err) || !store->ops->base_commit(store, draft, name, replaces, err)) {
         cay_store_base_abort(store, draft);
         return cay_wrap(err, "keep base '%.64s'", name);
     }
     close(cay_take_fd(draft->root_fd));
     return true;
+}
+
+bool cay_store_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
+                           const char *name, struct cay_error *err)
+{
+    return keep_base(store, draft, name, false, err);
+}
+
+bool cay_store_base_replace(struct cay_store *store, struct cay_store_base_draft *draft,
+                            const char *name, struct cay_error *err)
+{
+    return keep_base(store, draft, name, true, err);
+}
+
+bool cay_store_base_id(struct cay_store *store, const char *name,
+                       char out_id[static CAY_STORE_ID_SIZE], struct cay_error *err)
+{
+    NEED(store, base_id, err);
+    return need_name(name, err) && store->ops->base_id(store, name, out_id, err);
 }
 
 bool cay_store_base_remove(struct cay_store *store, const char *name, struct cay_error *err)

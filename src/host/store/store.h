@@ -230,7 +230,15 @@ struct cay_store_base_draft {
 [[nodiscard]] bool cay_store_base_commit(struct cay_store *store,
                                          struct cay_store_base_draft *draft, const char *name,
                                          struct cay_error *err);
+/* The same in the place of the base (or alias) of that name, if there is one: in one step, so that
+ * at any instant the name stands for the one or for the other. Aliases of the base stay. */
+[[nodiscard]] bool cay_store_base_replace(struct cay_store *store,
+                                          struct cay_store_base_draft *draft, const char *name,
+                                          struct cay_error *err);
 void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *draft);
+/* The id of the draft that a base was; BASE_NOT_FOUND, also for an alias. */
+[[nodiscard]] bool cay_store_base_id(struct cay_store *store, const char *name,
+                                     char out_id[static CAY_STORE_ID_SIZE], struct cay_error *err);
 
 /* Sessions that stand on it keep it; its name is free at once. */
 [[nodiscard]] bool cay_store_base_remove(struct cay_store *store, const char *name,

@@ -64,13 +64,16 @@ struct cay_store_ops {
      * RESOURCE_EXHAUSTED. */
     bool (*base_begin_from)(struct cay_store *, const struct cay_store_ref *,
                             struct cay_store_base_draft *, struct cay_error *);
-    /* BASE_EXISTS. The wrapper aborts the draft on failure. */
+    /* BASE_EXISTS, unless it replaces what has the name. The wrapper aborts the draft on failure.
+     */
     bool (*base_commit)(struct cay_store *, struct cay_store_base_draft *, const char *name,
-                        struct cay_error *);
+                        bool replaces, struct cay_error *);
     void (*base_abort)(struct cay_store *, struct cay_store_base_draft *);
     bool (*base_remove)(struct cay_store *, const char *name, struct cay_error *);
     bool (*base_alias)(struct cay_store *, const char *alias, const char *name, struct cay_error *);
     bool (*base_resolve)(struct cay_store *, const char *name, char *out_name, struct cay_error *);
+    /* BASE_NOT_FOUND. */
+    bool (*base_id)(struct cay_store *, const char *name, char *out_id, struct cay_error *);
 };
 
 /* Embedded first in every member's own struct. */

@@ -75,4 +75,5 @@ const struct cay_store_ops cay_store_btrfs = {
     .base_remove = cay_trees_base_remove,
     .base_alias = cay_trees_base_alias,
     .base_resolve = cay_trees_base_resolve,
+    .base_id = cay_trees_base_id,
 };

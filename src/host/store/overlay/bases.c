@@ -67,8 +67,25 @@ static void enter(struct ov_store *ov, const char *name, struct ov_layer *layer,
     ov->bases = base;
 }
 
+/* Under the lock, when the record says so already: the name stands for the layer from now on. */
+static void give_name(struct ov_store *ov, const char *name, struct ov_layer *layer)
+{
+    struct ov_base *old = ov_find_base(ov, name);
+    if (!old) {
+        enter(ov, name, layer, "");
+        return;
+    }
+    if (old->layer)
+        ov_layer_unref(ov, old->layer);
+    else
+        (void)cay_record_remove(ov->aliases_fd, name); /* one that stays is dropped by load */
+    old->layer = layer;
+    old->target[0] = '\0';
+    old->created_ms = cay_record_now_ms();
+}
+
 bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,
-                    struct cay_error *err)
+                    bool replaces, struct cay_error *err)
 {
     struct ov_store *ov = ov_of(store);
     CAY_CRASH_POINT("store.base_filled");
@@ -80,29 +97,28 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
     pthread_mutex_lock(&ov->lock);
     bool taken = ov_find_base(ov, name) != NULL;
     pthread_mutex_unlock(&ov->lock);
-    if (taken)
+    if (taken && !replaces)
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
     if (!ov_layer_ready(ov, strtoull(draft->id, NULL, 16), dir_fd, NULL, &layer, err))
         return false;
     CAY_CRASH_POINT("store.base_ready");
     char text[64];
     snprintf(text, sizeof(text), "1 %016" PRIx64 " %" PRId64, layer->node.id, cay_record_now_ms());
-    int rc = cay_record_add(ov->bases_fd, name, text);
     pthread_mutex_lock(&ov->lock);
+    int rc = replaces ? cay_record_replace(ov->bases_fd, name, text)
+                      : cay_record_add(ov->bases_fd, name, text);
     if (rc < 0) {
         /* Out of the table, but not buried: the wrapper's abort does that. */
         ov_map_remove(&ov->layers, &layer->node);
         free(layer);
     } else {
-        enter(ov, name, layer, "");
+        CAY_CRASH_POINT("store.base_named");
+        give_name(ov, name, layer);
     }
     pthread_mutex_unlock(&ov->lock);
     if (rc == -EEXIST)
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
-    if (rc < 0)
-        return cay_store_fail(err, rc, "write down base");
-    CAY_CRASH_POINT("store.base_named");
-    return true;
+    return rc == 0 || cay_store_fail(err, rc, "write down base");
 }
 
 static void forget(struct ov_store *ov, struct ov_base *base)
@@ -188,4 +204,16 @@ bool ov_base_resolve(struct cay_store *store, const char *name, char *out_name,
     pthread_mutex_unlock(&ov->lock);
     return base || cay_fail(err, CAY_R_BASE_NOT_FOUND,
                             "there is no base '%s'; 'cay base ls' lists them", name);
+}
+
+bool ov_base_id(struct cay_store *store, const char *name, char *out_id, struct cay_error *err)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    const struct ov_base *base = ov_find_base(ov, name);
+    bool is_there = base && base->layer;
+    if (is_there)
+        snprintf(out_id, CAY_STORE_ID_SIZE, "%016" PRIx64, base->layer->node.id);
+    pthread_mutex_unlock(&ov->lock);
+    return is_there || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
 }

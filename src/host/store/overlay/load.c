@@ -216,6 +216,10 @@ static bool load_names(struct ov_store *ov, int dir_fd, bool aliases, struct cay
             layer = ov_find_layer(ov, id);
         if (aliases ? !cay_store_base_name_valid(text) : !layer)
             continue;
+        if (ov_find_base(ov, name)) { /* a base has taken the place of the alias */
+            (void)cay_record_remove(dir_fd, name);
+            continue;
+        }
         struct ov_base *base = cay_new(struct ov_base);
         base->next = ov->bases;
         base->layer = layer ? ov_layer_ref(layer) : NULL;

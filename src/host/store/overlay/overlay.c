@@ -154,4 +154,5 @@ const struct cay_store_ops cay_store_overlay = {
     .base_remove = ov_base_remove,
     .base_alias = ov_base_alias,
     .base_resolve = ov_base_resolve,
+    .base_id = ov_base_id,
 };

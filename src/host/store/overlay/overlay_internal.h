@@ -235,9 +235,10 @@ bool ov_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *
 bool ov_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
 bool ov_base_begin_from(struct cay_store *, const struct cay_store_ref *,
                         struct cay_store_base_draft *, struct cay_error *);
-bool ov_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *,
+bool ov_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *, bool,
                     struct cay_error *);
 void ov_base_abort(struct cay_store *, struct cay_store_base_draft *);
 bool ov_base_remove(struct cay_store *, const char *, struct cay_error *);
 bool ov_base_alias(struct cay_store *, const char *, const char *, struct cay_error *);
 bool ov_base_resolve(struct cay_store *, const char *, char *, struct cay_error *);
+bool ov_base_id(struct cay_store *, const char *, char *, struct cay_error *);

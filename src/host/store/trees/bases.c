@@ -63,15 +63,32 @@ static void enter(struct cay_trees *trees, const char *text, struct tree *tree, 
     cay_map_put(&trees->names, cay_str(name->name), name);
 }
 
+/* Under the lock, when the record says so already: the name stands for the tree from now on. */
+static void give_name(struct cay_trees *trees, const char *text, const char *id, int64_t created_ms)
+{
+    struct name *old = trees_name(trees, text);
+    struct tree *tree = trees_enter(trees, id);
+    if (!old) {
+        enter(trees, text, tree, "", created_ms);
+        return;
+    }
+    if (!old->tree)
+        (void)cay_record_remove(trees->aliases_fd, text); /* one that stays is dropped by load */
+    trees_unref(trees, old->tree);
+    old->tree = tree;
+    old->target[0] = '\0';
+    old->created_ms = created_ms;
+}
+
 bool cay_trees_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
-                           const char *name, struct cay_error *err)
+                           const char *name, bool replaces, struct cay_error *err)
 {
     struct cay_trees *trees = cay_trees_of(store);
     CAY_CRASH_POINT("trees.base_filled");
     pthread_mutex_lock(&trees->lock);
     bool taken = trees_name(trees, name) != NULL;
     pthread_mutex_unlock(&trees->lock);
-    if (taken)
+    if (taken && !replaces)
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
     if (trees->ops->seal && !trees->ops->seal(trees, draft->id, err))
         return false;
@@ -81,16 +98,17 @@ bool cay_trees_base_commit(struct cay_store *store, struct cay_store_base_draft 
     cay_trees_pass(created_ms * 1'000'000);
     char text[64];
     snprintf(text, sizeof(text), "1 %s %" PRId64, draft->id, created_ms);
-    int rc = cay_record_add(trees->bases_fd, name, text);
+    pthread_mutex_lock(&trees->lock);
+    int rc = replaces ? cay_record_replace(trees->bases_fd, name, text)
+                      : cay_record_add(trees->bases_fd, name, text);
+    if (rc == 0) {
+        CAY_CRASH_POINT("trees.base_named");
+        give_name(trees, name, draft->id, created_ms);
+    }
+    pthread_mutex_unlock(&trees->lock);
     if (rc == -EEXIST)
         return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
-    if (rc < 0)
-        return cay_store_fail(err, rc, "write down base");
-    CAY_CRASH_POINT("trees.base_named");
-    pthread_mutex_lock(&trees->lock);
-    enter(trees, name, trees_enter(trees, draft->id), "", created_ms);
-    pthread_mutex_unlock(&trees->lock);
-    return true;
+    return rc == 0 || cay_store_fail(err, rc, "write down base");
 }
 
 static void forget(struct cay_trees *trees, struct name *name)
@@ -177,4 +195,17 @@ bool cay_trees_base_resolve(struct cay_store *store, const char *name, char *out
         snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
     pthread_mutex_unlock(&trees->lock);
     return base != NULL;
+}
+
+bool cay_trees_base_id(struct cay_store *store, const char *name, char *out_id,
+                       struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    pthread_mutex_lock(&trees->lock);
+    const struct name *base = trees_name(trees, name);
+    bool is_there = base && base->tree;
+    if (is_there)
+        snprintf(out_id, CAY_STORE_ID_SIZE, "%s", base->tree->id);
+    pthread_mutex_unlock(&trees->lock);
+    return is_there || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
 }

@@ -121,8 +121,12 @@ static void load_name(struct cay_trees *trees, int dir_fd, const char *name)
     struct name found = {};
     bool is_alias = dir_fd == trees->aliases_fd;
     if (cay_record_is_leftover(dir_fd, name) || !cay_store_base_name_valid(name) ||
-        cay_record_read(dir_fd, name, text, sizeof(text)) < 0 || trees_name(trees, name))
+        cay_record_read(dir_fd, name, text, sizeof(text)) < 0)
         return;
+    if (trees_name(trees, name)) { /* a base has taken the place of the alias */
+        (void)cay_record_remove(dir_fd, name);
+        return;
+    }
     if (is_alias && !cay_store_base_name_valid(text))
         return;
     if (!is_alias && sscanf(text, "1 %16[0-9a-f] %" SCNd64, tree, &found.created_ms) != 2)

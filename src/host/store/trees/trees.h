@@ -139,9 +139,10 @@ bool cay_trees_set_quota(struct cay_store *, const char *, uint64_t, struct cay_
 bool cay_trees_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
 bool cay_trees_base_begin_from(struct cay_store *, const struct cay_store_ref *,
                                struct cay_store_base_draft *, struct cay_error *);
-bool cay_trees_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *,
+bool cay_trees_base_commit(struct cay_store *, struct cay_store_base_draft *, const char *, bool,
                            struct cay_error *);
 void cay_trees_base_abort(struct cay_store *, struct cay_store_base_draft *);
 bool cay_trees_base_remove(struct cay_store *, const char *, struct cay_error *);
 bool cay_trees_base_alias(struct cay_store *, const char *, const char *, struct cay_error *);
 bool cay_trees_base_resolve(struct cay_store *, const char *, char *, struct cay_error *);
+bool cay_trees_base_id(struct cay_store *, const char *, char *, struct cay_error *);
