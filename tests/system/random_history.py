@@ -72,6 +72,7 @@ class Session:
                            for name, past in self.snapshots.items()}
         other.head, other.turns, other.names = self.head, self.turns, self.names
         other.depth = len(self.snapshots) + 2
+        other.held = set(self.held)
         return other
 
 

@@ -87,7 +87,8 @@ struct applying {
     struct cay_import *import;
     size_t live_section;
     size_t section;
-    bool is_open; /* a section is under way */
+    bool is_open;     /* a section is under way */
+    bool has_content; /* something in it is not the root itself */
     bool is_ended;
     bool is_base_made;
     struct cay_unpack unpack;
@@ -202,6 +203,7 @@ static bool begin_section(struct applying *self)
         .progress_ctx = import->progress_ctx,
     };
     self->is_open = true;
+    self->has_content = false;
     if (self->section == 0)
         return begin_base(self);
     bool is_live = self->section == self->live_section;
@@ -279,6 +281,8 @@ static bool finish_section(struct applying *self)
     struct cay_v1_snapshot *spec = import->manifest.points[self->section - 1].snapshot;
     if (!keep_point(self, record->store_id, &is_changed))
         return false;
+    /* Some stores take the root's times, which are always there, for a change. */
+    is_changed = is_changed && (!spec->unchanged || self->has_content);
     spec->unchanged =
         !is_changed && cay_str_equal(spec->parent, import->manifest.points[self->section - 1].onto);
     cay_buf_clear(&record->spec, SIZE_MAX);
@@ -342,6 +346,7 @@ static bool apply_entry(struct applying *self, struct archive_entry *entry)
         return damaged(self->err, "a name in it is not valid");
     if (!go_to(self, place.section))
         return false;
+    self->has_content = self->has_content || place.path[0];
     if (self->unpack.root_fd < 0)
         return true; /* a base that is here already */
     if (place.is_deletion)

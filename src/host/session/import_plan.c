@@ -176,6 +176,8 @@ static bool plan_snapshot(struct cay_import *self, const struct cay_export_point
         .metadata = spec->metadata,
         .created_at = cay_noun_time(&self->arena, record->created_ns),
         .tool_call_id = spec->tool_call_id,
+        .held = spec->held,
+        .unchanged = spec->unchanged, /* looked at when its files are there */
         .actor = cay_str(call->caller.key_id[0] ? call->caller.key_id : call->caller.owner),
     };
     self->session.turn_count = CAY_MAX(self->session.turn_count, spec->turn_number);

@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that move between stores: from layers to whole trees and back. Runs where btrfs is."""
+
+from daemon import SANDBOX, Cayd, case, run
+from session_stream import export, import_
+from transfer_story import compare, import_rich, make_story
+
+
+def store_of(cay):
+    stores = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["stores"]
+    return next(store["name"] for store in stores if store.get("active"))
+
+
+@case
+def there(daemons):
+    """from overlay to btrfs: every point, every kind of file, what is held, and the live files"""
+    overlay, btrfs = daemons
+    assert [store_of(cay) for cay in daemons] == ["overlay", "btrfs"]
+    make_story(overlay, "story")
+    _, data = export(overlay, "story")
+    import_(btrfs, data)
+    compare(overlay, "story", btrfs, "story")
+    assert [entry["name"] for entry in btrfs.log("story") if entry.get("held")] == ["turn-0001"]
+
+
+@case
+def and_back(daemons):
+    """it goes on there, and comes back with what was added"""
+    overlay, btrfs = daemons
+    btrfs.sh("story", "cd /workspace && mkdir more && mv on more/ && ln more/on linked && rm -rf d", user="root")
+    btrfs.turn("story")
+    btrfs.sh("story", "echo later > /workspace/later", user="root")
+    _, data = export(btrfs, "story")
+    import_(overlay, data, sessionId="back")
+    compare(btrfs, "story", overlay, "back")
+
+
+@case
+def survives(daemons):
+    """killed daemons have it all again"""
+    overlay, btrfs = daemons
+    for cay in daemons:
+        cay.restart()
+    compare(btrfs, "story", overlay, "back", points=["turn-0001"])
+
+
+if __name__ == "__main__":
+    with Cayd("--store", "overlay") as first, Cayd("--store", "btrfs") as second:
+        for daemon in (first, second):
+            import_rich(daemon)
+        run((first, second))
