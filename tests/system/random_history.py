@@ -10,6 +10,7 @@ CAY_TEST_SEED and CAY_TEST_STEPS repeat a run."""
 import os
 import random
 import shlex
+import sys
 import traceback
 
 from daemon import IS_FULL, SANDBOX, Cayd, case, fails, run
@@ -83,9 +84,12 @@ class History:
                "restore": 10, "fork": 4, "fork_snapshot": 3, "delete": 4, "prune": 3, "hold": 3,
                "release": 2, "pause": 2, "create": 3, "transfer": 3, "destroy": 3, "look_back": 5,
                "kill": 2}
+    without_snapshots = {"change": 60, "pause": 5, "create": 5, "destroy": 4, "kill": 4}
 
     def __init__(self, cay, seed):
         self.cay, self.dice = cay, random.Random(seed)
+        if not cay.call(SANDBOX + "GetCapabilities")["capabilities"].get("snapshots"):
+            self.weights = self.without_snapshots
         self.sessions, self.count, self.kills, self.told = {}, 0, 0, []
 
     def tell(self, text):
@@ -360,6 +364,7 @@ def histories(cay):
 
 
 if __name__ == "__main__":
-    with Cayd(*NO_HOST_BASE) as the_daemon:
+    store = ("--store", sys.argv[3]) if len(sys.argv) > 3 else ()
+    with Cayd(*NO_HOST_BASE, *store) as the_daemon:
         import_small(the_daemon, tree_actor=ACTOR)
         run(the_daemon)
