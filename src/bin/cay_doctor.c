@@ -144,6 +144,7 @@ static bool run_doctor(struct cay_cli *cli, struct cay_error *)
         cay_doctor_check_disk,
         cay_doctor_check_init,
         cay_doctor_check_descriptors,
+        cay_doctor_check_network,
         cay_doctor_check_debootstrap,
         check_daemon,
     };

@@ -48,4 +48,5 @@ void cay_doctor_check_cgroups(struct cay_doctor *doctor);
 void cay_doctor_check_disk(struct cay_doctor *doctor);
 void cay_doctor_check_init(struct cay_doctor *doctor);
 void cay_doctor_check_descriptors(struct cay_doctor *doctor);
+void cay_doctor_check_network(struct cay_doctor *doctor);
 void cay_doctor_check_debootstrap(struct cay_doctor *doctor);

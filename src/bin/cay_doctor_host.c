@@ -13,6 +13,7 @@
 #include "bin/cay_doctor.h"
 #include "host/store/store.h"
 #include "sys/cgroup.h"
+#include "sys/nftables.h"
 
 enum {
     REMOVE_MS = 2000,
@@ -238,6 +239,23 @@ void cay_doctor_check_descriptors(struct cay_doctor *doctor)
     cay_doctor_say(doctor, "descriptors", is_enough ? CAY_VERDICT_OK : CAY_VERDICT_WARN,
                    is_enough ? NULL : "raise it: LimitNOFILE=524288 in the unit, or 'ulimit -Hn'",
                    "up to %llu open files per process", (unsigned long long)limit.rlim_max);
+}
+
+/* Only sessions with an open network need it. */
+void cay_doctor_check_network(struct cay_doctor *doctor)
+{
+    int tables = cay_nft_has_table("cay");
+    bool has_program = cay_nft_is_installed();
+    if (tables < 0)
+        cay_doctor_say(doctor, "network", CAY_VERDICT_WARN,
+                       "use a kernel with nf_tables, or load it: modprobe nf_tables",
+                       "no packet filter: sessions have no network but loopback");
+    else if (!has_program)
+        cay_doctor_say(doctor, "network", CAY_VERDICT_WARN, "install the package nftables",
+                       "nft is not there: sessions have no network but loopback");
+    else
+        cay_doctor_say(doctor, "network", CAY_VERDICT_OK, NULL,
+                       "sessions can have an open network");
 }
 
 /* Only the recipe 'debian' needs it. */

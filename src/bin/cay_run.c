@@ -14,6 +14,7 @@ static bool create(struct cay_cli *cli, struct cay_str id, struct cay_error *err
         .base = cay_values_text(cli, "base"),
     };
     return cay_values_limits(cli, &request.limits, err) &&
+           cay_values_network(cli, &request.network, err) &&
            cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err);
 }
 
@@ -60,6 +61,7 @@ static const struct cay_flag run_flags[] = {
      .help = "what it starts from; the daemon's default otherwise"},
     CAY_FLAGS_EXEC,
     CAY_FLAGS_LIMITS,
+    CAY_FLAG_NETWORK,
     {.name = "keep", .help = "keep the session and tell its id"},
     {},
 };
@@ -71,7 +73,8 @@ const struct cay_command cay_command_run = {
     .details = "Output and exit status are as with 'cay exec'. The sandbox is destroyed when the\n"
                "command ends, also by Ctrl-C.",
     .examples = "  cay run -- python3 -c 'print(6*7)'\n"
-                "  cay run --timeout 10s --memory 256M -- sh -c 'curl example.com'",
+                "  cay run --timeout 10s --memory 256M -- ./tests\n"
+                "  cay run --network open -- curl https://example.com",
     .flags = run_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 1,

@@ -34,6 +34,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
     };
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
+        !cay_values_network(cli, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
         !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
@@ -123,6 +124,10 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
     cay_output_field(out, "runtime", CAY_STYLE_PLAIN, session->runtime);
     cay_output_field(out, "store", CAY_STYLE_PLAIN, session->store);
     print_limits(out, session->limits);
+    if (session->network)
+        cay_output_field(out, "network", CAY_STYLE_PLAIN,
+                         session->network->mode == CAY_V1_NETWORK_MODE_OPEN ? CAY_STR("open")
+                                                                            : CAY_STR("none"));
     cay_output_field(out, "user", CAY_STYLE_PLAIN, session->default_user);
     cay_output_field(out, "directory", CAY_STYLE_PLAIN, session->default_cwd);
     print_pairs(out, "labels", session->labels);
@@ -197,6 +202,7 @@ static const struct cay_flag create_flags[] = {
     {.name = "user", .letter = 'u', .value = "USER", .help = "whom its commands run as"},
     {.name = "cwd", .value = "DIR", .help = "where its commands start; /workspace otherwise"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},

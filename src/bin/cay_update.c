@@ -29,6 +29,7 @@ static bool run_update(struct cay_cli *cli, struct cay_error *err)
         !cay_values_pairs(cli, "env", &request.set_env, err) ||
         !cay_values_names(cli, "unlabel", &request.remove_labels, err) ||
         !cay_values_names(cli, "unset", &request.remove_env, err) ||
+        !cay_values_network(cli, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) || !read_rules(cli, &request, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
                            &request.max_snapshots, err) ||
@@ -50,6 +51,7 @@ static const struct cay_flag update_flags[] = {
      .help = "a variable to add or replace, for commands from now on"},
     {.name = "unset", .value = "NAME", .help = "a variable to remove; may be given again"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "extend-only", .help = "never bring the deadline forward"},
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only; 0: all"},
@@ -59,7 +61,7 @@ static const struct cay_flag update_flags[] = {
 const struct cay_command cay_command_update = {
     .name = "update",
     .arguments = "SESSION",
-    .summary = "Change labels, variables, limits and the end of a session",
+    .summary = "Change labels, variables, limits, network and end of a session",
     .details = "All or nothing. What no flag names stays as it is; --expire-in alone moves the\n"
                "deadline, with other rules for the end it replaces them all.",
     .examples = "  cay update demo --expire-in 1h\n"

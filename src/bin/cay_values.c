@@ -186,6 +186,26 @@ bool cay_values_lifecycle(struct cay_cli *cli, struct cay_v1_lifecycle **out_lif
     return true;
 }
 
+bool cay_values_network(struct cay_cli *cli, struct cay_v1_network_policy **out_network,
+                        struct cay_error *err)
+{
+    struct cay_str text = cay_values_text(cli, "network");
+    *out_network = NULL;
+    if (!text.ptr)
+        return true;
+    bool is_open = cay_str_is(text, "open");
+    if (!is_open && !cay_str_is(text, "none"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--network '%.40s': write none or open",
+                        text.ptr);
+    struct cay_v1_network_policy *network =
+        cay_arena_new(&cli->arena, struct cay_v1_network_policy);
+    if (!network)
+        return out_of_memory(err);
+    network->mode = is_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
+    *out_network = network;
+    return true;
+}
+
 bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
                       struct cay_pb_strs *out_strs, struct cay_error *err)
 {

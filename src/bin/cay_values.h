@@ -40,12 +40,19 @@
                                         struct cay_v1_lifecycle **out_lifecycle,
                                         struct cay_error *err);
 
+/* --network none or open; NULL when it was not given. */
+[[nodiscard]] bool cay_values_network(struct cay_cli *cli,
+                                      struct cay_v1_network_policy **out_network,
+                                      struct cay_error *err);
+
 /* For the tables of the commands that take limits, or rules for the end. */
 /* clang-format off */
 #define CAY_FLAGS_LIMITS                                                                          \
     {.name = "cpus", .value = "N", .help = "processors it may use, e.g. 0.5 or 2"},                \
     {.name = "memory", .value = "SIZE", .help = "memory it may use, e.g. 512M or 2G"},             \
     {.name = "pids", .value = "N", .help = "processes and threads it may have at once"}
+#define CAY_FLAG_NETWORK                                                                          \
+    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \
     {.name = "expire-in", .value = "DURATION", .help = "when its time is up, e.g. 30m"},           \
     {.name = "on-expiry", .value = "ACTION", .help = "what then: destroy, pause or stop"},         \

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const networks[] = {"none", "open", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
 #define FLAG_ONLY (CAY_CONF_DEFAULT | CAY_CONF_FLAG)
@@ -74,6 +75,13 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Name below which ports of sandboxes have host names, PORT-ID.NAME, with the port clients use if it is not 443. It must lead here for every name below it."},
     {CAY_CONF_FIELD(struct cayd_conf, e2b_template), .type = CAY_CONF_STRING, .metavar = "BASE", .max = 128,
      .help = "Base that the E2B template named base stands for. Unset, it is default_base."},
+    {CAY_CONF_FIELD(struct cayd_conf, network), .type = CAY_CONF_ENUM, .choices = networks, .fallback = "none",
+     .help = "Network of a session that asks for none: none (a loopback of its own) or open (the internet, but never this machine, private ranges and addresses of cloud metadata)."},
+    {CAY_CONF_FIELD(struct cayd_conf, network_pool), .type = CAY_CONF_STRING, .metavar = "RANGE", .min = 1, .max = 18,
+     .fallback = "100.96.0.0/16",
+     .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},
+    {CAY_CONF_FIELD(struct cayd_conf, network_allow), .type = CAY_CONF_LIST, .metavar = "RANGE",
+     .help = "Private or otherwise closed ranges that sandboxes with an open network reach all the same, like 10.1.0.0/16 or fd12::/32. Never this machine itself. May be repeated."},
     {CAY_CONF_FIELD(struct cayd_conf, max_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 16384,
      .fallback = "0",
      .help = "Sessions at once; 0 for as many as fit."},

@@ -34,6 +34,9 @@ struct cayd_conf {
     bool e2b;
     char *e2b_domain;
     char *e2b_template;
+    int network; /* place in cayd_networks */
+    char *network_pool;
+    struct cay_conf_list network_allow;
     int64_t max_sessions;
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;

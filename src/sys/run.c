@@ -89,6 +89,12 @@ static int read_output(const struct cay_run *run, int fd)
     }
 }
 
+bool cay_run_has(const char *name)
+{
+    char file[256];
+    return find(name, file, sizeof(file)) == 0;
+}
+
 int cay_run(const struct cay_run *run)
 {
     assert(run->argv && run->argv[0] && run->timeout_ms > 0);

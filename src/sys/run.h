@@ -19,3 +19,6 @@ struct cay_run {
 /* Its exit status (128 + n when signal n ended it), or -errno; -ENOENT: there is no such program.
  */
 [[nodiscard]] int cay_run(const struct cay_run *run);
+
+/* Is there such a program? Nothing is run. */
+[[nodiscard]] bool cay_run_has(const char *name);

@@ -13,6 +13,7 @@
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/start.h"
@@ -35,6 +36,8 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
 {
     *waking = (struct cay_waking){
         .uid_base = cay_session_uid_base(session->uid_slot),
+        .slot = session->uid_slot,
+        .is_open = cay_network_is_open(session->spec),
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
@@ -77,15 +80,18 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .limits = waking->limits,
         .hostname = waking->hostname,
     };
-    if (cay_runtime_start(host->runtime, &spec, &waking->sandbox, err))
+    if (cay_runtime_start(host->runtime, &spec, &waking->sandbox, err) &&
+        (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))
         return true;
     cay_waking_undo(waking, host);
     return false;
 }
 
-void cay_waking_undo(struct cay_waking *waking, struct cay_host *)
+void cay_waking_undo(struct cay_waking *waking, struct cay_host *host)
 {
     struct cay_error err = {};
+    if (waking->sandbox && waking->is_open && !cay_network_detach(host, waking->slot, &err))
+        cay_log(CAY_WARN, "network.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
     if (waking->sandbox && !cay_sandbox_destroy(cay_take_ptr(waking->sandbox), &err))
         cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
     if (waking->needs_mount && waking->root_fd >= 0)
@@ -162,6 +168,8 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     if (is_made && birth->base[0])
         cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->user,
                              birth->cwd);
+    if (is_made && birth->waking.is_open)
+        cay_network_make_resolver(birth->waking.root_fd, birth->waking.uid_base);
     if (is_made) {
         record->state = CAY_SESSION_ACTIVE;
         if (birth->waking.sandbox)
@@ -386,6 +394,7 @@ struct death_op {
     const char *why; /* it goes by itself; NULL: somebody asked for it */
     bool was_gone;
     bool is_unborn; /* reserved for a fork; there is no record of it */
+    bool is_open;   /* its network */
 };
 
 static void list_snapshots(struct death_op *self, const struct cay_session *session)
@@ -410,6 +419,7 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
     self->sandbox = session->live
                         ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)
                         : cay_take_ptr(session->resting);
+    self->is_open = cay_network_is_open(session->spec);
     cay_timer_close(&session->deadline);
     self->root_fd = cay_take_fd(session->root_fd);
     cay_session_record_take(&self->record, session);
@@ -447,6 +457,8 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
     else if (!cay_runtime_remove(host->runtime, store_id, err))
         return false;
     CAY_CRASH_POINT("destroy.sandbox_gone");
+    if (self->is_open && !cay_network_detach(host, self->record.uid_slot, err))
+        return false;
     if (!cay_store_destroy(host->store, store_id, err) || !delete_snapshots(self, err))
         return false;
     CAY_CRASH_POINT("destroy.trees_gone");

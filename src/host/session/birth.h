@@ -27,6 +27,8 @@ struct cay_waking {
     char hostname[65];
     uint32_t uid_base;
     struct cay_cgroup_limits limits;
+    uint32_t slot;
+    bool is_open; /* its network */
     bool needs_mount;
     bool needs_sandbox;
     int root_fd; /* in when mounted already; out otherwise. The session's own copy */

@@ -10,6 +10,7 @@
 #include "host/db/db.h"
 #include "host/keys/keys.h"
 #include "host/keys/tokens.h"
+#include "host/net/gateway.h"
 #include "host/net/net.h"
 #include "host/runtime/runtime.h"
 #include "host/session/gone.h"
@@ -30,6 +31,7 @@ struct cay_host_store {
 };
 
 struct cay_audit;
+struct cay_network_guard;
 struct cay_journal;
 
 struct cay_host {
@@ -59,6 +61,9 @@ struct cay_host {
     struct cay_journal *journal; /* what happened */
     struct cay_audit *audit;
     struct cay_net net; /* for exposed ports */
+    struct cay_gateway gateway;
+    struct cay_network_guard *network_guard;
+    enum cay_v1_network_mode default_network;
     struct cay_sessions sessions;
     struct cay_gone_table gone;
     struct cay_map bases; /* struct cay_base_entry, by name */

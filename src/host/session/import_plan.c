@@ -9,6 +9,7 @@
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
+#include "host/session/network.h"
 #include "host/session/request.h"
 
 /* A base whose content is that of the exported session's. The host's own have no digest: their name
@@ -96,19 +97,18 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
     const struct cay_v1_session *from = self->manifest.session;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&self->arena, struct cay_v1_resource_limits);
-    struct cay_v1_network_policy *network =
-        cay_arena_new(&self->arena, struct cay_v1_network_policy);
+    struct cay_v1_network_policy *network = NULL;
     struct cay_v1_resource_limits exported;
-    if (!limits || !network)
+    if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (self->manifest.since.len)
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
                         "the stream continues a session that has snapshot '%.*s'; import it into "
                         "that one",
                         (int)self->manifest.since.len, self->manifest.since.ptr);
-    if (!plan_base(self, call, options->base, err))
+    if (!plan_base(self, call, options->base, err) ||
+        !cay_network_choose(host, NULL, NULL, &self->arena, &network, err))
         return false;
-    network->mode = CAY_V1_NETWORK_MODE_NONE;
     *out_spec = (struct cay_v1_session){
         .base = cay_str(self->base),
         .limits = limits,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "host/process/events.h"
 #include "host/session/host.h"
+#include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/ports.h"
 
@@ -310,6 +311,7 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
     if (pidfd >= 0)
         cay_watch_set(&live->death_watch, CAY_READY_READ);
     update_watch(live);
+    cay_network_serve(session, sandbox);
     return live;
 }
 
@@ -323,6 +325,7 @@ static void end_all(struct cay_live *live, const struct cay_error *err)
 static void free_live(struct cay_live *live)
 {
     assert(live->depth == 0);
+    cay_network_serve(live->session, NULL);
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
     cay_timer_close(&live->linger);

@@ -15,6 +15,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/lost.h"
+#include "host/session/network.h"
 #include "host/session/record.h"
 #include "host/session/restore.h"
 
@@ -487,8 +488,8 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
     bool is_good = cay_session_records_load(host->db, load_session, &loading, err) &&
                    load_snapshots(host, err) &&
                    cay_process_records_load(host->db, load_process, host, err) &&
-                   recover_sessions(&loading, err) && remove_orphans(host, err) &&
-                   cay_bases_recover(host, err);
+                   recover_sessions(&loading, err) && cay_network_recover(host, err) &&
+                   remove_orphans(host, err) && cay_bases_recover(host, err);
     if (is_good)
         recover_processes(host);
     struct cay_session_record left = {};

@@ -106,30 +106,6 @@ bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
     return true;
 }
 
-/* It becomes a header of requests. */
-static bool check_mask(struct cay_str host, struct cay_error *err)
-{
-    enum { HOST_BYTES_MAX = 253 };
-    bool is_good = host.len <= HOST_BYTES_MAX;
-    for (size_t i = 0; is_good && i < host.len; i++)
-        is_good = host.ptr[i] > 0x20 && host.ptr[i] < 0x7F;
-    return is_good ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "network.mask_request_host: the name of a host");
-}
-
-bool cay_check_network(const struct cay_v1_network_policy *network, struct cay_error *err)
-{
-    if (!network)
-        return true;
-    if (network->mode != CAY_V1_NETWORK_MODE_UNSPECIFIED &&
-        network->mode != CAY_V1_NETWORK_MODE_NONE)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "network: this version has only the mode none (loopback)");
-    if (network->allow.count || network->deny.count)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "network: rules cannot be enforced yet");
-    return check_mask(network->mask_request_host, err);
-}
-
 static bool check_span(const struct google_protobuf_duration *span, const char *name,
                        struct cay_error *err)
 {

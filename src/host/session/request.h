@@ -18,9 +18,6 @@
                                     struct cay_v1_resource_limits *out_limits,
                                     struct cay_error *err);
 
-/* What this version cannot enforce is refused, never stored. */
-[[nodiscard]] bool cay_check_network(const struct cay_v1_network_policy *network,
-                                     struct cay_error *err);
 [[nodiscard]] bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle,
                                        struct cay_error *err);
 /* How long from now a session may stay; NULL is fine. */

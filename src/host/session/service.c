@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "api/cay_v1.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
@@ -264,6 +266,26 @@ static bool check_owners(const struct cay_host *host, struct cay_error *err)
                     "need: put it on ext4, xfs, btrfs or OpenZFS 2.2 or later (zfs-fuse has none)");
 }
 
+/* Daemons are told apart by their data directories: no two share one. */
+static bool open_gateway(struct cay_host *host, const struct cay_host_options *options,
+                         struct cay_error *err)
+{
+    static const uint64_t key[2] = {0x6361796e, 0x6574};
+    struct stat info;
+    if (fstat(host->data_fd, &info) < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "look at the data directory");
+    const uint64_t place[2] = {info.st_dev, info.st_ino};
+    struct cay_gateway_options gateway = {
+        .instance = (uint32_t)cay_hash(key, (struct cay_str){(const char *)place, sizeof(place)}),
+        .pool = options->network_pool ? options->network_pool : "100.96.0.0/16",
+        .allowed = options->network_allow,
+        .allowed_count = options->network_allow_count,
+    };
+    host->default_network =
+        options->is_network_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
+    return cay_gateway_init(&host->gateway, &gateway, err);
+}
+
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,
                       struct cay_error *err)
 {
@@ -279,7 +301,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     set_defaults(host, options);
     if (!cay_net_init(&host->net, host->loop, options->port_bind ? options->port_bind : "127.0.0.1",
                       options->port_advertise, err) ||
-        !cay_pool_open(options->data_dir, &host->pool, err))
+        !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
         return false;
     const struct cay_store_config store = {.kind = options->store,
                                            .directory = host->pool.store_dir};
@@ -397,6 +419,8 @@ static void leave_sessions(struct cay_host *host)
             (void)cay_sandbox_destroy(cay_live_close(live, CAY_R_UNAVAILABLE), &err);
         if (session->resting)
             (void)cay_sandbox_destroy(cay_take_ptr(session->resting), &err);
+        if (cay_network_is_open(session->spec))
+            (void)cay_network_detach(host, session->uid_slot, &err);
         if (!cay_store_destroy(host->store, session->store_id, &err) ||
             !cay_session_record_delete(host->db, session->id, &err))
             cay_log(CAY_WARN, "session.destroy_failed", CAY_S("session", session->id),
@@ -425,6 +449,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_sessions_finish(&host->sessions);
     cay_gone_finish(&host->gone);
     cay_net_finish(&host->net);
+    cay_network_stop(host);
     cay_bases_finish(&host->bases);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);

@@ -20,10 +20,14 @@ struct cay_host_options {
     const char *init_path; /* the cay-init binary */
     const char *default_base;
     const char *snapshot_prefix;
-    const char *port_bind;      /* address of exposed ports; NULL: 127.0.0.1 */
-    const char *port_advertise; /* host of it for clients; NULL or empty: the same */
-    size_t max_sessions;        /* 0: as many as fit */
-    double default_cpus;        /* 0: no limit; so with the others */
+    const char *port_bind;            /* address of exposed ports; NULL: 127.0.0.1 */
+    const char *port_advertise;       /* host of it for clients; NULL or empty: the same */
+    bool is_network_open;             /* of sessions that do not say */
+    const char *network_pool;         /* addresses of sandboxes; NULL: 100.96.0.0/16 */
+    const char *const *network_allow; /* closed ranges that are open nevertheless */
+    size_t network_allow_count;
+    size_t max_sessions; /* 0: as many as fit */
+    double default_cpus; /* 0: no limit; so with the others */
     uint64_t default_memory_bytes;
     uint64_t default_pids;
     uint64_t default_disk_bytes;

@@ -9,6 +9,7 @@
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/network.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
 #include "host/session/tokens.h"
@@ -57,17 +58,11 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     *out_spec = *source->spec;
-    if (!cay_check_limits(request->limits, source->spec->limits, limits, err))
+    if (!cay_check_limits(request->limits, source->spec->limits, limits, err) ||
+        !cay_network_choose(self->op.host, request->network, source->spec->network, &call->arena,
+                            &out_spec->network, err))
         return false;
     out_spec->limits = limits;
-    if (request->network && source->spec->network) {
-        struct cay_v1_network_policy *network = cay_arena_new(&call->arena, typeof(*network));
-        if (!network)
-            return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-        *network = *request->network;
-        network->mode = source->spec->network->mode;
-        out_spec->network = network;
-    }
     if (!cay_noun_merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
         !cay_noun_merge(&call->arena, source->spec->env, request->env, &out_spec->env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
@@ -354,8 +349,7 @@ void cay_host_fork_session(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     if (request->count < 0 || request->count > CAY_LIMIT_FORKS)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "count: 1 to %d", CAY_LIMIT_FORKS);
-    else if (cay_check_labels(request->labels, &err) && cay_check_env(request->env, &err) &&
-             cay_check_network(request->network, &err))
+    else if (cay_check_labels(request->labels, &err) && cay_check_env(request->env, &err))
         (void)cay_check_lifecycle(request->lifecycle, &err);
     if (err.reason) {
         cay_call_fail(call, &err);

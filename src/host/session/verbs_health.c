@@ -2,6 +2,7 @@
 #include "api/cay_v1.h"
 #include "api/noun.h"
 #include "host/session/host.h"
+#include "host/session/network.h"
 
 void cay_host_health_check(struct cay_service *service, struct cay_call *call)
 {
@@ -82,7 +83,9 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         {CAY_STR("pids"), by_cgroup, CAY_STR("control groups")},
         disk,
     };
-    struct cay_str network_modes[] = {CAY_STR("none")};
+    struct cay_error ignored = {};
+    struct cay_str network_modes[] = {CAY_STR("none"), CAY_STR("open")};
+    size_t network_mode_count = cay_network_can_open(host, &ignored) ? 2 : 1;
     struct cay_v1_capabilities capabilities = {
         .version = CAY_STR(CAY_VERSION),
         .api_version = CAY_STR("v1"),
@@ -97,7 +100,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .runtimes = {&runtime, 1},
         .stores = {stores, store_count},
         .limits = {limits, CAY_COUNT(limits)},
-        .network_modes = {network_modes, CAY_COUNT(network_modes)},
+        .network_modes = {network_modes, network_mode_count},
         .default_limits = &host->default_limits,
         .max_sessions = (int64_t)host->max_sessions,
         .durable_turns = host->has_durable_turns,

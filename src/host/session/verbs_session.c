@@ -11,6 +11,7 @@
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
+#include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/record.h"
 #include "host/session/request.h"
@@ -63,12 +64,11 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     const struct cay_v1_create_session_request *request = call->request;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
-    struct cay_v1_network_policy *network =
-        cay_arena_new(&call->arena, struct cay_v1_network_policy);
-    if (!limits || !network)
+    struct cay_v1_network_policy *network = NULL;
+    if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
-        !cay_check_network(request->network, err) ||
+        !cay_network_choose(host, request->network, NULL, &call->arena, &network, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||
         !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
         return false;
@@ -77,9 +77,6 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
                         cay_runtime_name(host->runtime));
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
-    if (request->network)
-        *network = *request->network;
-    network->mode = CAY_V1_NETWORK_MODE_NONE;
     *out_spec = (struct cay_v1_session){
         .base = request->base.len ? request->base : cay_str(host->default_base),
         .labels = request->labels,

@@ -9,6 +9,7 @@
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"
@@ -26,6 +27,9 @@ struct update_op {
     struct cay_cgroup_limits old_limits;
     int64_t disk_bytes; /* 0: no limit */
     int64_t old_disk_bytes;
+    const struct cay_sandbox *wired; /* whose network changes; NULL: none runs, or it stays */
+    bool is_open;                    /* as it will be */
+    int root_fd;                     /* its tree; -1: not mounted */
 };
 
 static struct update_op *update_of(struct cay_op *op)
@@ -104,6 +108,22 @@ static bool change_limits(struct update_op *self, const struct cay_session *sess
     return true;
 }
 
+static bool change_network(struct update_op *self, const struct cay_session *session,
+                           const struct cay_v1_update_session_request *request,
+                           struct cay_error *err)
+{
+    if (!request->network)
+        return true;
+    if (!cay_network_choose(self->op.host, request->network, NULL, &self->op.call->arena,
+                            &self->spec.network, err))
+        return false;
+    self->is_open = cay_network_is_open(&self->spec);
+    if (self->is_open != cay_network_is_open(session->spec))
+        self->wired = cay_session_sandbox(session);
+    self->root_fd = session->root_fd;
+    return true;
+}
+
 static bool update_begin(struct cay_op *op, struct cay_error *err)
 {
     struct update_op *self = update_of(op);
@@ -115,7 +135,7 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
         !change_pairs(arena, &self->spec.env, request->set_env, request->remove_env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_check_labels(self->spec.labels, err) || !cay_check_env(self->spec.env, err) ||
-        !cay_check_network(request->network, err) || !change_end(self, request, err) ||
+        !change_network(self, session, request, err) || !change_end(self, request, err) ||
         !change_limits(self, session, request, err))
         return false;
     if (request->has_tool_snapshots)
@@ -132,10 +152,20 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
            cay_session_record_set_spec(&self->record, &self->spec, err);
 }
 
-/* Limits as they were, after a failure of something later. */
-static void undo_limits(struct update_op *self)
+static bool set_network(const struct update_op *self, bool is_open, struct cay_error *err)
+{
+    uint32_t slot = self->record.uid_slot;
+    if (!self->wired)
+        return true;
+    return is_open ? cay_network_attach(self->op.host, self->wired, slot, err)
+                   : cay_network_detach(self->op.host, slot, err);
+}
+
+/* Limits and network as they were, after a failure of something later. */
+static void undo(struct update_op *self)
 {
     struct cay_error ignored = {};
+    (void)set_network(self, !self->is_open, &ignored);
     if (self->sandbox)
         (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
     if (self->disk_bytes != self->old_disk_bytes)
@@ -155,10 +185,17 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
     struct update_op *self = update_of(op);
     struct cay_host *host = op->host;
     if (!set_limits(self, err)) {
-        undo_limits(self);
+        undo(self);
         return cay_wrap(err, "change limits of session '%s'", self->record.id);
     }
     CAY_CRASH_POINT("update.limited");
+    if (!set_network(self, self->is_open, err)) {
+        undo(self);
+        return cay_wrap(err, "change the network of session '%s'", self->record.id);
+    }
+    if (self->wired && self->is_open && self->root_fd >= 0)
+        cay_network_make_resolver(self->root_fd, cay_session_uid_base(self->record.uid_slot));
+    CAY_CRASH_POINT("update.wired");
     if (cay_db_transaction_begin(host->db, err) &&
         cay_db_transaction_end(
             host->db,
@@ -168,7 +205,7 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
         cay_victims_delete(&self->victims, host->store);
         return true;
     }
-    undo_limits(self);
+    undo(self);
     return false;
 }
 
@@ -179,6 +216,8 @@ static void update_end(struct cay_op *op)
         cay_session_set_spec(op->session, &self->spec);
         cay_victims_forget(&self->victims, op->session);
         cay_deadline_set(op->session);
+        cay_network_serve(op->session,
+                          op->session->live ? cay_live_sandbox(op->session->live) : NULL);
         cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
                                                    .session = op->session,
                                                    .call = op->call});

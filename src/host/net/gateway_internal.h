@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Between the parts of the gateway. All of them block and hold its lock. */
+
+#include "host/net/gateway.h"
+
+/* Never reached from a sandbox unless allowed, one per line; ended by NULL. */
+extern const char *const cay_gateway_closed[];
+/* All that there is of IPv6 outside; the rest is closed. */
+extern const char *const cay_gateway_open6[];
+
+/* gateway_rules.c. Reason: NOT_SUPPORTED. */
+[[nodiscard]] bool cay_gateway_put_rules(struct cay_gateway *gateway, struct cay_error *err);
+[[nodiscard]] bool cay_gateway_drop_rules(struct cay_gateway *gateway, struct cay_error *err);
+/* The text for `nft`. */
+void cay_gateway_write_rules(const struct cay_gateway *gateway, struct cay_buf *out_text);
+
+/* gateway_link.c: device, addresses, neighbours and routes of one sandbox. */
+[[nodiscard]] bool cay_gateway_put_link(const struct cay_gateway *gateway, int netns_fd,
+                                        uint32_t slot, bool has_six, struct cay_error *err);
+void cay_gateway_link_name(const struct cay_gateway *gateway, uint32_t slot,
+                           char out_name[CAY_NETDEV_NAME_SIZE]);
+
+/* forwarding.c: makes the host pass packets on. Reason: NOT_SUPPORTED. *out_six: IPv6 too. */
+[[nodiscard]] bool cay_gateway_set_forwarding(struct cay_gateway_notes *out_notes,
+                                              struct cay_error *err);

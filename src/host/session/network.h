@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The network of sessions: `none` is a loopback of their own, `open` the way out through the host's
+ * gateway (host/net/gateway.h) with names found by the daemon (host/net/dns.h). Which one it is, is
+ * part of a session's record; the kernel is brought in line with it when a sandbox starts, when it
+ * is changed, and after a restart.
+ */
+
+#include "host/runtime/runtime.h"
+#include "host/session/session.h"
+
+/* What a session gets that asks for `wanted` (NULL: nothing said) and has `now` otherwise (NULL:
+ * what the host gives). What this host cannot enforce is refused, never stored. Reasons:
+ * NOT_SUPPORTED, INVALID_ARGUMENT. */
+[[nodiscard]] bool
+cay_network_choose(struct cay_host *host, const struct cay_v1_network_policy *wanted,
+                   const struct cay_v1_network_policy *now, struct cay_arena *arena,
+                   struct cay_v1_network_policy **out_policy, struct cay_error *err);
+[[nodiscard]] enum cay_v1_network_mode cay_network_mode(const struct cay_v1_session *spec);
+[[nodiscard]] bool cay_network_is_open(const struct cay_v1_session *spec);
+/* Can this host keep what `open` promises? */
+[[nodiscard]] bool cay_network_can_open(const struct cay_host *host, struct cay_error *err);
+
+/* On workers. */
+[[nodiscard]] bool cay_network_attach(struct cay_host *host, const struct cay_sandbox *sandbox,
+                                      uint32_t slot, struct cay_error *err);
+[[nodiscard]] bool cay_network_detach(struct cay_host *host, uint32_t slot, struct cay_error *err);
+/* A file of the base that names other servers is replaced; where none is, none is needed. */
+void cay_network_make_resolver(int root_fd, uint32_t id_base);
+
+/* On the loop thread: names are found for this sandbox from now on; NULL: no longer. */
+void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox);
+
+/* At the start, when sandboxes have been taken over. */
+[[nodiscard]] bool cay_network_recover(struct cay_host *host, struct cay_error *err);
+/* At the end. What the kernel holds stays. */
+void cay_network_stop(struct cay_host *host);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/netdev.h"
+
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <sys/socket.h>
+
+#include "sys/netlink.h"
+
+enum { MAKE = NLM_F_CREATE | NLM_F_EXCL };
+
+/* From outside nobody learns what is behind a device without ARP and neighbour discovery, and from
+ * inside nobody makes others believe what is. */
+static const struct ifinfomsg quiet = {
+    .ifi_family = AF_UNSPEC, .ifi_flags = IFF_NOARP, .ifi_change = IFF_NOARP};
+
+/* No address that it gives itself. */
+static void put_addr_gen_none(struct cay_netlink *message)
+{
+    const uint8_t none = IN6_ADDR_GEN_MODE_NONE;
+    size_t families = cay_netlink_nest(message, IFLA_AF_SPEC);
+    size_t six = cay_netlink_nest(message, AF_INET6);
+    cay_netlink_put(message, IFLA_INET6_ADDR_GEN_MODE, &none, sizeof(none));
+    cay_netlink_nest_end(message, six);
+    cay_netlink_nest_end(message, families);
+}
+
+int cay_veth_make(int fd, const struct cay_veth *veth)
+{
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_NEWLINK, MAKE, &quiet, sizeof(quiet));
+    cay_netlink_put_text(&message, IFLA_IFNAME, veth->name);
+    cay_netlink_put(&message, IFLA_ADDRESS, veth->mac, CAY_MAC_BYTES);
+    size_t info = cay_netlink_nest(&message, IFLA_LINKINFO);
+    cay_netlink_put_text(&message, IFLA_INFO_KIND, "veth");
+    size_t data = cay_netlink_nest(&message, IFLA_INFO_DATA);
+    size_t peer = cay_netlink_nest(&message, VETH_INFO_PEER);
+    cay_netlink_put_raw(&message, &quiet, sizeof(quiet));
+    cay_netlink_put_text(&message, IFLA_IFNAME, veth->peer_name);
+    cay_netlink_put(&message, IFLA_ADDRESS, veth->peer_mac, CAY_MAC_BYTES);
+    cay_netlink_put_u32(&message, IFLA_NET_NS_FD, (uint32_t)veth->peer_netns_fd);
+    cay_netlink_nest_end(&message, peer);
+    cay_netlink_nest_end(&message, data);
+    cay_netlink_nest_end(&message, info);
+    int status = cay_netlink_do(fd, &message);
+    int index = status == 0 ? cay_netdev_find(fd, veth->name) : status;
+    if (index < 0)
+        return index;
+    /* Neither is taken when the device is made. */
+    struct ifinfomsg named = quiet;
+    named.ifi_index = index;
+    cay_netlink_begin(&message, RTM_SETLINK, 0, &named, sizeof(named));
+    cay_netlink_put(&message, IFLA_IFALIAS, veth->alias, strlen(veth->alias));
+    return cay_netlink_do(fd, &message);
+}
+
+struct found {
+    const char *prefix;
+    cay_netdev_fn *visit;
+    void *context;
+    int index;
+};
+
+static bool note(void *context, const struct nlmsghdr *answer)
+{
+    struct found *found = context;
+    struct ifinfomsg info;
+    size_t len = 0;
+    const char *name = cay_netlink_find(answer, sizeof(info), IFLA_IFNAME, 1, &len);
+    if (answer->nlmsg_len < NLMSG_LENGTH(sizeof(info)) || !name || name[len - 1])
+        return true;
+    memcpy(&info, NLMSG_DATA(answer), sizeof(info));
+    if (found->visit)
+        return strncmp(name, found->prefix, strlen(found->prefix)) != 0 ||
+               found->visit(found->context, name);
+    found->index = info.ifi_index;
+    return false;
+}
+
+int cay_netdev_find(int fd, const char *name)
+{
+    const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
+    struct found found = {.index = -ENODEV};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_GETLINK, 0, &any, sizeof(any));
+    cay_netlink_put_text(&message, IFLA_IFNAME, name);
+    int status = cay_netlink_ask(fd, &message, note, &found);
+    return status < 0 ? status : found.index;
+}
+
+int cay_netdev_list(int fd, const char *prefix, cay_netdev_fn *visit, void *context)
+{
+    const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
+    struct found found = {.prefix = prefix, .visit = visit, .context = context};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
+    return cay_netlink_ask(fd, &message, note, &found);
+}
+
+int cay_netdev_delete(int fd, const char *name)
+{
+    const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_DELLINK, 0, &any, sizeof(any));
+    cay_netlink_put_text(&message, IFLA_IFNAME, name);
+    return cay_netlink_do(fd, &message);
+}
+
+int cay_netdev_up(int fd, int index)
+{
+    const struct ifinfomsg up = {.ifi_family = AF_UNSPEC,
+                                 .ifi_index = index,
+                                 .ifi_flags = IFF_UP | IFF_NOARP,
+                                 .ifi_change = IFF_UP | IFF_NOARP};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_SETLINK, 0, &up, sizeof(up));
+    put_addr_gen_none(&message);
+    int status = cay_netlink_do(fd, &message);
+    if (status >= 0 || status == -EPERM)
+        return status;
+    /* A kernel without IPv6 takes the rest alone. */
+    cay_netlink_begin(&message, RTM_SETLINK, 0, &up, sizeof(up));
+    return cay_netlink_do(fd, &message);
+}
+
+int cay_netdev_add_address(int fd, int index, const struct cay_ip *address)
+{
+    size_t len = cay_ip_bytes(address->family);
+    const struct ifaddrmsg header = {.ifa_family = (uint8_t)address->family,
+                                     .ifa_prefixlen = (uint8_t)(len * 8),
+                                     .ifa_flags = address->family == AF_INET6 ? IFA_F_NODAD : 0,
+                                     .ifa_index = (uint32_t)index};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_NEWADDR, MAKE, &header, sizeof(header));
+    cay_netlink_put(&message, IFA_LOCAL, address->bytes, len);
+    cay_netlink_put(&message, IFA_ADDRESS, address->bytes, len);
+    return cay_netlink_do(fd, &message);
+}
+
+int cay_netdev_add_neighbour(int fd, int index, const struct cay_ip *address,
+                             const uint8_t mac[CAY_MAC_BYTES])
+{
+    const struct ndmsg header = {
+        .ndm_family = (uint8_t)address->family, .ndm_ifindex = index, .ndm_state = NUD_PERMANENT};
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &header,
+                      sizeof(header));
+    cay_netlink_put(&message, NDA_DST, address->bytes, cay_ip_bytes(address->family));
+    cay_netlink_put(&message, NDA_LLADDR, mac, CAY_MAC_BYTES);
+    return cay_netlink_do(fd, &message);
+}
+
+int cay_route_add(int fd, const struct cay_route *route)
+{
+    size_t len = cay_ip_bytes(route->to.family);
+    const struct rtmsg header = {
+        .rtm_family = (uint8_t)route->to.family,
+        .rtm_dst_len = (uint8_t)route->bits,
+        .rtm_table = RT_TABLE_MAIN,
+        .rtm_protocol = RTPROT_STATIC,
+        .rtm_scope = route->index && !route->next ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
+        .rtm_type = route->index ? RTN_UNICAST : RTN_PROHIBIT,
+        .rtm_flags = route->next ? RTNH_F_ONLINK : 0,
+    };
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_NEWROUTE, MAKE, &header, sizeof(header));
+    if (route->bits)
+        cay_netlink_put(&message, RTA_DST, route->to.bytes, len);
+    if (route->next)
+        cay_netlink_put(&message, RTA_GATEWAY, route->next->bytes, len);
+    if (route->index)
+        cay_netlink_put_u32(&message, RTA_OIF, (uint32_t)route->index);
+    return cay_netlink_do(fd, &message);
+}
+
+static bool note_bits(void *context, const struct nlmsghdr *answer)
+{
+    struct rtmsg header;
+    if (answer->nlmsg_type == RTM_NEWROUTE && answer->nlmsg_len >= NLMSG_LENGTH(sizeof(header))) {
+        memcpy(&header, NLMSG_DATA(answer), sizeof(header));
+        *(int *)context = header.rtm_type == RTN_UNREACHABLE ? -ENETUNREACH : header.rtm_dst_len;
+    }
+    return false;
+}
+
+int cay_route_bits(int fd, const struct cay_ip *to)
+{
+    size_t len = cay_ip_bytes(to->family);
+    const struct rtmsg header = {.rtm_family = (uint8_t)to->family,
+                                 .rtm_dst_len = (uint8_t)(len * 8),
+                                 .rtm_flags = RTM_F_FIB_MATCH};
+    int bits = -ENETUNREACH;
+    struct cay_netlink message;
+    cay_netlink_begin(&message, RTM_GETROUTE, 0, &header, sizeof(header));
+    cay_netlink_put(&message, RTA_DST, to->bytes, len);
+    int status = cay_netlink_ask(fd, &message, note_bits, &bits);
+    return status < 0 ? status : bits;
+}

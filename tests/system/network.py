@@ -1,0 +1,515 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Open networks: what a sandbox reaches, what it never does, and that nothing stays behind.
+
+The test and its daemons live in a network namespace of their own; the internet is another one, with
+addresses that look public. What is closed to sandboxes is served there too and reached from the
+host, so that a refusal is ours.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from daemon import PATIENCE_S, SANDBOX, Cayd, case, eventually, fails, init_of, run
+from process_client import Processes
+from small_base import import_small
+
+NET_CLIENT = sys.argv[2]
+CAY = sys.argv[3]
+WORLD = "203.0.113.10", "2001:db8:2::10"
+HOST = "198.51.100.2", "2001:db8:1::2", "192.168.77.1"  # addresses of the host itself
+PRIVATE = ("10.1.2.3", "172.16.0.9", "192.168.9.9", "100.100.100.200", "169.254.169.254",
+           "168.63.129.16", "192.0.0.192", "198.18.0.7", "fd00:ec2::254", "fd12::9", "2002::9")
+OPEN = {"mode": "NETWORK_MODE_OPEN"}
+NONE = {"mode": "NETWORK_MODE_NONE"}
+CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
+
+
+def sh(script):
+    return subprocess.run(["/bin/sh", "-ec", script], check=True, capture_output=True, text=True).stdout
+
+
+def enter_namespaces():
+    """A network and mounts of our own, for this process and what it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET | CLONE_NEWNS):
+        print("1..0 # SKIP namespaces cannot be made here")
+        sys.exit(0)
+    sh("mount --make-rprivate /; ip link set lo up")
+
+
+class World:
+    """The internet, and the host's place in it."""
+
+    def __init__(self):
+        script = Path(__file__).with_name("net_world.py")
+        self.process = subprocess.Popen(["unshare", "-n", sys.executable, "-B", str(script)],
+                                        stdout=subprocess.PIPE, text=True)
+        self.lines = []
+        assert self.process.stdout.readline() == "ready\n"
+        threading.Thread(target=self._read, daemon=True).start()
+        there = f"nsenter -t {self.process.pid} -n ip"
+        sh(f"ip link add wan type veth peer name wan netns {self.process.pid}\n"
+           f"ip addr add {HOST[0]}/24 dev wan; ip addr add {HOST[1]}/64 dev wan nodad\n"
+           f"ip addr add {HOST[2]}/32 dev lo\n"
+           f"{there} addr add 198.51.100.1/24 dev wan; {there} addr add 2001:db8:1::1/64 dev wan nodad\n"
+           f"ip link set wan up; {there} link set wan up\n"
+           "ip route add default via 198.51.100.1; ip route add default via 2001:db8:1::1\n"
+           # As if somebody out there knew where sandboxes are.
+           f"{there} route add 100.96.0.0/16 via 198.51.100.2")
+        for address in (*WORLD, "203.0.113.53", *PRIVATE):
+            sh(f"{there} addr add {address} dev lo {'nodad' if ':' in address else ''}")
+        with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
+            file.write("# ours\nnameserver 203.0.113.53\n")
+        os.chmod(file.name, 0o644)
+        sh(f"mount --bind {file.name} /etc/resolv.conf")
+        os.unlink(file.name)
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.strip())
+
+    def run(self, *command):
+        return subprocess.run(["nsenter", "-t", str(self.process.pid), "-n", *command],
+                              capture_output=True, text=True, check=False)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def serve_on_host():
+    """Somebody on every address of the host, also those of its loopback."""
+    listener = socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)
+
+    def serve():
+        while True:
+            with listener.accept()[0] as sock:
+                sock.sendall(b"host")
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def dial(address):
+    with socket.create_connection((address, 80), PATIENCE_S) as sock:
+        return sock.recv(100).decode()
+
+
+def client(cay, session_id, *arguments, user="user"):
+    """What the client inside says: (is it good, the rest)."""
+    result, out, err = cay.launch(session_id, "net_client", *map(str, arguments), user=user)
+    assert result.get("exitCode", 0) == 0, (arguments, result, out, err)
+    word, _, rest = out.decode().strip().partition(" ")
+    return word == "ok", rest
+
+
+def reaches(cay, session_id, address, port=80):
+    return client(cay, session_id, "tcp", address, port)
+
+
+def cannot_reach(cay, session_id, address, port=80):
+    """Why not."""
+    good, why = client(cay, session_id, "try", address, port)
+    assert not good, (address, why)
+    return why
+
+
+def assert_open(cay, session_id):
+    for address, own in zip(WORLD, HOST):
+        assert reaches(cay, session_id, address) == (True, own), address
+    assert reaches(cay, session_id, "world.test")[0]
+
+
+def assert_closed(cay, session_id):
+    for address in WORLD:
+        cannot_reach(cay, session_id, address)
+
+
+def devices():
+    return sorted(link["ifname"] for link in json.loads(sh("ip -j link")) if link["ifname"].startswith("cy"))
+
+
+def tables():
+    return sorted(line.split()[-1] for line in sh("nft list tables").splitlines() if " cay_" in line)
+
+
+def is_clean():
+    return not devices() and not tables()
+
+
+def netns_of(cay, session_id):
+    """A process in the sandbox's network, for those who enter as the host's root."""
+    cay.sh(session_id, f"touch /tmp/is-{session_id}")
+    return init_of(cay, f"tmp/is-{session_id}")
+
+
+def inside(cay, session_id, script):
+    """Python as the host's root in the network of a sandbox: what a sandbox that broke out would do."""
+    pid = netns_of(cay, session_id)
+    return subprocess.run(["nsenter", "-t", str(pid), "-n", sys.executable, "-c", script],
+                          check=True, capture_output=True, text=True).stdout
+
+
+def address_of(cay, session_id, family=4):
+    pid = netns_of(cay, session_id)
+    links = json.loads(sh(f"nsenter -t {pid} -n ip -j -{family} addr show dev eth0"))
+    return [info["local"] for info in links[0]["addr_info"]]
+
+
+def update(cay, session_id, network):
+    return cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id, "network": network})["session"]
+
+
+@contextlib.contextmanager
+def session(cay, session_id, network=OPEN, **fields):
+    try:
+        yield cay.create(session_id, network=network, **fields)
+    finally:
+        cay.destroy(session_id, missingOk=True)
+
+
+@case
+def none(cay, _world):
+    """without a network there is nothing to reach, and the host is as it was"""
+    before = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    made = cay.create("none")
+    assert made["network"]["mode"] == "NETWORK_MODE_NONE", made["network"]
+    assert_closed(cay, "none")
+    assert client(cay, "none", "names", "world.test") == (False, "no such name")
+    assert is_clean(), (devices(), tables())
+    assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == before == "0\n"
+    cay.destroy("none")
+
+
+@case
+def out(cay, _world):
+    """an open network reaches the internet by address and name, IPv4 and IPv6"""
+    with session(cay, "out") as made:
+        assert made["network"]["mode"] == "NETWORK_MODE_OPEN", made["network"]
+        assert_open(cay, "out")
+        assert client(cay, "out", "names", "world.test") == (True, " ".join(reversed(WORLD))) or \
+            client(cay, "out", "names", "world.test") == (True, " ".join(WORLD))
+        assert client(cay, "out", "names", "four.test") == (True, WORLD[0])
+        assert client(cay, "out", "names", "nobody.test") == (False, "no such name")
+        assert cay.get("out")["network"] == OPEN
+        assert len(devices()) == 1 and len(tables()) == 1
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def closed(cay, _world):
+    """the host, private ranges and metadata addresses are closed, at once"""
+    with session(cay, "closed"):
+        for address in (*PRIVATE, *HOST, "127.0.0.1", "::1"):
+            assert dial(address), address  # the host gets an answer there
+        for address in (*PRIVATE, *HOST, "127.0.0.1", "::1", "169.254.1.1", "::ffff:10.1.2.3",
+                        "64:ff9b::a01:203"):
+            why = cannot_reach(cay, "closed", address)
+            assert address not in PRIVATE or why != "Operation timed out", (address, why)
+
+
+@case
+def rules_alone(cay, _world):
+    """what the routes inside refuse, the rules of the host refuse too"""
+    with session(cay, "rules"):
+        pid = netns_of(cay, "rules")
+        four = sh(f"nsenter -t {pid} -n ip route show type prohibit").split("\n")
+        for line in filter(None, four):
+            sh(f"nsenter -t {pid} -n ip route del {line.strip()}")
+        sh(f"nsenter -t {pid} -n ip -6 route add default via fe80::1 dev eth0 onlink")
+        sh(f"nsenter -t {pid} -n ip -6 route del prohibit 2002::/16")
+        for address in PRIVATE:
+            cannot_reach(cay, "rules", address)
+        assert_open(cay, "rules")
+
+
+@case
+def neighbours(cay, world):
+    """sandboxes do not reach each other, and nobody outside reaches them"""
+    with session(cay, "left"), session(cay, "right"):
+        Processes(cay, "left").start("net_client", "serve", "8000")
+        eventually(lambda: reaches(cay, "left", "127.0.0.1", 8000) == (True, "inside"), "the server")
+        (left,), (left6,) = address_of(cay, "left"), address_of(cay, "left", 6)
+        (right,) = address_of(cay, "right")
+        assert left != right
+        assert reaches(cay, "left", left, 8000)[0]
+        for address in (left, left6):
+            cannot_reach(cay, "right", address, 8000)
+        pid = netns_of(cay, "right")  # not even when the routes inside would let them
+        sh(f"nsenter -t {pid} -n ip route del prohibit 100.64.0.0/10")
+        cannot_reach(cay, "right", left, 8000)
+        script = f"import socket; socket.create_connection(('{left}', 8000), 1)"
+        assert world.run(sys.executable, "-c", script).returncode != 0
+        with contextlib.suppress(OSError):
+            socket.create_connection((left, 8000), 1)
+            raise AssertionError("the host reaches it")
+
+
+@case
+def spoofing(cay, world):
+    """a source address that is not the sandbox's own goes nowhere"""
+    with session(cay, "spoof"):
+        is_given, why = client(cay, "spoof", "raw", user="root")
+        assert not is_given, why
+        (own,) = address_of(cay, "spoof")
+        script = f"""
+import socket, struct
+def send(source, text, target='{WORLD[0]}'):
+    s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    data = text.encode()
+    udp = struct.pack('>HHHH', 4000, 9, 8 + len(data), 0) + data
+    head = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0,
+                       socket.inet_aton(source), socket.inet_aton(target))
+    s.sendto(head + udp, (target, 0))
+for source in ('203.0.113.77', '{HOST[0]}', '127.0.0.1', '100.96.200.200', '8.8.8.8'):
+    send(source, 'spoofed')
+send('{own}', 'honest')
+"""
+        world.lines.clear()
+        inside(cay, "spoof", script)
+        eventually(lambda: world.lines, "the honest one")
+        assert world.lines == [f"{HOST[0]} honest"], world.lines
+
+
+@case
+def advertisements(cay, _world):
+    """who speaks as a router or a neighbour from inside changes nothing outside"""
+    with session(cay, "router"):
+        def state():
+            return sh("ip -6 route; ip -6 addr; ip neigh show nud permanent; ip route")
+        sh("sysctl -qw net.ipv6.conf.wan.accept_ra=2")
+        before = state()
+        inside(cay, "router", """
+import socket, struct
+s = socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)
+s.setsockopt(41, 16, 255); s.setsockopt(41, 18, 255)
+s.setsockopt(41, 17, socket.if_nametoindex('eth0'))
+prefix = struct.pack('>BBBBIII', 3, 4, 64, 0xC0, 86400, 86400, 0) + socket.inet_pton(10, '2001:db8:bad::')
+ra = struct.pack('>BBHBBHII', 134, 0, 0, 64, 0, 1800, 0, 0) + prefix
+na = struct.pack('>BBHI', 136, 0, 0, 0x20000000) + socket.inet_pton(10, '2001:db8:1::1') + b'\\2\\1' + b'\\2\\0\\0\\0\\0\\7'
+for data in (ra, na):
+    for target in ('ff02::1', 'fe80::1', '2001:db8:1::2'):
+        try: s.sendto(data, (target, 0, 0, socket.if_nametoindex('eth0')))
+        except OSError: pass
+""")
+        assert_open(cay, "router")
+        assert state() == before, (before, state())
+
+
+@case
+def names(cay, _world):
+    """names come by TCP too, and too many questions at once are not answered all"""
+    with session(cay, "names"):
+        asked = inside(cay, "names", """
+import socket, struct
+q = b'\\0\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0' + b'\\4long\\4test\\0' + struct.pack('>HH', 16, 1)
+s = socket.create_connection(('127.0.0.1', 53), 10)
+s.sendall(struct.pack('>H', len(q)) + q)
+n = struct.unpack('>H', s.recv(2))[0]; data = b''
+while len(data) < n: data += s.recv(n - len(data))
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(10)
+u.sendto(q, ('127.0.0.1', 53)); short = u.recv(4096)
+print(n, data[:2].hex(), short[:2].hex(), short[2] & 2)
+w = b'\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0' + b'\\5world\\4test\\0' + struct.pack('>HH', 1, 1)
+for i in range(5000): u.sendto(struct.pack('>H', i) + w, ('127.0.0.1', 53))
+for junk in (b'', b'x', bytes(5000), b'\\xff' * 12): u.sendto(junk, ('127.0.0.1', 53))
+""")
+        n, first, second, is_cut = asked.split()
+        assert int(n) > 5000 and first == second == "0007" and is_cut == "2", asked
+        assert client(cay, "names", "names", "four.test") == (True, WORLD[0])
+        assert cay.fd_count() < 300, cay.fd_count()
+
+
+@case
+def restart(cay, _world):
+    """connections live on while the daemon is killed and starts again, and names are found again"""
+    with session(cay, "live"):
+        process = Processes(cay, "live").start("net_client", "hold", WORLD[0], "7", "/workspace/count")
+        def count():
+            return int(cay.read("live", "/workspace/count") or 0)
+        eventually(lambda: count() > 3, "bytes to and fro")
+        held = devices(), tables()
+        cay.restart()
+        seen = count()
+        eventually(lambda: count() > seen + 3, "bytes to and fro after the restart")
+        assert Processes(cay, "live").get(process["id"])["state"] == "PROCESS_STATE_RUNNING"
+        assert (devices(), tables()) == held
+        assert_open(cay, "live")
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def orphans(cay, _world):
+    """what no session owns is removed at the start"""
+    with session(cay, "known"):
+        (known,) = devices()
+    sh(f"ip link add {known.split('-')[0]}-3f type veth peer name gone0")
+    sh(f"nft add table inet cay_{known.split('-')[0][2:]}")
+    cay.restart()
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def changes(cay, _world):
+    """pauses, turns, rollbacks and forks keep it; an update opens and closes it while it runs"""
+    with session(cay, "changing", network=NONE):
+        assert_closed(cay, "changing")
+        assert update(cay, "changing", OPEN)["network"] == OPEN
+        assert_open(cay, "changing")
+        cay.turn("changing")
+        cay.sh("changing", "echo x > /workspace/x")
+        for mode in ("PAUSE_MODE_FREEZE", "PAUSE_MODE_STOP"):
+            cay.call(SANDBOX + "PauseSession", {"sessionId": "changing", "mode": mode})
+            cay.call(SANDBOX + "ResumeSession", {"sessionId": "changing"})
+            assert_open(cay, "changing")
+        cay.rollback("changing", "turn-0001")
+        assert_open(cay, "changing")
+        (fork,) = cay.fork("changing")
+        assert fork["network"] == OPEN
+        assert_open(cay, fork["id"])
+        (shut,) = cay.fork("changing", network=NONE)
+        assert_closed(cay, shut["id"])
+        for made in (fork, shut):
+            cay.destroy(made["id"])
+        Processes(cay, "changing").start("net_client", "hold", WORLD[0], "7", "/workspace/count")
+        assert update(cay, "changing", NONE)["network"] == NONE
+        assert_closed(cay, "changing")
+        assert is_clean(), (devices(), tables())
+        cay.restart()
+        assert_closed(cay, "changing")
+        update(cay, "changing", OPEN)
+        assert_open(cay, "changing")
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def lost(cay, _world):
+    """a sandbox whose init is killed gets its network again with the next"""
+    with session(cay, "lost"):
+        os.kill(netns_of(cay, "lost"), 9)
+        eventually(lambda: not cay.get("lost").get("sandboxRunning"), "its end")
+        assert_open(cay, "lost")
+        assert len(devices()) == 1
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def flushed(cay, _world):
+    """rules that somebody flushes come back"""
+    with session(cay, "flushed"):
+        (table,) = tables()
+        sh("nft flush ruleset")
+        eventually(lambda: tables() == [table], "the table")
+        assert_open(cay, "flushed")
+        cannot_reach(cay, "flushed", HOST[0])
+
+
+@case
+def base_resolver(cay, _world):
+    """a base that names servers nobody reaches finds names all the same"""
+    with session(cay, "first", network=NONE):
+        cay.sh("first", "ln -s ../run/nowhere/resolv.conf /etc/resolv.conf", user="root")
+        cay.snapshot("first", "linked")
+        (fork,) = cay.fork("first", snapshot="linked", network=OPEN)
+        assert cay.sh(fork["id"], "cat /etc/resolv.conf") == "nameserver 127.0.0.1\n"
+        assert_open(cay, fork["id"])
+        cay.destroy(fork["id"])
+
+
+@case
+def refused(cay, _world):
+    """rules that cannot be enforced are refused, and what is refused leaves nothing"""
+    for policy in ({"mode": "NETWORK_MODE_FILTERED"}, OPEN | {"allow": ["10.0.0.0/8"]},
+                   OPEN | {"deny": ["203.0.113.0/24"]}):
+        fails("unimplemented", cay.create, "refused", network=policy, reason="not_supported")
+    cay.create("kept", network=NONE)
+    fails("unimplemented", update, cay, "kept", OPEN | {"allow": ["1.1.1.1"]}, reason="not_supported")
+    assert cay.get("kept")["network"] == NONE
+    cay.destroy("kept")
+    program = sh("command -v nft").strip()
+    sh(f"mount --bind /dev/null {program}")  # not a program any more
+    try:
+        fails("unimplemented", cay.create, "refused", network=OPEN, reason="not_supported")
+        modes = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]
+        assert modes == ["none"], modes
+    finally:
+        sh(f"umount {program}")
+    modes = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]
+    assert modes == ["none", "open"], modes
+    sh("ip route add 100.96.0.0/12 via 198.51.100.1")
+    try:
+        error = fails("failed_precondition", cay.create, "refused", network=OPEN)
+        assert "network_pool" in error.message, error
+    finally:
+        sh("ip route del 100.96.0.0/12 via 198.51.100.1")
+    assert "refused" not in cay.ids()
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def side_by_side(cay, _world):
+    """another daemon with the same pool and other settings does not get in the way"""
+    with session(cay, "first"), Cayd("--network", "open", "--network-allow", "10.1.0.0/16,fd12::/32",
+                                     "--destroy-on-exit") as other:
+        import_small(other, net_client=NET_CLIENT)
+        other.create("second")
+        assert len(devices()) == 2 and len(tables()) == 2
+        assert address_of(cay, "first") != address_of(other, "second")
+        for daemon, name in ((cay, "first"), (other, "second")):
+            assert_open(daemon, name)
+        for address in ("10.1.2.3", "fd12::9"):
+            assert reaches(other, "second", address)[0], address
+            cannot_reach(cay, "first", address)
+        for address in set(PRIVATE) - {"10.1.2.3", "fd12::9"} | set(HOST):
+            cannot_reach(other, "second", address)
+        other.stop()
+        assert len(devices()) == 1 and len(tables()) == 1
+        assert_open(cay, "first")
+        other.start()
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def command_line(cay, _world):
+    """cay run --network open, and what cay show says"""
+    def cli(*arguments):
+        environment = os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}
+        return subprocess.run([CAY, *arguments], env=environment, capture_output=True, text=True,
+                              check=False, timeout=PATIENCE_S)
+    ran = cli("run", "--base", "small", "--network", "open", "--", "net_client", "tcp", "world.test", "80")
+    assert ran.stdout.startswith("ok "), (ran.stdout, ran.stderr)
+    cli("create", "--base", "small", "--name", "shown", "--network", "open")
+    assert "open" in cli("show", "shown").stdout
+    assert cli("update", "shown", "--network", "none").returncode == 0
+    assert "open" not in cli("show", "shown").stdout
+    assert cli("create", "--network", "most").returncode == 125
+    cay.destroy("shown")
+    assert is_clean(), (devices(), tables())
+
+
+def main():
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(0)
+    if not any(os.access(f"{folder}/nft", os.X_OK) for folder in ("/usr/sbin", "/sbin", "/usr/bin")):
+        print("1..0 # SKIP needs nft (package nftables)")
+        sys.exit(0)
+    enter_namespaces()
+    serve_on_host()
+    world = World()
+    try:
+        with Cayd() as cay:
+            import_small(cay, net_client=NET_CLIENT)
+            run(cay, world)
+    finally:
+        world.close()
+
+
+main()
