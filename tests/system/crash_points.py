@@ -15,21 +15,39 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import oracle
 from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Closed, Skip, case,
                     eventually, run)
-from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, look, settled,
+from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, settled,
                      tell_difference)
+from own_network import NONE, OPEN, devices, enter, has_nft, is_clean, tables
 from small_base import import_small
 
 BACKGROUND = ("store.collect_", "store.blank")
 # Where unit-store-crash dies: points of other stores, and of histories deeper than those here.
 OTHER_STORES = ("trees.", "store.flat")
+# An open network changes the host it is on, so this test has one of its own.
+HAS_NETWORKS = has_nft()
 reached = set()
 in_recovery = {}  # points of a start that was died at, by scenario; the short run does each once
 
 
 def died_twice(scenario):
     return in_recovery.setdefault(type(scenario) if IS_FULL else None, set())
+
+
+def look(cay):
+    """The world, with the networks: as recorded, and what the kernel has for them."""
+    seen = oracle.look(cay)
+    wired = 0
+    for name, of in seen["sessions"].items():
+        session = cay.get(name)
+        of["network"] = session["network"]["mode"]
+        wired += session["network"] == OPEN and session.get("sandboxRunning", False)
+    if HAS_NETWORKS and (len(devices()) != wired or len(tables()) != min(wired, 1)):
+        for of in seen["sessions"].values():
+            of["network"] += f", and {wired} should have one of {devices()} {tables()}"
+    return seen
 
 
 def listed_points():
@@ -81,6 +99,7 @@ class Scenario:
     busy = False  # something runs meanwhile
     keeps_processes = False  # and goes on if the verb was not done
     is_long = False  # much the same as another one
+    needs_networks = False
 
     def prepare(self, cay):
         pass
@@ -337,6 +356,44 @@ class Update(Turn):
         of |= {"labels": {"a": "b", "c": "d"}, "limits": of["limits"] | {"pids": "100"}}
 
 
+class OpenCreate(Scenario):
+    needs_networks = True
+
+    def act(self, cay):
+        cay.create("n", network=OPEN)
+
+    def after(self, world, seen):
+        seen["sessions"]["n"] = world.fresh | {"network": OPEN["mode"]}
+
+
+class OpenUpdate(Scenario):
+    needs_networks = True
+    old, new = NONE, OPEN
+
+    def prepare(self, cay):
+        cay.create("n", network=self.old)
+
+    def act(self, cay):
+        cay.call(SANDBOX + "UpdateSession", {"sessionId": "n", "network": self.new})
+
+    def after(self, world, seen):
+        seen["sessions"]["n"]["network"] = self.new["mode"]
+
+
+class CloseUpdate(OpenUpdate):
+    old, new = OPEN, NONE
+
+
+class OpenDestroy(OpenUpdate):
+    old = OPEN
+
+    def act(self, cay):
+        cay.destroy("n")
+
+    def after(self, world, seen):
+        del seen["sessions"]["n"]
+
+
 class Destroy(Turn):
     def act(self, cay):
         cay.destroy("w")
@@ -513,12 +570,17 @@ class Play:
         self.world.forget()
 
     def everywhere(self):
+        if self.scenario.needs_networks and not HAS_NETWORKS:
+            reached.update(name for name in listed_points()
+                           if name.startswith("network.") or name == "update.wired")
+            raise Skip("needs nft (package nftables)")
         for point, count in self.rehearse().items():
             for nth in range(1, count + 1) if IS_FULL else sorted({1, count}):
                 for second in sorted(self.attempt(point, nth) - died_twice(self.scenario)):
                     died_twice(self.scenario).add(second)
                     self.attempt(point, nth, second)
         clear(self.world.cay)
+        assert not HAS_NETWORKS or is_clean(), (devices(), tables())
         assert not self.failed, "\n".join(self.failed)
 
 
@@ -616,6 +678,7 @@ def add_case(kind):
 
 
 def main():
+    enter()
     world = World()
     with world.cay as cay:
         import_small(cay, tree_actor=ACTOR)

@@ -8,7 +8,6 @@ host, so that a refusal is ours.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import socket
@@ -19,6 +18,7 @@ import threading
 from pathlib import Path
 
 from daemon import PATIENCE_S, SANDBOX, Cayd, case, eventually, fails, init_of, run
+from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
 
@@ -28,22 +28,6 @@ WORLD = "203.0.113.10", "2001:db8:2::10"
 HOST = "198.51.100.2", "2001:db8:1::2", "192.168.77.1"  # addresses of the host itself
 PRIVATE = ("10.1.2.3", "172.16.0.9", "192.168.9.9", "100.100.100.200", "169.254.169.254",
            "168.63.129.16", "192.0.0.192", "198.18.0.7", "fd00:ec2::254", "fd12::9", "2002::9")
-OPEN = {"mode": "NETWORK_MODE_OPEN"}
-NONE = {"mode": "NETWORK_MODE_NONE"}
-CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
-
-
-def sh(script):
-    return subprocess.run(["/bin/sh", "-ec", script], check=True, capture_output=True, text=True).stdout
-
-
-def enter_namespaces():
-    """A network and mounts of our own, for this process and what it starts."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET | CLONE_NEWNS):
-        print("1..0 # SKIP namespaces cannot be made here")
-        sys.exit(0)
-    sh("mount --make-rprivate /; ip link set lo up")
 
 
 class World:
@@ -130,18 +114,6 @@ def assert_open(cay, session_id):
 def assert_closed(cay, session_id):
     for address in WORLD:
         cannot_reach(cay, session_id, address)
-
-
-def devices():
-    return sorted(link["ifname"] for link in json.loads(sh("ip -j link")) if link["ifname"].startswith("cy"))
-
-
-def tables():
-    return sorted(line.split()[-1] for line in sh("nft list tables").splitlines() if " cay_" in line)
-
-
-def is_clean():
-    return not devices() and not tables()
 
 
 def netns_of(cay, session_id):
@@ -498,10 +470,11 @@ def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root")
         sys.exit(0)
-    if not any(os.access(f"{folder}/nft", os.X_OK) for folder in ("/usr/sbin", "/sbin", "/usr/bin")):
+    if not has_nft():
         print("1..0 # SKIP needs nft (package nftables)")
         sys.exit(0)
-    enter_namespaces()
+    enter(CLONE_NEWNS)
+    sh("mount --make-rprivate /")
     serve_on_host()
     world = World()
     try:

@@ -97,7 +97,6 @@ static bool detach(struct cay_gateway *gateway, int fd, uint32_t slot, struct ca
     if (status < 0 && status != -ENODEV)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, status, "remove network device '%s'",
                               name);
-    CAY_CRASH_POINT("network.unlinked");
     return true;
 }
 
@@ -115,7 +114,9 @@ bool cay_gateway_detach(struct cay_gateway *gateway, uint32_t slot, struct cay_e
     if (fd < 0)
         return false;
     pthread_mutex_lock(&gateway->lock);
-    bool is_good = detach(gateway, fd, slot, err) && tidy(gateway, fd, err);
+    bool is_good = detach(gateway, fd, slot, err);
+    CAY_CRASH_POINT("network.unlinked");
+    is_good = is_good && tidy(gateway, fd, err);
     pthread_mutex_unlock(&gateway->lock);
     return is_good;
 }
