@@ -301,15 +301,25 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
     return cay_exec_stream(cli, &follow, err);
 }
 
+enum { PORT_MAX = 65535 };
+
 static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
                                 const char *const *argv, size_t argc, struct cay_error *err)
 {
     struct cay_v1_process_spec spec;
     struct cay_v1_exec_policy policy;
+    struct cay_v1_port_request port = {};
+    bool has_port = false;
+    int32_t number = 0;
     struct cay_v1_launch_process_response response = {};
     const struct cay_v1_launch_process_request request = {.session_id = session_id, .spec = &spec};
-    if (!make_spec(cli, argv, argc, &spec, &policy, err))
+    if (!make_spec(cli, argv, argc, &spec, &policy, err) ||
+        !cay_values_number(cli, "port", 1, PORT_MAX, &has_port, &number, err) ||
+        !cay_values_duration(cli, "wait-port", &port.wait_listening, err))
         return false;
+    port.port = (uint32_t)number;
+    if (has_port)
+        spec.expose_port = &port;
     spec.tag = cay_values_text(cli, "tag");
     if (cay_args_has(&cli->args, "tty") && !add_terminal(cli, &spec))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
@@ -320,6 +330,10 @@ static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
         return cay_output_message(&cli->out, &cay_v1_launch_process_response_desc, &response, err);
     cay_output_text(&cli->out, CAY_STYLE_PLAIN, response.process->id);
     cay_output_printf(&cli->out, "\n");
+    for (size_t i = 0; i < response.process->ports.count; i++) {
+        cay_output_text(&cli->out, CAY_STYLE_GOOD, response.process->ports.items[i].address);
+        cay_output_printf(&cli->out, "\n");
+    }
     return true;
 }
 
@@ -330,7 +344,10 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "before '--' stands one SESSION, after it the command; usage: cay exec "
                         "SESSION -- COMMAND...");
-    if (cay_args_has(args, "background"))
+    bool is_background = cay_args_has(args, "background");
+    if (!is_background && (cay_args_has(args, "port") || cay_args_has(args, "wait-port")))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--port goes with --background");
+    if (is_background)
         return start_in_background(cli, cay_str(args->words[0]), args->words + 1,
                                    args->word_count - 1, err);
     cay_exec_catch();
@@ -342,6 +359,12 @@ static const struct cay_flag exec_flags[] = {
     CAY_FLAGS_EXEC,
     {.name = "background", .help = "start it, print its id and return; see 'cay ps'"},
     {.name = "tag", .value = "NAME", .help = "with --background: a name to find it by"},
+    {.name = "port",
+     .value = "N",
+     .help = "with --background: expose its port while it lives, print where"},
+    {.name = "wait-port",
+     .value = "DURATION",
+     .help = "with --port: return when it listens, so long at most"},
     {},
 };
 

@@ -114,7 +114,7 @@ const struct cay_command cay_command_port = {
     .arguments = "SESSION [PORT]",
     .summary = "Make a port of a sandbox reachable from outside, or list them",
     .details = "Prints the address to connect to. The port stays exposed until 'cay port rm', or\n"
-               "until the sandbox or the daemon ends.",
+               "until the sandbox ends; a daemon that starts again opens it where it was.",
     .examples = "  cay port demo 8080 --wait 10s\n"
                 "  cay port demo",
     .flags = port_flags,

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import oracle
-from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Closed, Skip, case,
+from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Cayd, Closed, Skip, case,
                     eventually, run)
 from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, settled,
                      tell_difference)
@@ -43,6 +43,7 @@ def look(cay):
     for name, of in seen["sessions"].items():
         session = cay.get(name)
         of["network"] = session["network"]["mode"]
+        of["ports"] = sorted(port["port"] for port in session.get("ports", []))
         wired += session["network"] == OPEN and session.get("sandboxRunning", False)
     if HAS_NETWORKS and (len(devices()) != wired or len(tables()) != min(wired, 1)):
         for of in seen["sessions"].values():
@@ -354,6 +355,29 @@ class Update(Turn):
     def after(self, world, seen):
         of = seen["sessions"]["w"]
         of |= {"labels": {"a": "b", "c": "d"}, "limits": of["limits"] | {"pids": "100"}}
+
+
+class Expose(Scenario):
+    def prepare(self, cay):
+        cay.create("n")
+
+    def act(self, cay):
+        cay.call(PROCESS + "ExposePort", {"sessionId": "n", "port": {"port": 8000}})
+
+    def after(self, world, seen):
+        seen["sessions"]["n"]["ports"] = [8000]
+
+
+class Unexpose(Expose):
+    def prepare(self, cay):
+        super().prepare(cay)
+        Expose.act(self, cay)
+
+    def act(self, cay):
+        cay.call(PROCESS + "UnexposePort", {"sessionId": "n", "port": 8000})
+
+    def after(self, world, seen):
+        seen["sessions"]["n"]["ports"] = []
 
 
 class OpenCreate(Scenario):

@@ -320,20 +320,82 @@ def refused(cay):
 
 @case
 def with_the_daemon(cay):
-    """ports end with the daemon; the next one exposes those of the sandbox it took over"""
+    """the next daemon opens ports where they were, and not those that were closed"""
     cay.create("d")
+    table = Processes(cay, "d")
     port = served(cay, "d", 7000)
-    with connect(port) as sock:
-        sock.sendall(b"x")
-        assert sock.recv(1) == b"x"
-        assert cay.stop() == 0, cay.log_tail()
-        assert is_cut(sock)
-    cay.start()
+    process = echo_server(cay, "d", 7001)
+    own = expose(cay, "d", 7001, process, waitListening="60s")
+    served(cay, "d", 7002)
+    unexpose(cay, "d", 7002)
+    ended = echo_server(cay, "d", 7003)
+    expose(cay, "d", 7003, ended, waitListening="60s")
+    for end in (cay.stop, cay.kill):
+        with connect(port) as sock:
+            sock.sendall(b"x")
+            assert sock.recv(1) == b"x"
+            if end == cay.kill:
+                table.end(ended)
+            end()
+            assert is_cut(sock)
+        cay.start()
+        assert exchange(port, b"still there") == b"still there"
+        assert exchange(own, b"and this") == b"and this"
+        found = {item["port"]: item for item in cay.get("d")["ports"]}
+        assert found[7000]["hostPort"] == port["hostPort"] and found[7000]["createdAt"] == port["createdAt"]
+        assert table.get(process)["ports"][0]["hostPort"] == own["hostPort"]
+        assert sorted(found) == ([7000, 7001, 7003] if end == cay.stop else [7000, 7001]), found
+    table.end(process)
+    eventually(lambda: len(cay.get("d")["ports"]) == 1, "it goes with its process")
+    # Paused, it comes back all the same; and where somebody else is meanwhile, it does not.
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "d"})
+    cay.restart()
+    assert cay.get("d")["ports"][0]["hostPort"] == port["hostPort"]
+    cay.call(SANDBOX + "ResumeSession", {"sessionId": "d"})
+    assert exchange(port, b"awake") == b"awake"
+    cay.kill()
+    with socket.create_server(("127.0.0.1", port["hostPort"])):
+        cay.start()
+        assert not cay.get("d").get("ports")
+    cay.restart()
     assert not cay.get("d").get("ports")
-    assert not any("ports" in process for process in Processes(cay, "d").list())
-    port = expose(cay, "d", 7000, waitListening="60s")
-    assert exchange(port, b"still there") == b"still there"
     cay.destroy("d")
+
+
+def launch(cay, session_id, *argv, wait=None, **port):
+    spec = {"argv": list(argv), "exposePort": port}
+    request = {"sessionId": session_id, "spec": spec} | ({"wait": wait} if wait else {})
+    return cay.call(PROCESS + "LaunchProcess", request)["process"]
+
+
+@case
+def with_a_process(cay):
+    """a process comes with its port, and the port goes with it"""
+    cay.create("l")
+    table = Processes(cay, "l")
+    process = launch(cay, "l", "echo_server", "127.0.0.1", "7000", port=7000, waitListening="60s")
+    (port,) = process["ports"]
+    assert port["listening"] and port["processId"] == process["id"], port
+    assert exchange(port, b"at once") == b"at once"
+    # What cannot be exposed is not left running.
+    fails("already_exists", launch, cay, "l", "sleep", "1000", port=7001, hostPort=port["hostPort"])
+    fails("already_exists", launch, cay, "l", "sleep", "1000", port=7000)
+    eventually(lambda: "sleep" not in cay.sh("l", "ps -o args"), "they are killed")
+    fails("invalid_argument", launch, cay, "l", "true", port=0)
+    fails("invalid_argument", launch, cay, "l", "true", port=70000)
+    error = fails("failed_precondition", launch, cay, "l", "true", port=7002, waitListening="60s")
+    assert "7002" in error.message, error
+    error = fails("deadline_exceeded", launch, cay, "l", "sleep", "1000", port=7003, waitListening="0.2s")
+    (late,) = [item for item in table.list() if item["id"] in error.message]
+    assert [item["port"] for item in late["ports"]] == [7003], late
+    table.end(late["id"])
+    assert launch(cay, "l", "true", port=7004)["id"]
+    ran = launch(cay, "l", "sh", "-c", "exit 7", port=7005, wait="60s")
+    assert ran["result"]["exitCode"] == 7, ran
+    table.end(process["id"])
+    eventually(lambda: not cay.get("l").get("ports"), "all are closed")
+    assert is_closed(cay, port)
+    cay.destroy("l")
 
 
 @case
@@ -358,6 +420,14 @@ def command_line(cay):
     assert "in another way" in run_cay("port", "cli", "7000", status=125)
     assert "not a port" in run_cay("port", "cli", "http", status=125)
     assert "which port" in run_cay("port", "cli", "--wait", "1s", status=125)
+    started = run_cay("exec", "cli", "--background", "--port", "7001", "--wait-port", "50s", "--",
+                      "echo_server", "127.0.0.1", "7001").split()
+    assert len(started) == 2, started
+    host, _, number = started[1].rpartition(":")
+    assert exchange({"bindAddress": host, "hostPort": int(number)}, b"cli") == b"cli"
+    assert "--background" in run_cay("exec", "cli", "--port", "7001", "--", "true", status=125)
+    run_cay("kill", "cli", started[0])
+    eventually(lambda: "7001" not in run_cay("port", "cli"), "it is closed")
     run_cay("port", "rm", "cli", "7000")
     assert run_cay("port", "cli") == ""
     assert "not exposed" in run_cay("port", "rm", "cli", "7000", status=125)

@@ -91,6 +91,17 @@ static const char *const migrations[] = {
     "  spec BLOB NOT NULL"         /* cay.v1.ProcessSpec, when it may be started again */
     ") STRICT;"
     "CREATE INDEX processes_of_session ON processes (session_id);",
+
+    "CREATE TABLE ports ("
+    "  id TEXT PRIMARY KEY,"
+    "  session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,"
+    "  process_id TEXT NOT NULL," /* empty: none */
+    "  bind_address TEXT NOT NULL,"
+    "  number INTEGER NOT NULL," /* inside */
+    "  host_port INTEGER NOT NULL,"
+    "  created_ns INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX ports_of_session ON ports (session_id);",
 };
 
 int cay_db_schema_version(void)

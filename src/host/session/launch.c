@@ -19,8 +19,8 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
 {
     if (!spec)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "spec: what to run is missing");
-    if (spec->expose_port)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "expose_port: not available in this version");
+    if (spec->expose_port && !cay_port_request_check(spec->expose_port, err))
+        return cay_wrap(err, "expose_port");
     if (spec->stdin_data.len > CAY_LIMIT_INPUT_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "stdin_data: %d bytes at most",
                         CAY_LIMIT_INPUT_BYTES);
@@ -97,9 +97,68 @@ static void finish(struct cay_launch *launch, struct cay_process *process,
                    const struct cay_error *err)
 {
     cay_process_unwatch(&launch->watcher);
+    cay_port_waiter_remove(&launch->port);
+    cay_timer_close(&launch->port_limit);
     cay_process_record_finish(&launch->record);
     launch->done(launch, process, err);
 }
+
+/* --- its port --- */
+
+static void on_changed_later(struct cay_process_watcher *watcher)
+{
+    struct cay_launch *launch = CAY_CONTAINER_OF(watcher, struct cay_launch, watcher);
+    launch->process = watcher->process; /* NULL: it is forgotten */
+}
+
+static void port_looked(struct cay_port_waiter *waiter, bool is_open)
+{
+    struct cay_launch *launch = CAY_CONTAINER_OF(waiter, struct cay_launch, port);
+    bool waits = launch->spec->expose_port->wait_listening;
+    struct cay_error err = {};
+    if (is_open && (!waits || waiter->exposed->is_listening)) {
+        finish(launch, launch->process, NULL);
+    } else if (!is_open && !waits && launch->process) {
+        finish(launch, launch->process, NULL); /* it ended soon: that is its own affair */
+    } else if (!is_open) {
+        cay_fail(&err, CAY_R_FAILED_PRECONDITION, "the process ended before it listened on port %u",
+                 launch->spec->expose_port->port);
+        finish(launch, NULL, &err);
+    }
+}
+
+static void port_too_late(struct cay_timer *timer)
+{
+    struct cay_launch *launch = CAY_CONTAINER_OF(timer, struct cay_launch, port_limit);
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_DEADLINE_EXCEEDED,
+             "process '%s' does not listen on port %u yet; it runs on, and the port stays exposed",
+             launch->process ? launch->process->id : "", launch->spec->expose_port->port);
+    finish(launch, NULL, &err);
+}
+
+/* All or nothing: a process whose port cannot be exposed does not stay. */
+static void expose(struct cay_launch *launch, struct cay_process *process)
+{
+    const struct cay_v1_port_request *request = launch->spec->expose_port;
+    struct cay_exposed *exposed = NULL;
+    struct cay_error err = {};
+    struct cay_error ignored = {};
+    if (!cay_expose(launch->session, launch->call, request, process, &exposed, &err)) {
+        (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+        finish(launch, NULL, &err);
+        return;
+    }
+    launch->process = process;
+    launch->watcher.changed = on_changed_later;
+    cay_timer_open(&launch->port_limit, launch->session->host->loop, port_too_late);
+    if (request->wait_listening)
+        cay_timer_start(&launch->port_limit,
+                        (uint64_t)cay_noun_duration_ms(request->wait_listening), 0);
+    cay_exposed_wait(exposed, &launch->port, port_looked);
+}
+
+/* --- its start --- */
 
 static void on_changed(struct cay_process_watcher *watcher)
 {
@@ -124,7 +183,10 @@ static void on_changed(struct cay_process_watcher *watcher)
         cay_process_forget(process); /* it never was */
         return;
     }
-    finish(launch, process, NULL);
+    if (launch->spec->expose_port && !cay_process_is_over(process))
+        expose(launch, process);
+    else
+        finish(launch, process, NULL);
 }
 
 static bool launch_begin(struct cay_op *op, struct cay_error *err)

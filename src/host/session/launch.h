@@ -3,12 +3,13 @@
 
 /*
  * The start of a process of a session's table: wake the session, pass the gate, write it down,
- * start it. Whoever asked hears when it runs, or why it does not.
+ * start it, and expose its port. Whoever asked hears when it runs, or why it does not.
  */
 
 #include "host/process/record.h"
 #include "host/session/command.h"
 #include "host/session/op.h"
+#include "host/session/ports.h"
 
 struct cay_launch {
     /* Filled by the caller, which owns it until `done`. */
@@ -33,6 +34,8 @@ struct cay_launch {
     struct cay_process *process;
     struct cay_process_record record;
     struct cay_process_watcher watcher;
+    struct cay_port_waiter port; /* while it is looked at whether it listens */
+    struct cay_timer port_limit;
 };
 
 /* What can be said of a spec without a session. */

@@ -352,7 +352,7 @@ void cay_live_leave(struct cay_live *live)
     struct cay_error err = {};
     struct cay_sandbox *sandbox = live->sandbox;
     cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
-    cay_unexpose_all(live->session, "daemon_ended");
+    cay_ports_leave(live->session);
     cay_processes_leave(&live->session->processes);
     end_all(live, &err);
     free_live(live);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/noun.h"
+#include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/tell.h"
@@ -12,7 +13,20 @@
 enum {
     LOOK_AGAIN_MS = 100,
     PRIVILEGED_PORTS = 1024,
+    PORT_MAX = 65535,
+    WAIT_MS_MAX = 10 * 60 * 1000,
 };
+
+bool cay_port_request_check(const struct cay_v1_port_request *request, struct cay_error *err)
+{
+    if (!request || request->port < 1 || request->port > PORT_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "port: 1 to %d", PORT_MAX);
+    if (request->host_port > PORT_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "host_port: %d at most", PORT_MAX);
+    int64_t wait_ms = cay_noun_duration_ms(request->wait_listening);
+    return (wait_ms >= 0 && wait_ms <= WAIT_MS_MAX) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "wait_listening: 10 min at most");
+}
 
 struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t number)
 {
@@ -45,7 +59,7 @@ static void looked(void *owner, bool is_listening)
 
 static void look(struct cay_exposed *exposed)
 {
-    if (exposed->look || cay_list_empty(&exposed->waiters))
+    if (exposed->look || exposed->write || cay_list_empty(&exposed->waiters))
         return;
     cay_timer_stop(&exposed->again);
     exposed->look = cay_listening_start(exposed->session->host->loop, cay_port_netns(exposed->port),
@@ -92,7 +106,7 @@ static void tell(const struct cay_exposed *exposed, const struct cay_call *call,
                                 .value = cay_str(number)});
 }
 
-void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why)
+static void close_port(struct cay_exposed *exposed, const struct cay_call *call, const char *why)
 {
     cay_list_remove(&exposed->in_session);
     cay_process_unwatch(&exposed->watcher);
@@ -108,17 +122,77 @@ void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, cons
     free(exposed);
 }
 
+void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why,
+                  cay_port_written_fn *done, void *owner)
+{
+    struct cay_host *host = exposed->session->host;
+    struct cay_error err = {};
+    char id[CAY_PORT_ID_SIZE];
+    bool is_recorded = exposed->is_recorded;
+    memcpy(id, exposed->id, sizeof(id));
+    if (exposed->write)
+        cay_port_write_leave(cay_take_ptr(exposed->write), true);
+    close_port(exposed, call, why);
+    if (is_recorded && cay_port_erase_start(host->loop, host->db, id, done, owner))
+        return;
+    if (is_recorded)
+        cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    if (done)
+        done(owner, is_recorded ? &err : NULL);
+}
+
 void cay_unexpose_all(struct cay_session *session, const char *why)
 {
     cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session)
-        cay_unexpose(exposed, NULL, why);
+        cay_unexpose(exposed, NULL, why, NULL, NULL);
+}
+
+void cay_ports_leave(struct cay_session *session)
+{
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session) {
+        if (exposed->write)
+            cay_port_write_leave(cay_take_ptr(exposed->write), false);
+        close_port(exposed, NULL, "daemon_ended");
+    }
+}
+
+/* It is closed again when it cannot be written down: who waits is told. */
+static void written(void *owner, const struct cay_error *err)
+{
+    struct cay_exposed *exposed = owner;
+    exposed->write = NULL;
+    exposed->is_recorded = !err;
+    if (err) {
+        cay_log(CAY_WARN, "port.record_failed", CAY_S("session", exposed->session->id),
+                CAY_ERR(err));
+        cay_unexpose(exposed, NULL, "not_recorded", NULL, NULL);
+    } else {
+        look(exposed);
+    }
+}
+
+static bool write_down(struct cay_exposed *exposed, struct cay_error *err)
+{
+    const struct cay_session *session = exposed->session;
+    struct cay_port_record record = {.number = exposed->number,
+                                     .host_port = cay_port_host_port(exposed->port),
+                                     .created_ns = exposed->created_ns};
+    cay_id_make(exposed->id, sizeof(exposed->id), "x-");
+    memcpy(record.id, exposed->id, sizeof(record.id));
+    memcpy(record.session_id, session->id, sizeof(record.session_id));
+    memcpy(record.process_id, exposed->process_id, sizeof(record.process_id));
+    snprintf(record.bind_address, sizeof(record.bind_address), "%s",
+             cay_port_bind_address(exposed->port));
+    exposed->write =
+        cay_port_write_start(session->host->loop, session->host->db, &record, written, exposed);
+    return exposed->write || cay_fail(err, CAY_R_UNAVAILABLE, NULL);
 }
 
 static void process_changed(struct cay_process_watcher *watcher)
 {
     struct cay_exposed *exposed = CAY_CONTAINER_OF(watcher, struct cay_exposed, watcher);
     if (!watcher->process || cay_process_is_over(watcher->process))
-        cay_unexpose(exposed, NULL, "process_exited");
+        cay_unexpose(exposed, NULL, "process_exited", NULL, NULL);
 }
 
 static bool check_place(const struct cay_host *host, const struct cay_call *call,
@@ -163,18 +237,41 @@ static bool has_room(const struct cay_session *session, struct cay_error *err)
                     CAY_PORTS_PER_SESSION);
 }
 
-static bool open_port(struct cay_exposed *exposed, const struct cay_v1_port_request *request,
-                      const char *bind, struct cay_error *err)
+static bool open_port(struct cay_exposed *exposed, uint16_t host_port, const char *bind,
+                      struct cay_error *err)
 {
     const struct cay_session *session = exposed->session;
     const struct cay_port_options options = {.bind_address = bind,
-                                             .host_port = (uint16_t)request->host_port,
+                                             .host_port = host_port,
                                              .port = exposed->number,
                                              .seen = seen,
                                              .owner = exposed};
     int netns_fd = -1;
-    return cay_sandbox_netns(cay_live_sandbox(session->live), &netns_fd, err) &&
+    return cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, err) &&
            cay_port_open(&session->host->net, &options, netns_fd, &exposed->port, err);
+}
+
+/* NULL when it cannot be opened. */
+static struct cay_exposed *add(struct cay_session *session, uint32_t number, uint16_t host_port,
+                               const char *bind, struct cay_process *process, int64_t created_ns,
+                               struct cay_error *err)
+{
+    struct cay_exposed *exposed = cay_new(struct cay_exposed);
+    exposed->session = session;
+    exposed->number = (uint16_t)number;
+    exposed->created_ns = created_ns;
+    cay_list_init(&exposed->waiters);
+    if (!open_port(exposed, host_port, bind, err)) {
+        free(exposed);
+        return NULL;
+    }
+    cay_timer_open(&exposed->again, session->host->loop, on_again);
+    cay_list_push_back(&session->ports, &exposed->in_session);
+    if (process) {
+        snprintf(exposed->process_id, sizeof(exposed->process_id), "%s", process->id);
+        cay_process_watch(process, &exposed->watcher, process_changed);
+    }
+    return exposed;
 }
 
 bool cay_expose(struct cay_session *session, const struct cay_call *call,
@@ -197,24 +294,58 @@ bool cay_expose(struct cay_session *session, const struct cay_call *call,
     }
     if (!has_room(session, err))
         return false;
-    struct cay_exposed *exposed = cay_new(struct cay_exposed);
-    exposed->session = session;
-    exposed->number = (uint16_t)request->port;
-    exposed->created_ns = cay_clock_wall_ns();
-    cay_list_init(&exposed->waiters);
-    if (!open_port(exposed, request, bind, err)) {
-        free(exposed);
+    struct cay_exposed *exposed = add(session, request->port, (uint16_t)request->host_port, bind,
+                                      process, cay_clock_wall_ns(), err);
+    if (!exposed)
         return false;
-    }
-    cay_timer_open(&exposed->again, session->host->loop, on_again);
-    cay_list_push_back(&session->ports, &exposed->in_session);
-    if (process) {
-        snprintf(exposed->process_id, sizeof(exposed->process_id), "%s", process->id);
-        cay_process_watch(process, &exposed->watcher, process_changed);
+    if (!write_down(exposed, err)) {
+        close_port(exposed, call, "not_recorded");
+        return false;
     }
     tell(exposed, call, "port.exposed", NULL);
     *out_exposed = exposed;
     return true;
+}
+
+/* --- after a restart --- */
+
+static bool restore(struct cay_session *session, const struct cay_port_record *record,
+                    struct cay_error *err)
+{
+    struct cay_process *process = NULL;
+    if (!session || !cay_session_sandbox(session))
+        return cay_fail(err, CAY_R_UNAVAILABLE, "its sandbox is gone");
+    if (record->process_id[0]) {
+        process = cay_processes_find(&session->processes, cay_str(record->process_id));
+        if (!process || cay_process_is_over(process))
+            return cay_fail(err, CAY_R_UNAVAILABLE, "its process has ended");
+    }
+    if (cay_exposed_find(session, record->number))
+        return cay_fail(err, CAY_R_ALREADY_EXISTS, "it is exposed already");
+    struct cay_exposed *exposed = add(session, record->number, record->host_port,
+                                      record->bind_address, process, record->created_ns, err);
+    if (!exposed)
+        return false;
+    memcpy(exposed->id, record->id, sizeof(exposed->id));
+    exposed->is_recorded = true;
+    tell(exposed, NULL, "port.exposed", "restored");
+    return true;
+}
+
+static void recover_one(void *context, const struct cay_port_record *record)
+{
+    struct cay_host *host = context;
+    struct cay_session *session = cay_map_get(&host->sessions.by_id, cay_str(record->session_id));
+    struct cay_error err = {};
+    if (restore(session, record, &err))
+        return;
+    cay_log(CAY_INFO, "port.lost", CAY_S("session", record->session_id), CAY_ERR(&err));
+    (void)cay_port_erase_start(host->loop, host->db, record->id, NULL, NULL);
+}
+
+bool cay_ports_recover(struct cay_host *host, struct cay_error *err)
+{
+    return cay_port_records_load(host->db, recover_one, host, err);
 }
 
 /* --- answers --- */

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * The exposed ports of a session. They belong to it, last as long as its sandbox (or the process
- * they were exposed for), and are not written down: they end with the daemon.
+ * The exposed ports of a session. They belong to it and last as long as its sandbox, or the process
+ * they were exposed for. They are written down: the next daemon opens them where they were.
  */
 
 #include "host/net/listening.h"
 #include "host/net/port.h"
+#include "host/session/port_record.h"
 #include "host/session/session.h"
 
 struct cay_exposed {
@@ -15,6 +16,9 @@ struct cay_exposed {
     struct cay_session *session;
     struct cay_port *port;
     uint16_t number; /* inside */
+    char id[CAY_PORT_ID_SIZE];
+    struct cay_port_write *write; /* under way; nobody is told of it before */
+    bool is_recorded;
     char process_id[CAY_PROCESS_ID_SIZE];
     struct cay_process_watcher watcher;
     int64_t created_ns;
@@ -32,6 +36,10 @@ struct cay_port_waiter {
     struct cay_exposed *exposed;
 };
 
+/* What can be said of a request without a session. */
+[[nodiscard]] bool cay_port_request_check(const struct cay_v1_port_request *request,
+                                          struct cay_error *err);
+
 /* NULL when there is none. */
 struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t number);
 
@@ -41,9 +49,14 @@ struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t
                               struct cay_process *process, struct cay_exposed **out_exposed,
                               struct cay_error *err);
 
-/* `why` is a word for the event. */
-void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why);
+/* `why` is a word for the event. `done` hears when it is off the records; may be NULL. */
+void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why,
+                  cay_port_written_fn *done, void *owner);
 void cay_unexpose_all(struct cay_session *session, const char *why);
+/* At the end of the daemon: closed, and on the records for the next. */
+void cay_ports_leave(struct cay_session *session);
+/* At the start, when sandboxes and processes are taken over. */
+[[nodiscard]] bool cay_ports_recover(struct cay_host *host, struct cay_error *err);
 
 /* Looks whether somebody listens, again and again until the waiter is removed. */
 void cay_exposed_wait(struct cay_exposed *exposed, struct cay_port_waiter *waiter,

@@ -16,6 +16,7 @@
 #include "host/session/live.h"
 #include "host/session/lost.h"
 #include "host/session/network.h"
+#include "host/session/ports.h"
 #include "host/session/record.h"
 #include "host/session/restore.h"
 
@@ -492,6 +493,7 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
                    remove_orphans(host, err) && cay_bases_recover(host, err);
     if (is_good)
         recover_processes(host);
+    is_good = is_good && cay_ports_recover(host, err);
     struct cay_session_record left = {};
     while (loading.first && take_unsettled(&loading, loading.first->session, &left))
         cay_session_record_finish(&left);

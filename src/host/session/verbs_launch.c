@@ -226,7 +226,8 @@ void cay_host_launch_process(struct cay_service *service, struct cay_call *call)
     }
     size_t bytes_max =
         request->max_output_bytes ? (size_t)request->max_output_bytes : CAY_LIMIT_RESULT_BYTES;
-    bool is_plain = request->wait && !spec->pty && !spec->stdin_open && !spec->restart &&
+    bool is_plain = request->wait && !spec->expose_port && !spec->pty && !spec->stdin_open &&
+                    !spec->restart &&
                     !(spec->policy && spec->policy->overflow >= CAY_V1_OUTPUT_OVERFLOW_BLOCK);
     if (is_plain)
         start_plain(cay_host_of(service), call, request, bytes_max, wait_ms);

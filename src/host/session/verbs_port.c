@@ -9,11 +9,6 @@
 
 /* Exposing ports, and closing them. */
 
-enum {
-    PORT_MAX = 65535,
-    WAIT_MS_MAX = 10 * 60 * 1000,
-};
-
 /* A call that waits for the first look, or until somebody listens. */
 struct exposing {
     struct cay_port_waiter waiter;
@@ -82,17 +77,6 @@ static void wait_for(struct cay_call *call, struct cay_exposed *exposed,
     cay_exposed_wait(exposed, &self->waiter, looked);
 }
 
-static bool check(const struct cay_v1_port_request *port, struct cay_error *err)
-{
-    if (!port || port->port < 1 || port->port > PORT_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "port: 1 to %d", PORT_MAX);
-    if (port->host_port > PORT_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "host_port: %d at most", PORT_MAX);
-    int64_t wait_ms = cay_noun_duration_ms(port->wait_listening);
-    return (wait_ms >= 0 && wait_ms <= WAIT_MS_MAX) ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "wait_listening: 10 min at most");
-}
-
 /* The process may have ended while the session was woken. */
 static bool find_process(struct cay_session *session, const struct cay_call *call,
                          struct cay_process **out_process, struct cay_error *err)
@@ -134,7 +118,7 @@ void cay_host_expose_port(struct cay_service *service, struct cay_call *call)
     struct cay_session *session = NULL;
     struct cay_process *process = NULL;
     struct cay_error err = {};
-    if (check(request->port, &err) &&
+    if (cay_port_request_check(request->port, &err) &&
         cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_EXEC, &session,
                           &err) &&
         find_process(session, call, &process, &err))
@@ -143,24 +127,31 @@ void cay_host_expose_port(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
 }
 
+static void closed(void *owner, const struct cay_error *err)
+{
+    struct cay_call *call = owner;
+    struct cay_v1_unexpose_port_response response = {};
+    if (err)
+        cay_call_fail(call, err);
+    else
+        cay_call_done(call, &response);
+}
+
 void cay_host_unexpose_port(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_unexpose_port_request *request = call->request;
     struct cay_session *session = NULL;
     struct cay_exposed *exposed = NULL;
     struct cay_error err = {};
-    struct cay_v1_unexpose_port_response response = {};
     if (cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK, &session,
                           &err)) {
         exposed = cay_exposed_find(session, request->port);
         if (exposed)
-            cay_unexpose(exposed, call, "requested");
+            cay_unexpose(exposed, call, "requested", closed, call);
         else
             cay_fail(&err, CAY_R_NOT_FOUND, "port %u of session '%s' is not exposed", request->port,
                      session->id);
     }
     if (err.reason)
         cay_call_fail(call, &err);
-    else
-        cay_call_done(call, &response);
 }
