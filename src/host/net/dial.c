@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -18,19 +17,15 @@ enum {
 };
 
 struct cay_dial {
-    struct cay_job job;
     struct cay_loop *loop;
     cay_dialled_fn *done;
-    void *owner; /* not looked at after a cancel */
-    int netns_fd;
+    void *owner;
     uint16_t port;
     int fds[WAYS]; /* one by one */
     int way;
     int status; /* of the first that did not work */
     struct cay_watch watch;
     struct cay_timer limit;
-    bool is_working;
-    bool is_cancelled;
 };
 
 static int open_sockets(void *context)
@@ -46,12 +41,6 @@ static int open_sockets(void *context)
     return status;
 }
 
-static void work(struct cay_job *job)
-{
-    struct cay_dial *dial = CAY_CONTAINER_OF(job, struct cay_dial, job);
-    dial->status = cay_netns_visit(dial->netns_fd, open_sockets, dial);
-}
-
 static void free_dial(struct cay_dial *dial)
 {
     cay_watch_close(&dial->watch);
@@ -60,7 +49,6 @@ static void free_dial(struct cay_dial *dial)
         if (dial->fds[i] >= 0)
             close(dial->fds[i]);
     }
-    close(dial->netns_fd);
     free(dial);
 }
 
@@ -142,46 +130,24 @@ static void on_limit(struct cay_timer *timer)
     finish(CAY_CONTAINER_OF(timer, struct cay_dial, limit), -ETIMEDOUT);
 }
 
-static void worked(struct cay_job *job)
+void cay_dial_start(struct cay_loop *loop, int netns_fd, uint16_t port, cay_dialled_fn *done,
+                    void *owner, struct cay_dial **out_dial)
 {
-    struct cay_dial *dial = CAY_CONTAINER_OF(job, struct cay_dial, job);
-    dial->is_working = false;
-    if (dial->is_cancelled) {
-        free_dial(dial);
-    } else if (dial->status < 0) {
-        finish(dial, dial->status);
-    } else {
-        cay_timer_open(&dial->limit, dial->loop, on_limit);
-        cay_timer_start(&dial->limit, DIAL_MS_MAX, 0);
-        go(dial);
-    }
-}
-
-struct cay_dial *cay_dial_start(struct cay_loop *loop, int netns_fd, uint16_t port,
-                                cay_dialled_fn *done, void *owner)
-{
-    int own_fd = fcntl(netns_fd, F_DUPFD_CLOEXEC, 0);
-    if (own_fd < 0)
-        return NULL;
     struct cay_dial *dial = cay_new(struct cay_dial);
-    *dial = (struct cay_dial){.job = {.work = work, .done = worked},
-                              .loop = loop,
-                              .done = done,
-                              .owner = owner,
-                              .netns_fd = own_fd,
-                              .port = port,
-                              .fds = {-1, -1},
-                              .is_working = true};
-    if (cay_loop_try_submit(loop, &dial->job))
-        return dial;
-    free_dial(dial);
-    return NULL;
+    *dial = (struct cay_dial){
+        .loop = loop, .done = done, .owner = owner, .port = port, .fds = {-1, -1}};
+    *out_dial = dial;
+    int status = cay_netns_visit(netns_fd, open_sockets, dial);
+    if (status < 0) {
+        finish(dial, status);
+        return;
+    }
+    cay_timer_open(&dial->limit, loop, on_limit);
+    cay_timer_start(&dial->limit, DIAL_MS_MAX, 0);
+    go(dial);
 }
 
 void cay_dial_cancel(struct cay_dial *dial)
 {
-    if (dial->is_working)
-        dial->is_cancelled = true;
-    else
-        free_dial(dial);
+    free_dial(dial);
 }

@@ -11,8 +11,10 @@ struct cay_dial;
  * last call: the dial is gone. */
 typedef void cay_dialled_fn(void *owner, int fd);
 
-/* NULL when the daemon ends or has no descriptors. The namespace stays the caller's. */
-struct cay_dial *cay_dial_start(struct cay_loop *loop, int netns_fd, uint16_t port,
-                                cay_dialled_fn *done, void *owner);
+/* *out_dial is there until `done`, which may be called inside: a server on a loopback mostly
+ * answers at once. The namespace stays the caller's; it is visited for the sockets on this very
+ * thread, which takes microseconds, where a worker would have to be woken first. */
+void cay_dial_start(struct cay_loop *loop, int netns_fd, uint16_t port, cay_dialled_fn *done,
+                    void *owner, struct cay_dial **out_dial);
 /* `done` is not called any more. */
 void cay_dial_cancel(struct cay_dial *dial);

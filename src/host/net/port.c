@@ -91,9 +91,7 @@ static void accepted(struct cay_listener *listener, int fd, const struct cay_pee
     cay_list_push_back(&port->connections, &connection->in_port);
     port->connection_count++;
     net->connection_count++;
-    connection->dial = cay_dial_start(net->loop, port->netns_fd, port->port, dialled, connection);
-    if (!connection->dial)
-        drop(connection);
+    cay_dial_start(net->loop, port->netns_fd, port->port, dialled, connection, &connection->dial);
 }
 
 static bool read_port(struct cay_port *port, struct cay_error *err)
