@@ -94,7 +94,16 @@ def events(cay, session_id):
     frames = cay.stream(SANDBOX + "WatchEvents", {
         "noFollow": True, "sessionIds": [session_id], "kinds": ["EVENT_KIND_PORT"]})
     return [(frame["event"]["type"], frame["event"]["data"]["port"], frame["event"].get("reason"))
-            for frame in frames if "event" in frame]
+            for frame in frames if "event" in frame and "listening" not in frame["event"]["type"]]
+
+
+def heard(cay, session_id):
+    """What was told of who listens: (type, port, process)."""
+    frames = cay.stream(SANDBOX + "WatchEvents", {
+        "noFollow": True, "sessionIds": [session_id], "kinds": ["EVENT_KIND_PORT"]})
+    told = [frame["event"] for frame in frames if "event" in frame]
+    return [(event["type"], event["data"]["port"], event.get("processId")) for event in told
+            if event["type"] in ("port.listening", "port.not_listening")]
 
 
 @case
@@ -396,6 +405,37 @@ def with_a_process(cay):
     eventually(lambda: not cay.get("l").get("ports"), "all are closed")
     assert is_closed(cay, port)
     cay.destroy("l")
+
+
+@case
+def listening(cay):
+    """it is told who starts to listen and who stops, and the status of a process says where"""
+    cay.create("e")
+    table = Processes(cay, "e")
+
+    def ports_of(process_id):
+        return table.get(process_id).get("listeningPorts", [])
+    one = echo_server(cay, "e", 7000)
+    eventually(lambda: ports_of(one) == [7000], "it listens")
+    child = table.sh("echo_server ::1 7001 & echo_server 127.0.0.1 7002 & wait")
+    eventually(lambda: ports_of(child) == [7001, 7002], "its children listen")
+    quiet = table.sh("sleep 1000")
+    assert not ports_of(quiet) and ports_of(one) == [7000]
+    table.end(one)
+    eventually(lambda: ("port.not_listening", "7000", one) in heard(cay, "e"), "it stopped")
+    assert not ports_of(one)
+    assert sorted(heard(cay, "e")) == [
+        ("port.listening", "7000", one), ("port.listening", "7001", child),
+        ("port.listening", "7002", child), ("port.not_listening", "7000", one)], heard(cay, "e")
+    cay.restart()
+    eventually(lambda: ports_of(child) == [7001, 7002], "the next daemon knows, too")
+    table.kill(child, signal=9, tree=True, wait=True)
+    eventually(lambda: len(heard(cay, "e")) >= 4, "their end")
+    assert sorted(heard(cay, "e"))[2:] == [("port.not_listening", "7001", child),
+                                           ("port.not_listening", "7002", child)], heard(cay, "e")
+    # Nobody is in the audit log for what a sandbox does by itself.
+    assert "listening" not in (cay.data / "audit.log").read_text()
+    cay.destroy("e")
 
 
 @case

@@ -9,6 +9,7 @@
 #include "host/process/events.h"
 #include "host/process/result.h"
 #include "host/session/birth.h"
+#include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/ports.h"
@@ -361,13 +362,15 @@ static void let_go(void *owner)
 
 static void changed(void *owner, const struct cay_process *process)
 {
-    const struct cay_session *session = owner;
+    struct cay_session *session = owner;
     static const char *const types[] = {
         [CAY_V1_PROCESS_STATE_RUNNING] = "process.started",
         [CAY_V1_PROCESS_STATE_EXITED] = "process.exited",
         [CAY_V1_PROCESS_STATE_RESTARTING] = "process.restarting",
     };
     const char *type = (size_t)process->state < CAY_COUNT(types) ? types[process->state] : NULL;
+    if (type)
+        cay_hearing_poke(session);
     if (type)
         cay_tell(session->host, &(struct cay_happening){
                                     .type = type, .session = session, .process_id = process->id});
@@ -377,6 +380,7 @@ static void describe(void *owner, const struct cay_process *process, struct cay_
                      struct cay_v1_process *message)
 {
     cay_exposed_list(owner, process->id, arena, &message->ports);
+    cay_hearing_list(owner, process->id, arena, message);
 }
 
 void cay_launch_init_table(struct cay_session *session)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/process/events.h"
+#include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/network.h"
 #include "host/session/op.h"
@@ -312,6 +313,8 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         cay_watch_set(&live->death_watch, CAY_READY_READ);
     update_watch(live);
     cay_network_serve(session, sandbox);
+    if (is_adopted)
+        cay_hearing_poke(session);
     return live;
 }
 
@@ -326,6 +329,7 @@ static void free_live(struct cay_live *live)
 {
     assert(live->depth == 0);
     cay_network_serve(live->session, NULL);
+    cay_hearing_end(live->session);
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
     cay_timer_close(&live->linger);

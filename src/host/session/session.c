@@ -8,6 +8,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
 #include "host/session/live.h"
@@ -66,6 +67,7 @@ void cay_session_free(struct cay_session *session)
     cay_once_finish(&session->once);
     cay_known_users_free(session);
     cay_unexpose_all(session, "session_ended");
+    cay_hearing_free(session);
     cay_processes_finish(&session->processes);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);

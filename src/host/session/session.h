@@ -19,6 +19,7 @@
 #include "io/loop.h"
 
 struct cay_dns;
+struct cay_hearing;
 struct cay_host;
 struct cay_known_users;
 struct cay_live;
@@ -68,8 +69,9 @@ struct cay_session {
     struct cay_map snapshots_by_name;
 
     struct cay_processes processes;
-    struct cay_list ports; /* struct cay_exposed; of the running sandbox */
-    struct cay_dns *dns;   /* names for an open network; while a sandbox runs */
+    struct cay_list ports;       /* struct cay_exposed; of the running sandbox */
+    struct cay_hearing *hearing; /* who listens; NULL: nothing has run */
+    struct cay_dns *dns;         /* names for an open network; while a sandbox runs */
 
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */

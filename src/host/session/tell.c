@@ -65,6 +65,6 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
         .data = happening->fact ? &data : NULL,
     };
     cay_journal_add(host->journal, &event);
-    if (!happening->is_look)
+    if (!happening->is_look && !happening->is_nobodys)
         write_audit(host, &event);
 }

@@ -13,6 +13,7 @@ struct cay_happening {
     const char *process_id;
     struct cay_str tool_call_id;
     const char *reason;
+    bool is_nobodys;  /* the sandbox did it by itself: not for the audit log */
     bool is_look;     /* it changed nothing: only for who listens now */
     const char *fact; /* name of one more fact, and */
     struct cay_str value;
