@@ -27,6 +27,10 @@ struct cay_service_ops {
     /* Who holds this secret? Does not block. UNAUTHENTICATED when nobody does. */
     bool (*authenticate)(struct cay_service *service, struct cay_str secret,
                          struct cay_caller *out_caller, struct cay_error *err);
+    /* The session for whose access token `is_it` holds; false when there is none. May be NULL. */
+    bool (*find_token)(struct cay_service *service,
+                       bool (*is_it)(void *context, struct cay_str token), void *context,
+                       char out_session_id[129]);
     /* Appends the service's metrics in Prometheus' text format. May be NULL. */
     void (*metrics)(struct cay_service *service, struct cay_buf *out);
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots, forks, templates and logs of E2B, by its own SDKs.
-import { assert, equal, run, test, throws } from "./harness.mjs";
+import { createHash } from "node:crypto";
+import { assert, equal, eventually, run, test, throws } from "./harness.mjs";
 import { api, sdks, startE2b, testEach, tool, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
@@ -90,6 +91,35 @@ testEach(versions, "templates are bases", async (sdk) => {
   equal(await sdk.Template.exists("nothing", daemon.options), false);
   const { json } = await api(daemon, "GET", "/templates/aliases/base");
   equal(json.templateID, "small");
+});
+
+testEach(versions, "metrics tell what a sandbox uses, now and over time", async (sdk) => {
+  await withSandbox(sdk, daemon, { timeoutMs: 60_000 }, async (sandbox) => {
+    const started = Date.now();
+    const [first] = await sandbox.getMetrics();
+    assert(first.memUsed > 0 && first.memTotal > first.memUsed && first.cpuCount >= 1, first);
+    let metrics;
+    await eventually(async () => (metrics = await sandbox.getMetrics({ start: new Date(started) })).length >= 2, "two samples", 25_000);
+    assert(metrics.every((metric) => metric.timestamp.getTime() >= started - 1000 && metric.cpuUsedPct >= 0), metrics);
+    equal((await sandbox.getMetrics({ start: new Date(1000), end: new Date(2000) })).length, 0, "long ago");
+    await throws(sdk.Sandbox.getMetrics(sandbox.sandboxId, { ...daemon.options, apiKey: daemon.otherKey }),
+      (error) => assert(error instanceof sdk.SandboxNotFoundError, error.message));
+    equal((await api(daemon, "GET", `/sandboxes/${sandbox.sandboxId}/metrics?start=x`)).status, 400);
+  });
+});
+
+test("a signed URL finds its sandbox by its signature alone", async () => {
+  const { json } = await api(daemon, "POST", "/sandboxes", { timeout: 60 });
+  const signed = (token, path, operation) =>
+    `v1_${createHash("sha256").update(`${path}:${operation}:user:${token}`).digest("base64").replace(/=+$/, "")}`;
+  const get = (signature) =>
+    fetch(`${daemon.url}/files?path=none.txt&username=user&signature=${encodeURIComponent(signature)}`);
+  equal((await get(signed(json.envdAccessToken, "none.txt", "read"))).status, 404, "there is no such file");
+  for (const bad of [signed("other", "none.txt", "read"), signed(json.envdAccessToken, "none.txt", "write"), "v1_", "x"]) {
+    const answer = await get(bad);
+    equal([answer.status, await answer.json()], [401, { code: 401, message: "invalid signature" }]);
+  }
+  await api(daemon, "DELETE", `/sandboxes/${json.sandboxID}`);
 });
 
 test("a log tells what happened", async () => {

@@ -15,6 +15,7 @@ static const struct cay_e2b_route routes[] = {
     {"POST",   "/sandboxes/{}/timeout",      cay_e2b_set_timeout},
     {"POST",   "/sandboxes/{}/refreshes",    cay_e2b_refresh},
     {"POST",   "/sandboxes/{}/pause",        cay_e2b_pause},
+    {"GET",    "/sandboxes/{}/metrics",      cay_e2b_metrics},
     {"GET",    "/v2/sandboxes/{}/logs",      cay_e2b_logs},
     {"GET",    "/sandboxes/{}/logs",         cay_e2b_logs},
     {"PUT",    "/sandboxes/{}/network",      cay_e2b_set_network},

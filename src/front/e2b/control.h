@@ -38,6 +38,7 @@ cay_e2b_handler cay_e2b_connect;
 cay_e2b_handler cay_e2b_list;
 cay_e2b_handler cay_e2b_list_running;
 cay_e2b_handler cay_e2b_logs;
+cay_e2b_handler cay_e2b_metrics;
 cay_e2b_handler cay_e2b_set_network;
 cay_e2b_handler cay_e2b_take_snapshot;
 cay_e2b_handler cay_e2b_list_snapshots;

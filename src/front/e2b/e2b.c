@@ -7,6 +7,7 @@
 #include "front/e2b/control.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/gate.h"
+#include "front/e2b/signed.h"
 
 bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *exchange)
 {
@@ -14,12 +15,18 @@ bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *e
         return false;
     const struct cay_e2b_target target =
         cay_e2b_target(&exchange->headers, exchange->host, cay_str(door->domain));
-    if (target.place == CAY_E2B_NOWHERE)
+    bool is_signed = target.place == CAY_E2B_NOWHERE && cay_e2b_is_signed(exchange);
+    if (target.place == CAY_E2B_NOWHERE && !is_signed)
         return false;
     struct cay_e2b_request *request = cay_e2b_request_new(door, exchange);
     cay_e2b_enter(request);
     if (target.place == CAY_E2B_BAD) {
         cay_e2b_reply_fault(request, 400, target.fault);
+    } else if (is_signed) {
+        if (cay_e2b_signed_find(request))
+            cay_e2b_gate(request);
+        else
+            cay_e2b_reply_fault(request, 401, "invalid signature");
     } else {
         request->sandbox_id = target.id;
         request->port = target.port;

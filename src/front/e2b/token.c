@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/token.h"
 
+#include <stdio.h>
+
+#include "base/base64.h"
+#include "sys/sha256.h"
+
 bool cay_e2b_token_is(struct cay_str sent, struct cay_str token)
 {
     unsigned char differs = 0;
@@ -9,4 +14,37 @@ bool cay_e2b_token_is(struct cay_str sent, struct cay_str token)
     for (size_t i = 0; i < token.len; i++)
         differs |= (unsigned char)(sent.ptr[i] ^ token.ptr[i]);
     return differs == 0;
+}
+
+static void add(struct cay_sha256 *sha, struct cay_str text)
+{
+    if (text.len)
+        cay_sha256_add(sha, text.ptr, text.len);
+}
+
+void cay_e2b_sign(struct cay_str path, const char *operation, struct cay_str user,
+                  struct cay_str token, struct cay_str expiration,
+                  char out[CAY_E2B_SIGNATURE_BYTES])
+{
+    const struct cay_str parts[] = {path, cay_str(operation), user, token, expiration};
+    struct cay_sha256 sha;
+    char hex[CAY_SHA256_HEX_SIZE];
+    char digest[CAY_SHA256_BYTES];
+    cay_sha256_init(&sha);
+    for (size_t i = 0; i < CAY_COUNT(parts) - !expiration.len; i++) {
+        if (i)
+            add(&sha, CAY_STR(":"));
+        add(&sha, parts[i]);
+    }
+    cay_sha256_end(&sha, hex);
+    cay_sha256_finish(&sha);
+    for (size_t i = 0; i < sizeof(digest); i++) {
+        unsigned byte = 0;
+        sscanf(hex + 2 * i, "%2x", &byte);
+        digest[i] = (char)byte;
+    }
+    size_t len = cay_base64_encoded_len(sizeof(digest), false);
+    memcpy(out, "v1_", 3);
+    cay_base64_encode((struct cay_str){digest, sizeof(digest)}, false, out + 3);
+    out[3 + len] = '\0';
 }

@@ -41,6 +41,7 @@ struct cay_host {
     struct cay_keys keys;
     struct cay_tokens tokens;
     struct cay_timer flush_keys; /* writes times of last use */
+    struct cay_timer usage;      /* samples what sandboxes use */
     struct cay_timer quota;      /* measures sessions with a disk limit */
     uint64_t quota_periods;      /* how often it did */
     char *data_dir;

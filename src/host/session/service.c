@@ -126,6 +126,7 @@ static const struct cay_service_ops ops = {
     .verbs = verbs,
     .session_token_methods = cay_session_token_methods,
     .authenticate = authenticate,
+    .find_token = cay_session_find_token,
     .metrics = metrics,
 };
 
@@ -320,6 +321,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     host->journal = cay_journal_create();
     host->audit = cay_audit_create(host->loop, host->data_fd);
     cay_quota_start(host);
+    cay_usage_history_start(host);
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
         return false;
@@ -442,6 +444,7 @@ void cay_host_destroy(struct cay_host *host)
         return;
     cay_host_stop(host);
     cay_quota_stop(host);
+    cay_usage_history_stop(host);
     cay_space_stop(host);
     leave_sessions(host);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)

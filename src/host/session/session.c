@@ -75,6 +75,7 @@ void cay_session_free(struct cay_session *session)
         close(session->root_fd);
     cay_sandbox_leave(session->resting);
     cay_timer_close(&session->deadline);
+    cay_usage_history_finish(&session->usage);
     cay_list_remove(&session->in_table);
     if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
         cay_map_remove(&sessions->by_id, cay_str(session->id));

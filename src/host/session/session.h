@@ -15,6 +15,7 @@
 #include "host/session/gate.h"
 #include "host/session/once.h"
 #include "host/session/state.h"
+#include "host/session/usage_history.h"
 #include "host/store/store.h"
 #include "io/loop.h"
 
@@ -87,6 +88,7 @@ struct cay_session {
     struct cay_pausing *pausing;   /* about to pause: takes no new tools */
     int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
+    struct cay_usage_history usage;
     int64_t disk_bytes; /* as last measured; sessions with a limit only */
     bool is_over_quota;
     bool is_measured;                        /* just now */

@@ -37,6 +37,24 @@ bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
     return true;
 }
 
+bool cay_session_find_token(struct cay_service *service,
+                            bool (*is_it)(void *context, struct cay_str token), void *context,
+                            char out_session_id[129])
+{
+    struct cay_host *host = cay_host_of(service);
+    char token[CAY_TOKEN_SIZE];
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->is_gone)
+            continue;
+        cay_token_make(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns, token);
+        if (is_it(context, cay_str(token))) {
+            memcpy(out_session_id, session->id, sizeof(session->id));
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What happens inside the session and to its past. Not what makes sessions or changes for how long
  * and with how much they live: that is for who holds a key. */
 /* clang-format off */

@@ -5,6 +5,7 @@
 
 #include "api/call.h"
 #include "api/cay_v1.h"
+#include "api/service.h"
 
 struct cay_host;
 struct cay_session;
@@ -16,6 +17,11 @@ struct cay_session;
 /* The caller who holds this access token; false when it is nobody's. */
 [[nodiscard]] bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
                                             struct cay_caller *out_caller);
+
+/* See api/service.h. */
+[[nodiscard]] bool cay_session_find_token(struct cay_service *service,
+                                          bool (*is_it)(void *context, struct cay_str token),
+                                          void *context, char out_session_id[129]);
 
 /* By index of the contract's methods: what the holder of a session's token may call. */
 extern const bool cay_session_token_methods[CAY_V1_METHOD_COUNT];

@@ -29,6 +29,7 @@ struct usage_job {
     size_t count;
     size_t first; /* of the page */
     size_t page_size;
+    struct cay_v1_usage_sample_array samples; /* in the call's arena */
     bool is_one;
 };
 
@@ -41,6 +42,8 @@ static void read_sandbox(const struct cay_session *session, struct cay_v1_sessio
     if (!sandbox)
         return;
     cay_sandbox_stats(sandbox, &stats);
+    const struct cay_usage_point *last = cay_usage_history_last(&session->usage);
+    usage->cpus = last ? last->cpus : 0;
     usage->memory_bytes = (int64_t)stats.usage.memory_bytes;
     usage->memory_peak_bytes = (int64_t)stats.usage.memory_peak_bytes;
     usage->pids = (int64_t)stats.usage.pids;
@@ -119,6 +122,7 @@ static void usage_done(struct cay_job *job)
     size_t count = CAY_MIN(self->count - first, self->page_size);
     struct cay_v1_get_usage_response response = {
         .sessions.items = cay_arena_array(arena, count, sizeof(*response.sessions.items)),
+        .samples = self->samples,
         .host =
             !self->is_one && self->call->caller.role == CAY_ROLE_ADMIN ? host_usage(self) : NULL,
     };
@@ -160,8 +164,8 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
     if (request->page_token.len && cay_str_to_u64(request->page_token, UINT32_MAX, &first) < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_token: not one of this list's");
-    if (request->start_time || request->end_time)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "this version keeps no history of usage");
+    if (request->start_time && !request->session_id.len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "start_time: only with session_id");
     self->first = first;
     self->is_one = request->session_id.len > 0;
     if (!self->is_one && call->caller.session_id[0])
@@ -170,6 +174,11 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
         if (!cay_session_check(self->host, call, request->session_id, CAY_VERB_LOOK, &session, err))
             return false;
         add(self, session);
+        if (request->start_time)
+            cay_usage_history_samples(&session->usage, cay_noun_time_ns(request->start_time),
+                                      request->end_time ? cay_noun_time_ns(request->end_time)
+                                                        : INT64_MAX,
+                                      &call->arena, &self->samples);
         return true;
     }
     cay_list_for_each (struct cay_session, each, &self->host->sessions.list, in_table) {

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Signed URLs of files, as somebody follows them who knows nothing else: where all sandboxes share
+ * one address, nothing in such a URL says which sandbox it is of, except that the signature was
+ * made with its token.
+ */
+
+#include "front/e2b/request.h"
+
+/* Is it a request for such a URL? */
+[[nodiscard]] bool cay_e2b_is_signed(const struct cay_exchange *exchange);
+
+/* Finds the sandbox and sets it in the request; false when there is none whose token fits. */
+[[nodiscard]] bool cay_e2b_signed_find(struct cay_e2b_request *request);
