@@ -42,13 +42,13 @@ async function rpc(socket, method, body, type = "application/json") {
 }
 
 /** A cayd that serves E2B's clients; its base `small` is what the template `base` stands for. */
-export async function startE2b({ flags = [], programs = {} } = {}) {
+export async function startE2b({ flags = [], programs = {}, listens = true } = {}) {
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
   if (process.getuid() !== 0) throw new Skip("needs root");
   if (!existsSync("/bin/busybox")) throw new Skip("needs a static busybox (package busybox-static)");
   const folder = mkdtempSync(join(tmpdir(), "cay-e2b-"));
   const daemon = new Daemon(caydPath, [
-    "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0",
+    "--data", join(folder, "data"), "--run", join(folder, "run"), ...(listens ? ["--listen", "127.0.0.1:0"] : []),
     "--e2b-template", "small", "--default-base", "small", "--destroy-on-exit", ...(process.env.CAY_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
   ]);
   daemon.folder = folder;

@@ -71,7 +71,7 @@ export class Daemon {
 
   async ready() {
     for await (const line of createInterface({ input: this.process.stdout })) {
-      const match = / ready on (?:http:\/\/)?(\S+)$/.exec(line);
+      const match = / ready on (?:https?:\/\/)?(\S+)$/.exec(line);
       if (match) {
         this.url = `http://${match[1]}`;
         return this;
