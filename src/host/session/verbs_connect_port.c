@@ -217,10 +217,8 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
     net->connection_count++;
     self->is_counted = true;
     session->last_active_ns = cay_clock_wall_ns();
-    self->dial = cay_dial_start(net->loop, netns_fd, self->port, dialled, self);
+    cay_dial_start(net->loop, netns_fd, self->port, dialled, self, &self->dial);
     close(netns_fd);
-    if (!self->dial)
-        break_off(self, CAY_R_UNAVAILABLE, NULL);
 }
 
 static void on_open(struct cay_call *call, const void *message)
