@@ -53,8 +53,9 @@ static struct cay_arena_chunk *add_chunk(struct cay_arena *arena, size_t size)
 {
     size_t cap = arena->chunks ? arena->chunks->cap * 2 : CHUNK_BYTES_MIN;
     cap = CAY_MAX(CAY_MIN(cap, (size_t)CHUNK_BYTES_MAX), size);
-    struct cay_arena_chunk *chunk = add_sized(arena, cap);
-    return chunk || cap == size ? chunk : add_sized(arena, size);
+    if (cap + sizeof(struct cay_arena_chunk) > arena->size_bytes_max - arena->used_bytes)
+        cap = size;
+    return add_sized(arena, cap);
 }
 
 size_t cay_arena_taken(const struct cay_arena *arena)

@@ -154,6 +154,8 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
         wake(request);
     else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED)
         reply_gone(request, "the sandbox is paused; connect to it to resume it");
+    else if (request->session->state == CAY_V1_SESSION_STATE_DESTROYING)
+        reply_gone(request, "the sandbox is being destroyed");
     else
         reply_gone(request, "the sandbox does not run");
 }

@@ -85,9 +85,8 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
     self->spec.created_at = cay_noun_time(self->arena, cay_clock_wall_ns());
     memcpy(self->draft_id, info->id, sizeof(self->draft_id));
     self->is_recorded =
-        self->replaces
-            ? cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err)
-            : cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
+        self->replaces ? cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err)
+                       : cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
     CAY_CRASH_POINT("base.recorded");
     return self->is_recorded;
 }
