@@ -45,11 +45,11 @@ def make_base(world, directory, file_count):
         (parent / f"f{number % 100}").write_bytes(content)
 
 
-def import_base(server, name, directory):
-    """ImportBase is a client stream: one message in an envelope says where the directory is."""
-    message = json.dumps({"options": {"name": name, "hostPath": str(directory)}}).encode()
-    body = b"\0" + struct.pack(">I", len(message)) + message
-    head = ("POST /cay.v1.BaseService/ImportBase HTTP/1.1\r\nhost: localhost\r\n"
+def stream(server, path, message):
+    """The bytes that answer a call with a stream in either direction, of which one message is sent."""
+    data = json.dumps(message).encode()
+    body = b"\0" + struct.pack(">I", len(data)) + data
+    head = (f"POST {path} HTTP/1.1\r\nhost: localhost\r\n"
             f"content-type: application/connect+json\r\ncontent-length: {len(body)}\r\n"
             "connection: close\r\n\r\n")
     answer = b""
@@ -60,6 +60,13 @@ def import_base(server, name, directory):
             answer += more
     if not answer.startswith(b"HTTP/1.1 200 ") or b'"error"' in answer:
         raise ConnectionError(answer.decode(errors="replace"))
+    return answer
+
+
+def import_base(server, name, directory):
+    """ImportBase is a client stream: its one message says where the directory is."""
+    stream(server, "/cay.v1.BaseService/ImportBase",
+           {"options": {"name": name, "hostPath": str(directory)}})
 
 
 @contextlib.contextmanager

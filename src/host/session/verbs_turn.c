@@ -290,7 +290,8 @@ static void snapshot_end(struct cay_op *op)
                                                    .tool_call_id = self->spec->tool_call_id});
         tell_victims(self, session);
         answer_snapshot(op, snapshot);
-        if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0)
+        if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0 ||
+            (self->pointing.point.changed && cay_store_caps(op->host->store) & CAY_STORE_PREPARES))
             cay_host_collect_soon(op->host);
     }
     cay_publishing_free(self->publishing);

@@ -37,6 +37,7 @@ enum cay_store_caps {
     CAY_STORE_FAST_DIFF = 1 << 6,      /* comparing looks only at what changed, and sees renames */
     CAY_STORE_SEES_UNCHANGED = 1 << 8, /* a snapshot says when nothing changed since the last */
     CAY_STORE_KERNEL_QUOTA = 1 << 7,   /* set_quota: the kernel refuses what is too much */
+    CAY_STORE_PREPARES = 1 << 9,       /* collect after a snapshot makes going back to it quick */
 };
 
 struct cay_store;

@@ -49,7 +49,7 @@ const struct cay_store_ops cay_store_btrfs = {
     .name = "btrfs",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
             CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF | CAY_STORE_KERNEL_QUOTA |
-            CAY_STORE_SEES_UNCHANGED,
+            CAY_STORE_SEES_UNCHANGED | CAY_STORE_PREPARES,
     .caps_here = cay_trees_caps,
     .check = check,
     .open = open_store,
