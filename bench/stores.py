@@ -117,18 +117,29 @@ def turn_script():
     return script + [session.destroy(name)]
 
 
-def rollback_script(to):
-    """After each turn there is time to prepare: an agent thinks for longer."""
+def rollback_script(to, is_discard):
+    """After each turn there is time to prepare: an agent thinks for longer. What was not saved is discarded, or there
+    is none: to keep it is to take a turn more."""
     def script():
         name = next(session.names)
         script = [session.create(name, "files", lazy=True)]
         for number in range(1, APART + 1):
             script += change_and_turn(name, number)
-            script += [session.write(name, 0, "unsaved"), timing.sleep(PREPARE_MS),
-                       call("x" if number > 2 else "-", SANDBOX + "RollbackSession",
-                            {"sessionId": name, "snapshot": f"turn-{to(number):04}"})]
+            if is_discard:
+                script.append(session.write(name, 0, "unsaved"))
+            script += [timing.sleep(PREPARE_MS), call(
+                "x" if number > 2 else "-", SANDBOX + "RollbackSession",
+                {"sessionId": name, "snapshot": f"turn-{to(number):04}", "discard": is_discard})]
         return script + [session.destroy(name)]
     return script
+
+
+def last_turn():
+    return rollback_script(lambda number: number, True)()
+
+
+def any_turn():
+    return rollback_script(lambda number: number // 2 + 1, False)()
 
 
 def fork_script():
@@ -264,8 +275,8 @@ BENCHES = [
     Bench("overlay create", "ms", script_times(overlay, create_script), floor_create(overlay), "floor"),
     Bench("overlay create", "ms", script_times(overlay, create_script), copy_tree, "cp -a", rounds=3),
     Bench("overlay turn, 8 files", "ms", script_times(overlay, turn_script), floor_turn(overlay), "floor"),
-    within("overlay rollback, last turn", overlay, rollback_script(lambda number: number), 2),
-    within("overlay rollback, any turn", overlay, rollback_script(lambda number: number // 2 + 1), 10),
+    within("overlay rollback, last turn", overlay, last_turn, 2),
+    within("overlay rollback, any turn", overlay, any_turn, 10),
     within("overlay fork", overlay, fork_script, 2),
     Bench("overlay turn, old and new", "ms", flat(overlay, deep_overlay), beside(overlay), "new", at_most=1.3, rounds=5),
     Bench("overlay diff 100 of 100k", "ms", diff, 5, "budget", at_most=1),
@@ -274,8 +285,8 @@ BENCHES = [
     Bench("btrfs create", "ms", script_times(btrfs, create_script), tool_snapshot, "btrfs", needs=("btrfs",)),
     Bench("btrfs turn, 8 files", "ms", script_times(btrfs, turn_script), floor_turn(btrfs), "floor", at_most=1.3,
           needs=("mkfs.btrfs",)),
-    within("btrfs rollback, last turn", btrfs, rollback_script(lambda number: number), 2),
-    within("btrfs rollback, any turn", btrfs, rollback_script(lambda number: number // 2 + 1), 10),
+    within("btrfs rollback, last turn", btrfs, last_turn, 2),
+    within("btrfs rollback, any turn", btrfs, any_turn, 10),
     within("btrfs fork", btrfs, fork_script, 2),
     Bench("btrfs turn, old and new", "ms", flat(btrfs, deep_btrfs), beside(btrfs), "new", at_most=1.3, rounds=3,
           needs=("mkfs.btrfs",)),
