@@ -12,8 +12,7 @@ extern const char *world_kind;
 struct world {
     struct cay_store *store;
     char directory[TREE_DIRECTORY_SIZE];
-    size_t fds; /* open before the store was */
-    size_t mounts;
+    size_t fds;       /* open before the store was */
     uint32_t id_base; /* what owners are shifted by in a mounted tree */
     struct cay_error err;
 };
