@@ -133,6 +133,7 @@ bool cay_files_list(const struct cay_tool_tree *tree, const struct cay_v1_list_d
         struct cay_walk_options options = {
             .depth_max = CAY_MAX(request->depth, 1u), .hidden = true, .by_name = true};
         cay_info_init(&list.info, tree, arena);
+        list.info.wants_metadata = request->include_metadata;
         cay_walk_init(&list.walk, fd, &options);
         listed = list_page(&list, arena);
         out_response->unreadable = list.walk.unreadable + list.walk.left_out;

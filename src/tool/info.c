@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-
-#define METADATA_PREFIX "user.cay."
+#include "tool/write.h"
 
 enum {
     METADATA_BYTES_MAX = 64 * 1024,
@@ -123,21 +122,11 @@ static int fill_link(struct cay_info *info, int dir_fd, const char *name, struct
     if (fd < 0 || fstat(fd, &st) < 0)
         return 0;
     out->resolved_path = path_inside(info, fd);
-    out->target_type =
-        out->resolved_path.len ? cay_info_type(st.st_mode) : CAY_V1_FILE_TYPE_UNSPECIFIED;
+    if (!out->resolved_path.len)
+        return 0;
+    out->target_type = cay_info_type(st.st_mode);
+    out->target_mode = st.st_mode & 07777;
     return 0;
-}
-
-int cay_info_at(struct cay_info *info, int dir_fd, const char *name, struct cay_str path,
-                struct cay_v1_file_info *out_info)
-{
-    struct stat st;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
-        return -errno;
-    int filled = fill(info, &st, path, out_info);
-    if (filled == 0 && S_ISLNK(st.st_mode))
-        filled = fill_link(info, dir_fd, name, path, out_info);
-    return filled == -EINVAL ? -EAGAIN : filled;
 }
 
 static int add_metadata(struct cay_info *info, const char *from, const char *name,
@@ -146,7 +135,7 @@ static int add_metadata(struct cay_info *info, const char *from, const char *nam
     char value[CAY_PATH_BYTES_MAX];
     ssize_t len = getxattr(from, name, value, sizeof(value));
     struct cay_str text = {value, len > 0 ? (size_t)len : 0};
-    struct cay_str key = cay_str(name + strlen(METADATA_PREFIX));
+    struct cay_str key = cay_str(name + CAY_METADATA_PREFIX_BYTES);
     /* Programs in the sandbox can write these too: what is not text is not metadata. */
     if (len < 0 || !cay_utf8_valid(text) || !cay_utf8_valid(key))
         return 0;
@@ -168,7 +157,7 @@ static int fill_metadata(struct cay_info *info, int fd, struct cay_v1_file_info 
     if (len <= 0)
         return 0;
     for (const char *name = names; name < names + len; name += strlen(name) + 1) {
-        if (strncmp(name, METADATA_PREFIX, strlen(METADATA_PREFIX)) != 0)
+        if (!cay_is_metadata(name))
             continue;
         if (!out->metadata.items) {
             out->metadata.items =
@@ -183,6 +172,30 @@ static int fill_metadata(struct cay_info *info, int fd, struct cay_v1_file_info 
             return added;
     }
     return 0;
+}
+
+/* What is gone, or something else by now, has none. */
+static int fill_metadata_at(struct cay_info *info, int dir_fd, const char *name,
+                            struct cay_v1_file_info *out)
+{
+    if (!*name)
+        return fill_metadata(info, dir_fd, out);
+    cay_autoclose int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? 0 : fill_metadata(info, fd, out);
+}
+
+int cay_info_at(struct cay_info *info, int dir_fd, const char *name, struct cay_str path,
+                struct cay_v1_file_info *out_info)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+        return -errno;
+    int filled = fill(info, &st, path, out_info);
+    if (filled == 0 && S_ISLNK(st.st_mode))
+        filled = fill_link(info, dir_fd, name, path, out_info);
+    if (filled == 0 && info->wants_metadata && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+        filled = fill_metadata_at(info, dir_fd, name, out_info);
+    return filled == -EINVAL ? -EAGAIN : filled;
 }
 
 int cay_info_stat(struct cay_info *info, int fd, const struct stat *st, struct cay_str path,

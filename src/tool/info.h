@@ -17,6 +17,7 @@ struct cay_info {
     struct cay_owners owners;
     struct cay_path root; /* the root's own path on the host, to take off resolved ones */
     bool root_known;
+    bool wants_metadata; /* of cay_info_at, too */
 };
 
 void cay_info_init(struct cay_info *info, const struct cay_tool_tree *tree,

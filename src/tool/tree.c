@@ -242,7 +242,8 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case EFBIG:
     case ENOSPC: return CAY_R_NO_SPACE;
     case EDQUOT: return CAY_R_QUOTA_EXCEEDED;
-    case EXDEV: return CAY_R_NOT_SUPPORTED;
+    case EXDEV:
+    case ENOTSUP: return CAY_R_NOT_SUPPORTED;
     case ENOTEMPTY:
     case EBUSY:
     case ETXTBSY:

@@ -70,13 +70,24 @@ static int open_direct(struct cay_write *write)
     return open_existing(write);
 }
 
+/* Under its own name at once: who watches the directory sees it made, and then written. */
+static int create_named(struct cay_write *write)
+{
+    int fd = openat(write->parent_fd, write->name,
+                    O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return errno == EEXIST ? -EAGAIN : -errno;
+    write->direct = true;
+    return fd;
+}
+
 static int open_target(struct cay_write *write)
 {
     enum cay_v1_write_mode mode = mode_of(&write->options);
     if (mode == CAY_V1_WRITE_MODE_AT_OFFSET)
         write->at = write->options.offset;
     if (write->is_new)
-        return open_nameless(write);
+        return mode == CAY_V1_WRITE_MODE_TRUNCATE ? create_named(write) : open_nameless(write);
     if (S_ISDIR(write->old.st_mode))
         return -EISDIR;
     if (mode == CAY_V1_WRITE_MODE_CREATE)
@@ -275,7 +286,8 @@ static int place(struct cay_write *write)
                        mode_of(options) != CAY_V1_WRITE_MODE_AT_OFFSET;
         if (shorten && ftruncate(write->fd, write->at) < 0)
             return -errno;
-        return set_attributes(write, options->permissions, options->has_permissions);
+        return set_attributes(write, kept_permissions(write),
+                              write->is_new || options->has_permissions);
     }
     uint32_t permissions = kept_permissions(write);
     if (over && (write->old.st_nlink > 1 || cay_write_keep_attributes(write) < 0)) {

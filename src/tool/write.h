@@ -30,6 +30,17 @@ enum {
     CAY_WRITE_XATTR_BYTES_MAX = 65536,   /* the kernel's own limit for a list and for a value */
 };
 
+/* The attributes of a file that are its metadata. Both prefixes have the same length. */
+#define CAY_METADATA_PREFIX_OWN   "user.cay."
+#define CAY_METADATA_PREFIX_E2B   "user.e2b."
+#define CAY_METADATA_PREFIX_BYTES (sizeof(CAY_METADATA_PREFIX_OWN) - 1)
+
+static inline bool cay_is_metadata(const char *name)
+{
+    return strncmp(name, CAY_METADATA_PREFIX_OWN, CAY_METADATA_PREFIX_BYTES) == 0 ||
+           strncmp(name, CAY_METADATA_PREFIX_E2B, CAY_METADATA_PREFIX_BYTES) == 0;
+}
+
 struct cay_write_options {
     enum cay_v1_write_mode mode; /* unspecified: replace */
     bool create_parents;
@@ -42,6 +53,7 @@ struct cay_write_options {
     bool durable;
     bool set_metadata;
     struct cay_pb_pairs metadata;
+    bool is_e2b_metadata; /* kept where clients made for E2B look for it */
 };
 
 struct cay_write {

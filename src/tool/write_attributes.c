@@ -7,8 +7,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define METADATA_PREFIX "user.cay."
-
 enum { XATTR_NAME_BYTES = 256 };
 
 static bool is_kept(const char *name)
@@ -70,8 +68,7 @@ static int drop_metadata(int fd)
     if (len < 0)
         return errno == ENOTSUP ? 0 : -errno;
     for (const char *name = names; name < names + len; name += strlen(name) + 1)
-        if (strncmp(name, METADATA_PREFIX, strlen(METADATA_PREFIX)) == 0 &&
-            fremovexattr(fd, name) < 0 && errno != ENODATA)
+        if (cay_is_metadata(name) && fremovexattr(fd, name) < 0 && errno != ENODATA)
             return -errno;
     return 0;
 }
@@ -84,12 +81,15 @@ int cay_write_set_metadata(const struct cay_write *write, int fd)
     for (size_t i = 0; i < write->options.metadata.count; i++) {
         const struct cay_pb_pair *entry = &write->options.metadata.items[i];
         char name[XATTR_NAME_BYTES];
-        int len = snprintf(name, sizeof(name), METADATA_PREFIX "%.*s", (int)entry->key.len,
-                           entry->key.ptr);
+        int len = snprintf(name, sizeof(name), "%s%.*s",
+                           write->options.is_e2b_metadata ? CAY_METADATA_PREFIX_E2B
+                                                          : CAY_METADATA_PREFIX_OWN,
+                           (int)entry->key.len, entry->key.ptr);
         if (len >= (int)sizeof(name))
             return -EINVAL;
         if (fsetxattr(fd, name, entry->value.ptr ? entry->value.ptr : "", entry->value.len, 0) < 0)
-            return -errno;
+            /* Those clients do not expect an error where files cannot have any. */
+            return errno == ENOTSUP && write->options.is_e2b_metadata ? 0 : -errno;
     }
     return 0;
 }

@@ -322,14 +322,31 @@ static void write_awake(struct cay_call *call, struct cay_session *session, void
     cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &write_steps);
 }
 
+static bool copy_pairs(struct cay_arena *arena, struct cay_pb_pairs from, struct cay_pb_pairs *out)
+{
+    out->items = cay_arena_array(arena, from.count, sizeof(*out->items));
+    for (size_t i = 0; out->items && i < from.count; i++) {
+        struct cay_pb_pair pair = {.key = cay_arena_str(arena, from.items[i].key),
+                                   .value = cay_arena_str(arena, from.items[i].value)};
+        if (!pair.key.ptr || !pair.value.ptr)
+            return false;
+        out->items[out->count++] = pair;
+    }
+    return out->items != NULL || !from.count;
+}
+
 /* The first message is gone with the next one: what is needed of it later is copied. */
 static bool take_options(struct write_stream *self, const struct cay_v1_write_file_open *open,
                          struct cay_error *err)
 {
     struct cay_arena *arena = &self->call->arena;
-    if (open->archive || open->set_metadata || open->metadata.count)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "archive, metadata: not available in this version");
+    bool is_e2b = cay_str_is(open->metadata_space, "e2b");
+    if (open->archive)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "archive: not available in this version");
+    if (!is_e2b && open->metadata_space.len && !cay_str_is(open->metadata_space, "cay"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata_space: cay or e2b");
+    if (open->metadata.count && !open->set_metadata)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata: only with set_metadata");
     if (open->offset < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: not negative");
     self->options = (struct cay_write_options){
@@ -341,7 +358,11 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
         .size = open->has_size ? open->size : -1,
         .durable = open->durable,
         .has_modified_at = open->modified_at != NULL,
+        .set_metadata = open->set_metadata,
+        .is_e2b_metadata = is_e2b,
     };
+    if (!copy_pairs(arena, open->metadata, &self->options.metadata))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (open->modified_at)
         self->options.modified_at = (struct timespec){.tv_sec = open->modified_at->seconds,
                                                       .tv_nsec = open->modified_at->nanos};
