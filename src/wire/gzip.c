@@ -2,6 +2,7 @@
 #include "wire/gzip.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #define ZLIB_CONST /* next_in points to const */
 #include <zlib.h>
 
@@ -68,4 +69,45 @@ int cay_gzip(struct cay_str bytes, struct cay_buf *out)
     }
     deflateEnd(&zip);
     return result;
+}
+
+int cay_gunzip_open(struct cay_gunzip_stream *stream)
+{
+    z_stream *zip = cay_new(z_stream);
+    if (inflateInit2(zip, GZIP_WINDOW_BITS) != Z_OK) {
+        free(zip);
+        return -ENOMEM;
+    }
+    *stream = (struct cay_gunzip_stream){.zip = zip};
+    return 0;
+}
+
+ssize_t cay_gunzip_feed(struct cay_gunzip_stream *stream, struct cay_str *in_out_bytes, char *out,
+                        size_t size)
+{
+    z_stream *zip = stream->zip;
+    size_t given = CAY_MIN(in_out_bytes->len, (size_t)UINT32_MAX);
+    if (stream->is_over)
+        return in_out_bytes->len ? -EBADMSG : 0;
+    if (!given)
+        return 0;
+    zip->next_in = (const void *)in_out_bytes->ptr;
+    zip->avail_in = (uInt)given;
+    zip->next_out = (Bytef *)out;
+    zip->avail_out = (uInt)size;
+    int status = inflate(zip, Z_NO_FLUSH);
+    size_t used = given - zip->avail_in;
+    *in_out_bytes = (struct cay_str){in_out_bytes->ptr + used, in_out_bytes->len - used};
+    stream->is_over = status == Z_STREAM_END;
+    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        return status == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+    return (ssize_t)(size - zip->avail_out);
+}
+
+void cay_gunzip_close(struct cay_gunzip_stream *stream)
+{
+    if (stream->zip)
+        inflateEnd(stream->zip);
+    free(stream->zip);
+    *stream = (struct cay_gunzip_stream){};
 }

@@ -9,5 +9,20 @@
  * is not one complete gzip member. */
 [[nodiscard]] int cay_gunzip(struct cay_str bytes, struct cay_buf *out);
 
+/* A stream that is unpacked as it comes. Zeroed to start with.
+ *
+ * Order: open -> feed* -> close. */
+struct cay_gunzip_stream {
+    void *zip;    /* zlib's */
+    bool is_over; /* its last byte has come out */
+};
+
+[[nodiscard]] int cay_gunzip_open(struct cay_gunzip_stream *stream);
+/* Takes from *in_out_bytes and fills `out`; returns how many bytes came out. 0: more input is
+ * needed, or it is over. -EBADMSG for what is not gzip, or for bytes behind its end. */
+[[nodiscard]] ssize_t cay_gunzip_feed(struct cay_gunzip_stream *stream,
+                                      struct cay_str *in_out_bytes, char *out, size_t size);
+void cay_gunzip_close(struct cay_gunzip_stream *stream);
+
 /* Appends `bytes` packed. -ENOMEM. */
 [[nodiscard]] int cay_gzip(struct cay_str bytes, struct cay_buf *out);
