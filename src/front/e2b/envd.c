@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/envd.h"
 
+#include "front/e2b/envd_files.h"
 #include "front/e2b/token.h"
 
 /* clang-format off */
 static const struct cay_e2b_route routes[] = {
     {"GET",  "/health",                       cay_e2b_envd_health, .is_public = true},
+    {"GET",  "/envs",                         cay_e2b_envd_envs},
+    {"GET",  "/files",                        cay_e2b_files_get, .admit = cay_e2b_files_admit},
+    {"POST", "/files",                        cay_e2b_files_post, CAY_E2B_BODY_STREAM,
+                                              .admit = cay_e2b_files_admit},
     {"POST", "/process.Process/List",         cay_e2b_process_list},
     {"POST", "/process.Process/Start",        cay_e2b_process_start},
     {"POST", "/process.Process/Connect",      cay_e2b_process_connect},
@@ -13,6 +18,11 @@ static const struct cay_e2b_route routes[] = {
     {"POST", "/process.Process/SendInput",    cay_e2b_process_send_input},
     {"POST", "/process.Process/SendSignal",   cay_e2b_process_send_signal},
     {"POST", "/process.Process/CloseStdin",   cay_e2b_process_close_stdin},
+    {"POST", "/filesystem.Filesystem/Stat",    cay_e2b_filesystem_stat},
+    {"POST", "/filesystem.Filesystem/MakeDir", cay_e2b_filesystem_make_dir},
+    {"POST", "/filesystem.Filesystem/Move",    cay_e2b_filesystem_move},
+    {"POST", "/filesystem.Filesystem/ListDir", cay_e2b_filesystem_list_dir},
+    {"POST", "/filesystem.Filesystem/Remove",  cay_e2b_filesystem_remove},
 };
 /* clang-format on */
 
@@ -26,7 +36,9 @@ bool cay_e2b_envd_admit(struct cay_e2b_request *request)
                             status == 404 ? "there is no such page" : "not by this method");
         return false;
     }
-    if (!route->is_public &&
+    if (route->admit && !route->admit(request))
+        return false;
+    if (!route->is_public && !route->admit &&
         !cay_e2b_token_is(cay_http_header(&request->exchange->headers, "x-access-token"),
                           request->tokens->access_token)) {
         cay_e2b_reply_fault(request, 401,

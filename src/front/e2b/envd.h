@@ -16,6 +16,9 @@
 void cay_e2b_envd(struct cay_e2b_request *request);
 
 cay_e2b_handler cay_e2b_envd_health;
+cay_e2b_handler cay_e2b_envd_envs;
+cay_e2b_handler cay_e2b_files_get;
+cay_e2b_handler cay_e2b_files_post;
 cay_e2b_handler cay_e2b_process_list;
 cay_e2b_handler cay_e2b_process_start;
 cay_e2b_handler cay_e2b_process_connect;
@@ -23,3 +26,8 @@ cay_e2b_handler cay_e2b_process_update;
 cay_e2b_handler cay_e2b_process_send_input;
 cay_e2b_handler cay_e2b_process_send_signal;
 cay_e2b_handler cay_e2b_process_close_stdin;
+cay_e2b_handler cay_e2b_filesystem_stat;
+cay_e2b_handler cay_e2b_filesystem_make_dir;
+cay_e2b_handler cay_e2b_filesystem_move;
+cay_e2b_handler cay_e2b_filesystem_list_dir;
+cay_e2b_handler cay_e2b_filesystem_remove;

@@ -267,11 +267,9 @@ static struct cay_v1_process_spec *spec_of(const struct cay_e2b_request *request
     struct cay_v1_process_spec *spec = cay_arena_new(arena, struct cay_v1_process_spec);
     if (!spec)
         return NULL;
-    const char *home =
-        cay_arena_printf(arena, user.len && cay_str_is(user, "root") ? "/root" : "/home/user");
     spec->argv = argv_of(wanted->process, arena);
     spec->env = env_of(request, wanted->process, arena);
-    spec->cwd = wanted->process->cwd.len ? wanted->process->cwd : cay_str(home);
+    spec->cwd = wanted->process->cwd.len ? wanted->process->cwd : CAY_STR("~");
     spec->user = user;
     spec->tag = wanted->tag;
     spec->stdin_open = !wanted->pty && (!wanted->has_stdin || wanted->stdin);

@@ -38,11 +38,13 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         cay_e2b_leave(request);
         return;
     }
-    /* Of a stream whose handler does not run yet, no more is read than HTTP reads ahead. */
-    bool is_kept = request->route && request->route->body == CAY_E2B_BODY_STREAM;
+    /* Of what may be a stream, no more is read than HTTP reads ahead, before its handler runs. */
+    bool is_kept = !request->route || request->route->body == CAY_E2B_BODY_STREAM;
     if (!request->is_answered)
         cay_buf_append(&request->body, data, len);
-    if (!is_kept || request->is_answered)
+    if (is_kept && !request->is_answered)
+        request->untaken_bytes += len;
+    else
         cay_exchange_taken(exchange, len);
     if (request->body.failed && !request->is_answered)
         cay_e2b_reply_fault(request, 413, "the body of this request is too large");
@@ -129,6 +131,10 @@ void cay_e2b_request_go(struct cay_e2b_request *request, const struct cay_e2b_ro
         cay_e2b_leave(request);
         return;
     }
+    size_t early_bytes = request->untaken_bytes;
+    request->untaken_bytes = 0;
+    if (early_bytes && route->body == CAY_E2B_BODY_WHOLE)
+        cay_exchange_taken(request->exchange, early_bytes);
     if (route->body == CAY_E2B_BODY_STREAM) {
         run(request);
         give_early_body(request);

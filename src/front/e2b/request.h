@@ -40,6 +40,8 @@ struct cay_e2b_route {
     cay_e2b_handler *handle;
     enum cay_e2b_body body;
     bool is_public; /* no token needed; envd only */
+    /* Who may pass, instead of who has the token; answers when not. Envd only. */
+    bool (*admit)(struct cay_e2b_request *request);
 };
 
 struct cay_e2b_request {
@@ -57,7 +59,8 @@ struct cay_e2b_request {
     struct cay_v1_session *session; /* as it was at the gate; in the arena */
     struct cay_v1_session_tokens *tokens;
 
-    struct cay_buf body; /* of a WHOLE one, as far as it came */
+    struct cay_buf body;  /* of a WHOLE one, as far as it came */
+    size_t untaken_bytes; /* of it, while its route is not known */
     bool has_body;
     bool is_body_over;
     bool is_routed;   /* the handler may run once the body is there */

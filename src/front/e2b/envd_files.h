@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What reading and writing of /files share. */
+
+#include "front/e2b/request.h"
+
+struct cay_e2b_file {
+    struct cay_str path; /* as the query has it; may be empty */
+    struct cay_str user; /* empty: the session's default */
+};
+
+/* May this caller read or write there: by the sandbox's token, or by a signature of it? Answers and
+ * returns false when not. */
+[[nodiscard]] bool cay_e2b_files_admit(struct cay_e2b_request *request);
+
+void cay_e2b_files_query(struct cay_e2b_request *request, struct cay_e2b_file *out_file);
+
+void cay_e2b_files_error(struct cay_e2b_request *request, const struct cay_error *err);
