@@ -462,6 +462,15 @@ class Replace(Scenario):
         seen["versions"] = {"other": ("2", "2")}
 
 
+class Build(Import):
+    """By steps, in a session that is gone afterwards."""
+
+    def act(self, cay):
+        steps = [{"kind": "BUILD_STEP_KIND_RUN", "args": ["echo built > /built"]},
+                 {"kind": "BUILD_STEP_KIND_WORKDIR", "args": ["/srv/work"]}]
+        cay.stream(BASE + "BuildBase", {"name": "other", "fromBase": "small", "steps": steps})
+
+
 class RemoveBase(Scenario):
     def prepare(self, cay):
         import_small(cay, "other")

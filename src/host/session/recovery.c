@@ -10,6 +10,7 @@
 #include "host/process/events.h"
 #include "host/process/record.h"
 #include "host/session/base_record.h"
+#include "host/session/build_steps.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
@@ -389,7 +390,8 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
     cay_auto(cay_session_record_finish) struct cay_session_record record = {};
     bool is_settled = !take_unsettled(loading, session, &record);
     memcpy(record.head, session->head, sizeof(record.head)); /* the old one may be lost */
-    if (session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING)
+    if (session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING ||
+        cay_build_is_label(session->spec->labels))
         return remove_session(host, session, err);
     if (!stored) {
         session->state = CAY_SESSION_FAILED;

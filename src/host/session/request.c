@@ -5,6 +5,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/utf8.h"
+#include "host/session/build_steps.h"
 #include "tool/user.h"
 
 static bool has_control(struct cay_str text)
@@ -23,6 +24,9 @@ bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
     for (size_t i = 0; i < labels.count; i++) {
         struct cay_str key = labels.items[i].key;
         struct cay_str value = labels.items[i].value;
+        if (cay_str_is(key, CAY_BUILD_LABEL))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "labels: '%s' is Cay's own",
+                            CAY_BUILD_LABEL);
         if (!key.len || key.len > CAY_LIMIT_LABEL_KEY_BYTES || has_control(key))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                             "labels: a key has 1 to %d bytes and no control characters",

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "host/session/base_keep.h"
 #include "host/session/base_record.h"
+#include "host/session/build_log.h"
+#include "host/session/build_steps.h"
 #include "host/session/debian.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
@@ -22,9 +24,7 @@
  */
 
 enum {
-    LINE_BYTES_MAX = 4096,
     TIMEOUT_DEFAULT_MS = 60 * 60 * 1000,
-    HEARTBEAT_MS = 30 * 1000,
     CHECK_MS = 1000,
 };
 
@@ -41,17 +41,12 @@ struct build {
     struct cay_base_keeping keeping;
     char target[4096];
     int pipe_fd;
-    char line[LINE_BYTES_MAX];
-    size_t line_len;
+    struct cay_build_log log;
     char last_error[200]; /* what debootstrap said was wrong */
     uint64_t started_ms;
-    uint64_t said_ms;
     uint64_t timeout_ms;
-    double fraction;
     bool is_working; /* a job is under way */
     bool is_running; /* the child */
-    bool is_sending;
-    bool is_full;
     bool is_good;
     struct cay_error err;
 };
@@ -104,28 +99,8 @@ static void give_up(struct build *self)
     submit(self, abort_work, abort_done);
 }
 
-static void send_frame(struct build *self, const struct cay_v1_build_base_response *frame)
-{
-    self->is_sending = true;
-    self->said_ms = cay_loop_now_ms(self->host->loop);
-    if (!self->call->is_cancelled && !cay_call_send(self->call, frame))
-        self->is_full = true;
-    self->is_sending = false;
-}
-
-static void send_progress(struct build *self, double fraction, const char *message)
-{
-    struct cay_v1_build_progress progress = {.fraction = fraction, .message = cay_str(message)};
-    const struct cay_v1_build_base_response frame = {
-        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_PROGRESS, .frame.progress = &progress};
-    if (fraction <= self->fraction)
-        return;
-    self->fraction = fraction;
-    send_frame(self, &frame);
-}
-
 /* debootstrap begins its lines with the letter of their level. */
-static void send_line(struct build *self, struct cay_str line)
+static void take_line(void *context, struct cay_str line)
 {
     static const struct {
         const char *begins;
@@ -133,33 +108,17 @@ static void send_line(struct build *self, struct cay_str line)
     } phases[] = {{"I: Retrieving", 0.1},   {"I: Validating", 0.15},
                   {"I: Extracting", 0.4},   {"I: Unpacking", 0.55},
                   {"I: Configuring", 0.75}, {"I: Base system installed", 0.9}};
+    struct build *self = context;
     const char *level = cay_str_starts(line, "E:")   ? "error"
                         : cay_str_starts(line, "W:") ? "warn"
                                                      : "info";
-    struct google_protobuf_timestamp now = {.seconds = cay_clock_wall_ns() / CAY_NS_PER_SEC};
-    struct cay_v1_build_log log = {.time = &now, .level = cay_str(level), .message = line};
-    const struct cay_v1_build_base_response frame = {
-        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_LOG, .frame.log = &log};
     if (cay_str_starts(line, "E:"))
         snprintf(self->last_error, sizeof(self->last_error), "%.*s", (int)line.len, line.ptr);
     for (size_t i = 0; i < CAY_COUNT(phases); i++) {
         if (cay_str_starts(line, phases[i].begins))
-            send_progress(self, phases[i].fraction, phases[i].begins + 3);
+            cay_build_log_progress(&self->log, phases[i].fraction, phases[i].begins + 3);
     }
-    send_frame(self, &frame);
-}
-
-static void take_bytes(struct build *self, const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (data[i] != '\n' && self->line_len < sizeof(self->line)) {
-            self->line[self->line_len++] = data[i];
-            continue;
-        }
-        if (self->line_len)
-            send_line(self, (struct cay_str){self->line, self->line_len});
-        self->line_len = 0;
-    }
+    cay_build_log_line(&self->log, level, line);
 }
 
 /* False at the end of what is there now. */
@@ -168,7 +127,7 @@ static bool read_some(struct build *self)
     char buf[4096];
     ssize_t len = self->pipe_fd < 0 ? 0 : read(self->pipe_fd, buf, sizeof(buf));
     if (len > 0)
-        take_bytes(self, buf, (size_t)len);
+        cay_build_log_bytes(&self->log, (struct cay_str){buf, (size_t)len});
     else if (len == 0)
         cay_watch_set(&self->watch, 0);
     return len > 0;
@@ -181,7 +140,7 @@ static void on_output(struct cay_watch *watch, unsigned)
     if (self->call->is_cancelled) {
         cay_fail(&self->err, CAY_R_CANCELED, NULL);
         give_up(self);
-    } else if (self->is_full) {
+    } else if (self->log.is_full) {
         cay_watch_set(&self->watch, 0);
     }
 }
@@ -190,15 +149,12 @@ static void on_tick(struct cay_timer *timer)
 {
     struct build *self = CAY_CONTAINER_OF(timer, struct build, timer);
     uint64_t now_ms = cay_loop_now_ms(self->host->loop);
-    struct cay_v1_heartbeat heartbeat = {};
-    const struct cay_v1_build_base_response frame = {
-        .which_frame = CAY_V1_BUILD_BASE_RESPONSE_FRAME_HEARTBEAT, .frame.heartbeat = &heartbeat};
     if (now_ms - self->started_ms > self->timeout_ms)
         cay_fail(&self->err, CAY_R_DEADLINE_EXCEEDED, "the build took too long");
     else if (atomic_load(&self->host->is_stopping))
         cay_fail(&self->err, CAY_R_UNAVAILABLE, NULL);
-    else if (now_ms - self->said_ms >= HEARTBEAT_MS && !self->is_full)
-        send_frame(self, &frame);
+    else
+        cay_build_log_tick(&self->log);
     if (self->call->is_cancelled)
         cay_fail(&self->err, CAY_R_CANCELED, NULL);
     if (self->err.reason)
@@ -243,10 +199,7 @@ static void keep_done(struct cay_job *job)
     if (is_good) {
         cay_log(CAY_INFO, "base.built", CAY_S("base", self->keeping.name));
         self->keeping.spec.aliases = request->aliases;
-        const struct cay_v1_build_base_response frame = {.which_frame =
-                                                             CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE,
-                                                         .frame.base = &self->keeping.spec};
-        send_frame(self, &frame);
+        cay_build_log_base(&self->log, &self->keeping.spec);
     }
     build_free(self);
     if (is_good)
@@ -272,7 +225,7 @@ static void on_exit_of(struct cay_child *child)
         submit(self, abort_work, abort_done);
         return;
     }
-    send_progress(self, 0.95, "Finishing");
+    cay_build_log_progress(&self->log, 0.95, "Finishing");
     submit(self, keep_work, keep_done);
 }
 
@@ -346,21 +299,21 @@ static void begin_done(struct cay_job *job)
         give_up(self);
         return;
     }
-    send_progress(self, 0.01, "Asking the mirror");
+    cay_build_log_progress(&self->log, 0.01, "Asking the mirror");
 }
 
 static void on_room(struct cay_call *call)
 {
     struct build *self = call->state;
-    self->is_full = false;
-    if (self->is_running && !self->is_sending)
+    self->log.is_full = false;
+    if (self->is_running && !self->log.is_sending)
         cay_watch_set(&self->watch, CAY_READY_READ);
 }
 
 static void on_cancel(struct cay_call *call)
 {
     struct build *self = call->state;
-    if (!self->is_running || self->is_sending)
+    if (!self->is_running || self->log.is_sending)
         return; /* who is at work will see; the timer, too */
     cay_fail(&self->err, CAY_R_CANCELED, NULL);
     give_up(self);
@@ -370,14 +323,13 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
                   struct cay_error *err)
 {
     int64_t timeout_ms = cay_noun_duration_ms(request->timeout);
-    if (self->call->caller.role != CAY_ROLE_ADMIN)
-        return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
     if (!cay_str_is(request->recipe, "debian"))
-        return cay_fail(err, request->recipe.len ? CAY_R_INVALID_ARGUMENT : CAY_R_NOT_SUPPORTED,
-                        "recipe: this version knows debian");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "recipe: this version knows debian");
     if (request->from_base.len || request->steps.count || request->context.len ||
         request->context_base.len)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "steps: not available in this version");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "steps: on a base that exists; build the recipe first, then name it in "
+                        "from_base");
     self->timeout_ms = timeout_ms > 0 ? (uint64_t)timeout_ms : TIMEOUT_DEFAULT_MS;
     self->keeping.alias_count = request->aliases.count;
     return cay_base_check_name(request->name, "name", self->keeping.name, err) &&
@@ -387,11 +339,11 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
            cay_base_check_settings(self->host, request->settings, err);
 }
 
-void cay_host_build_base(struct cay_service *service, struct cay_call *call)
+static void build_by_recipe(struct cay_host *host, struct cay_call *call)
 {
     struct build *self = cay_new(struct build);
     self->call = call;
-    self->host = cay_host_of(service);
+    self->host = host;
     self->pipe_fd = -1;
     self->draft.root_fd = -1;
     cay_arena_init(&self->arena, 64 << 20);
@@ -401,9 +353,28 @@ void cay_host_build_base(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
-    self->started_ms = self->said_ms = cay_loop_now_ms(self->host->loop);
+    self->started_ms = cay_loop_now_ms(self->host->loop);
+    cay_build_log_init(&self->log, call, self->host->loop);
+    self->log.seen = take_line;
+    self->log.context = self;
     call->state = self;
     call->on_cancel = on_cancel;
     call->on_room = on_room;
     submit(self, begin_work, begin_done);
+}
+
+void cay_host_build_base(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_build_base_request *request = call->request;
+    struct cay_error err = {};
+    if (call->caller.role != CAY_ROLE_ADMIN)
+        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
+    else if (!request->recipe.len && !request->from_base.len)
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "recipe or from_base: one of them is needed");
+    if (err.reason)
+        cay_call_fail(call, &err);
+    else if (request->recipe.len)
+        build_by_recipe(cay_host_of(service), call);
+    else
+        cay_build_by_steps(cay_host_of(service), call);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
+#include "host/session/build_steps.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/network.h"
@@ -53,7 +54,8 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
         spec->default_user = settings->user;
     if (!spec->default_user.len)
         spec->default_user = CAY_STR("user");
-    spec->start_command = settings->start_command;
+    if (!cay_build_is_label(spec->labels))
+        spec->start_command = settings->start_command;
     return cay_check_env(spec->env, err);
 }
 
@@ -89,6 +91,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),
     };
+    if (call->caller.is_host)
+        out_spec->labels = cay_build_labels();
     return add_settings(host, call, out_spec, limits, err);
 }
 
@@ -298,7 +302,8 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)
 {
     const struct cay_v1_list_sessions_request *request = call->request;
-    if (session->is_gone)
+    if (session->is_gone ||
+        (cay_build_is_label(session->spec->labels) && !cay_build_is_label(request->labels)))
         return false;
     if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)
         return false;
