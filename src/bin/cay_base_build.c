@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "bin/cay_base.h"
+#include "bin/cay_steps.h"
 #include "bin/cay_values.h"
 #include "client/rpc/client.h"
 
@@ -64,6 +67,83 @@ static bool receive(void *state, const void *message, struct cay_error *err)
     return true;
 }
 
+/* A file, or standard input, as a text that ends with NUL. */
+static bool read_text(const char *path, struct cay_arena *arena, char **out_text,
+                      struct cay_error *err)
+{
+    cay_autoclose int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                  : open(path, O_RDONLY | O_CLOEXEC);
+    char *text = cay_arena_alloc(arena, CAY_STEPS_FILE_BYTES_MAX + 1);
+    size_t len = 0;
+    ssize_t got = fd < 0 ? -1 : 1;
+    if (!text)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    while (got > 0 && len < CAY_STEPS_FILE_BYTES_MAX) {
+        got = read(fd, text + len, CAY_STEPS_FILE_BYTES_MAX - len);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'", path);
+    if (len == CAY_STEPS_FILE_BYTES_MAX || memchr(text, '\0', len))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.100s' is not a file of steps", path);
+    text[len] = '\0';
+    *out_text = text;
+    return true;
+}
+
+static bool copies(const struct cay_v1_build_base_request *request)
+{
+    for (size_t i = 0; i < request->steps.count; i++) {
+        if (request->steps.items[i].kind == CAY_V1_BUILD_STEP_KIND_COPY)
+            return true;
+    }
+    return false;
+}
+
+/* --start and --ready: commands for the shell. */
+static bool add_command(struct cay_cli *cli, const char *flag, struct cay_pb_strs *out_argv,
+                        struct cay_error *err)
+{
+    struct cay_str text = cay_values_text(cli, flag);
+    struct cay_str *argv = cay_arena_array(&cli->arena, 3, sizeof(*argv));
+    if (!text.len)
+        return true;
+    if (!argv)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    argv[0] = CAY_STR("/bin/sh");
+    argv[1] = CAY_STR("-c");
+    argv[2] = text;
+    *out_argv = (struct cay_pb_strs){argv, 3};
+    return true;
+}
+
+static bool read_steps(struct cay_cli *cli, struct cay_v1_build_base_request *request,
+                       struct cay_error *err)
+{
+    const char *file = cay_args_text(&cli->args, "file");
+    const char *context = cay_args_text(&cli->args, "context");
+    struct cay_str from = cay_values_text(cli, "from");
+    char *text = NULL;
+    request->settings = cay_arena_new(&cli->arena, struct cay_v1_base_settings);
+    if (!request->settings)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (file && request->recipe.len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a recipe or --file, not both");
+    if (file && (!read_text(file, &cli->arena, &text, err) ||
+                 !cay_steps_parse(text, &cli->arena, request, err)))
+        return cay_wrap(err, "%.100s", file);
+    if (from.len)
+        request->from_base = from;
+    if (copies(request) &&
+        !cay_steps_pack(context ? context : ".", &cli->arena, &request->context, err))
+        return false;
+    return add_command(cli, "start", &request->settings->start_command, err) &&
+           add_command(cli, "ready", &request->settings->ready_command, err) &&
+           (request->recipe.len || request->from_base.len ||
+            cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                     "name a recipe, or a file of steps by --file, or a base by --from"));
+}
+
 static bool run_build(struct cay_cli *cli, struct cay_error *err)
 {
     static const char *const names[] = {"suite", "mirror", "packages"};
@@ -72,9 +152,10 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
     struct build self = {.cli = cli};
     struct cay_client *client = NULL;
     struct cay_str name = cay_values_text(cli, "name");
+    struct cay_str recipe = args->word_count ? cay_str(args->words[0]) : (struct cay_str){};
     struct cay_v1_build_base_request request = {
-        .name = name.len ? name : cay_str(args->words[0]),
-        .recipe = cay_str(args->words[0]),
+        .name = name.len ? name : recipe,
+        .recipe = recipe,
         .params.items = params,
         .replace = cay_args_has(args, "replace"),
     };
@@ -83,7 +164,12 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
         if (value.len)
             params[request.params.count++] = (struct cay_pb_pair){cay_str(names[i]), value};
     }
+    if (!read_steps(cli, &request, err))
+        return false;
+    if (!request.name.len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--name: what the base is to be called");
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
+        !cay_values_names(cli, "alias", &request.aliases, err) ||
         !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
         return false;
     bool done = cay_client_call_stream(client, &cay_v1_methods[CAY_V1_BASE_SERVICE_BUILD_BASE],
@@ -94,6 +180,14 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag build_flags[] = {
     {.name = "name", .value = "NAME", .help = "the base's name; the recipe's otherwise"},
+    {.name = "file", .letter = 'f', .value = "FILE", .help = "steps, in the words of a Dockerfile"},
+    {.name = "from", .value = "BASE", .help = "the base to begin with; the file's FROM otherwise"},
+    {.name = "context",
+     .value = "DIR",
+     .help = "the directory that COPY takes files from; this one otherwise"},
+    {.name = "start", .value = "COMMAND", .help = "what is started in sessions of it"},
+    {.name = "ready", .value = "COMMAND", .help = "succeeds when that is ready"},
+    {.name = "alias", .value = "NAME", .help = "another name for it; may be given again"},
     {.name = "suite", .value = "SUITE", .help = "release to install; the host's own otherwise"},
     {.name = "mirror",
      .value = "URL",
@@ -109,17 +203,24 @@ static const struct cay_flag build_flags[] = {
 
 const struct cay_command cay_command_base_build = {
     .name = "base build",
-    .arguments = "RECIPE",
-    .summary = "Make a base by a recipe; 'debian' is one",
+    .arguments = "[RECIPE]",
+    .summary = "Make a base by a recipe or by steps on another base",
     .details =
         "The recipe debian installs a small Debian with bash, Python, git, curl, sudo and the\n"
-        "usual tools, and a user 'user'. The daemon runs debootstrap, which must be\n"
-        "installed on its machine. Interrupted, it leaves nothing.",
+        "usual tools, and a user 'user'. The recipe code-interpreter adds numpy, pandas,\n"
+        "matplotlib and a service on port 49999 that runs code; with --from, only the service\n"
+        "is added to that base. For both the daemon runs debootstrap, which must be installed.\n"
+        "\n"
+        "A file of steps has FROM, RUN, COPY, ENV, WORKDIR, USER, CMD (what sessions start) and\n"
+        "HEALTHCHECK CMD (what says that it is ready), as in a Dockerfile. All steps are done in\n"
+        "a sandbox of their own. Interrupted, a build leaves nothing.",
     .examples = "  cay base build debian\n"
-                "  cay base build debian --name trixie --suite trixie --packages jq,make",
+                "  cay base build debian --name trixie --suite trixie --packages jq,make\n"
+                "  cay base build --name app -f Dockerfile --context .\n"
+                "  cay base build code-interpreter --from debian",
     .flags = build_flags,
     .group = CAY_GROUP_HOST,
-    .words_min = 1,
+    .words_min = 0,
     .words_max = 1,
     .run = run_build,
 };

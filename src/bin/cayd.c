@@ -122,11 +122,10 @@ static bool make_run_dir(const char *path, struct cay_error *err)
 }
 
 /* In a build tree it stands beside us; else where it was installed. */
-static char *find_init(const char *configured)
+/* A file of ours: beside us as it was built, else as it was installed. */
+static char *find_file(const char *beside, const char *installed)
 {
     char self[4096];
-    if (configured)
-        return cay_strdup(configured);
     ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *slash = NULL;
     if (len > 0) {
@@ -134,12 +133,17 @@ static char *find_init(const char *configured)
         slash = strrchr(self, '/');
     }
     if (slash) {
-        cay_autofree char *beside =
-            cay_asprintf("%.*s/../init/cay-init", (int)(slash - self), self);
-        if (access(beside, X_OK) == 0)
-            return cay_take_ptr(beside);
+        cay_autofree char *path = cay_asprintf("%.*s/%s", (int)(slash - self), self, beside);
+        if (access(path, R_OK) == 0)
+            return cay_take_ptr(path);
     }
-    return cay_strdup(CAY_LIBEXECDIR "/cay/cay-init");
+    return cay_strdup(installed);
+}
+
+static char *find_init(const char *configured)
+{
+    return configured ? cay_strdup(configured)
+                      : find_file("../init/cay-init", CAY_LIBEXECDIR "/cay/cay-init");
 }
 
 static bool listen_unix(struct daemon *daemon, struct cay_error *err)
@@ -196,6 +200,8 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     if (status < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, status, "start the event loop");
     cay_autofree char *init_path = find_init(conf->init_path);
+    cay_autofree char *interpreter_path =
+        find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
     const struct cay_host_options host_options = {
         .data_dir = conf->data,
         .run_dir = conf->run,
@@ -203,6 +209,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .runtime = conf->runtime,
         .cgroup_parent = conf->cgroup_parent,
         .init_path = init_path,
+        .interpreter_path = interpreter_path,
         .default_base = conf->default_base,
         .snapshot_prefix = conf->snapshot_prefix,
         .port_bind = conf->port_bind,

@@ -480,6 +480,62 @@ def transfer(cayd):
     cayd.ok("rm", "moving", "moved")
 
 
+STEPS = """# What an agent of ours needs.
+FROM small
+
+ENV GREETING="hello world" \\
+    # in between
+    OTHER=x
+env OLD the old way
+RUN echo "$GREETING, $OTHER, $OLD" \\
+    && id -u
+WORKDIR /srv/app
+COPY --chown=user --chmod=0700 one two ./in/
+COPY . .
+USER user
+CMD ["/bin/sh", "-c", "echo up; exec sleep 1000"]
+HEALTHCHECK CMD test -e /srv/app/one
+"""
+
+
+@case
+def built(cayd):
+    """base build does the steps of a file and shows what they print; snapshot --publish makes a base"""
+    with tempfile.TemporaryDirectory(prefix="caysys-cli-") as folder:
+        here = Path(folder)
+        for name in ("one", "two", "sub/three"):
+            (here / name).parent.mkdir(exist_ok=True)
+            (here / name).write_text(name + "\n")
+        (here / "Steps").write_text(STEPS)
+        result = cayd.cay("base", "build", "--name", "app", "-f", here / "Steps", "--context", here,
+                          "--alias", "me/app:1")
+        assert result.status == 0 and result.out == b"app\n", result
+        assert b"hello world, x, the old way\n0\n" in result.err, result
+        assert cayd.ok("create", "--base", "me/app:1", "--name", "of-app") == "of-app\n"
+        shown = cayd.ok("exec", "of-app", "--", "sh", "-c",
+                        "pwd; id -un; cat one sub/three in/two; stat -c %a,%U in/one; ls /srv/app")
+        assert shown.startswith("/srv/app\nuser\none\nsub/three\ntwo\n700,user\n"), shown
+        assert "Steps" in shown and "sleep 1000" in cayd.ok("ps", "of-app"), shown
+        cayd.ok("exec", "of-app", "--user", "root", "--", "sh", "-c", "echo 1 > /published")
+        name = cayd.ok("snapshot", "of-app", "--publish", "ready")
+        assert name.startswith("snapshot") and "ready" in cayd.ok("base", "ls"), name
+        cayd.ok("rm", "of-app")
+        assert cayd.ok("run", "--base", "ready", "--", "cat", "/published") == "1\n"
+        frames = [json.loads(line) for line in cayd.ok(
+            "base", "build", "--json", "--from", "ready", "--name", "more", "--start", "exec sleep 999").splitlines()]
+        assert frames[-1]["base"]["settings"]["startCommand"][2] == "exec sleep 999", frames[-1]
+        for told, text in (("line 2: 'ADD'", "FROM small\nADD a b\n"), ("line 1: a quote", "ENV A='b\n"),
+                           ("line 3: FROM stands first", "RUN true\n\nFROM x"), ("line 1: COPY", "COPY x"),
+                           ("line 1: something is missing", "RUN "), ("name a recipe", "RUN true")):
+            (here / "Steps").write_text(text)
+            cayd.fails(125, told, "base", "build", "--name", "bad", "-f", here / "Steps")
+        (here / "Steps").write_text("RUN echo so; exit 3\n")
+        cayd.fails(125, "step 1 of 1", "base", "build", "--name", "bad", "--from", "small", "-f", here / "Steps")
+        cayd.fails(125, "--name", "base", "build", "--from", "small")
+        for base in ("app", "ready", "more"):
+            cayd.ok("base", "rm", base)
+
+
 @case
 def bases(cayd):
     """a base comes from a directory, an archive or standard input, and goes again"""

@@ -580,12 +580,13 @@ static bool begin(struct steps *self, struct cay_error *err)
     return true;
 }
 
-void cay_build_by_steps(struct cay_host *host, struct cay_call *call)
+void cay_build_by_steps(struct cay_host *host, struct cay_call *call,
+                        const struct cay_v1_build_base_request *request)
 {
     struct steps *self = cay_new(struct steps);
     self->call = call;
     self->host = host;
-    self->request = call->request;
+    self->request = request;
     cay_arena_init(&self->arena, ARENA_BYTES_MAX);
     cay_build_log_init(&self->log, call, host->loop);
     if (!check(self, &self->err) || !begin(self, &self->err)) {

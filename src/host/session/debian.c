@@ -144,8 +144,9 @@ static struct cay_str own_suite(int etc_fd, struct cay_arena *arena)
     return is_debian && has_only(suite, "-") ? suite : CAY_STR("stable");
 }
 
-bool cay_debian_choose(struct cay_debian *out_debian, struct cay_pb_pairs params, int etc_fd,
-                       struct cay_arena *arena, struct cay_error *err)
+bool cay_debian_choose(struct cay_debian *out_debian, struct cay_pb_pairs params,
+                       const char *more_packages, int etc_fd, struct cay_arena *arena,
+                       struct cay_error *err)
 {
     struct cay_str suite = {};
     struct cay_str mirror = {};
@@ -174,9 +175,9 @@ bool cay_debian_choose(struct cay_debian *out_debian, struct cay_pb_pairs params
                         (int)suite.len, suite.ptr);
     out_debian->suite = cay_arena_copy(arena, suite);
     out_debian->mirror = cay_arena_copy(arena, mirror);
-    out_debian->packages =
-        cay_arena_printf(arena, "%s%s%.*s", default_packages, packages.len ? "," : "",
-                         (int)packages.len, packages.len ? packages.ptr : "");
+    out_debian->packages = cay_arena_printf(
+        arena, "%s%s%s%s%.*s", default_packages, *more_packages ? "," : "", more_packages,
+        packages.len ? "," : "", (int)packages.len, packages.len ? packages.ptr : "");
     return (out_debian->suite && out_debian->mirror && out_debian->packages) ||
            cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
 }

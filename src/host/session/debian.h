@@ -17,9 +17,11 @@ struct cay_debian {
     const char *packages; /* separated by commas */
 };
 
-/* From the parameters `suite`, `mirror` and `packages`, and from /etc. Reads files: on a worker. */
+/* From the parameters `suite`, `mirror` and `packages`, and from /etc; more_packages are those of
+ * the recipe. Reads files: on a worker. */
 [[nodiscard]] bool cay_debian_choose(struct cay_debian *out_debian, struct cay_pb_pairs params,
-                                     int etc_fd, struct cay_arena *arena, struct cay_error *err);
+                                     const char *more_packages, int etc_fd, struct cay_arena *arena,
+                                     struct cay_error *err);
 
 /* argv for `unshare`, which gives debootstrap namespaces of its own and takes everything it started
  * along when it is killed. Ends with NULL; in the arena. */

@@ -16,6 +16,7 @@
 #include "host/event/journal.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
+#include "host/session/interpreter.h"
 #include "host/session/live.h"
 #include "host/session/network.h"
 #include "host/session/pause.h"
@@ -222,6 +223,7 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->pool_critical = options->pool_critical;
     host->default_base = cay_strdup(options->default_base);
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
+    host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
     host->destroys_on_exit = options->destroys_on_exit;
     host->has_durable_turns = options->has_durable_turns;
@@ -475,6 +477,7 @@ void cay_host_destroy(struct cay_host *host)
         close(host->data_fd);
     free(host->default_base);
     free(host->snapshot_prefix);
+    free(host->interpreter);
     free(host);
 }
 

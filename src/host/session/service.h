@@ -17,7 +17,8 @@ struct cay_host_options {
     const char *store;    /* "auto", "overlay", … */
     const char *runtime;  /* "namespaces", "none", … */
     const char *cgroup_parent;
-    const char *init_path; /* the cay-init binary */
+    const char *init_path;        /* the cay-init binary */
+    const char *interpreter_path; /* code_interpreter.py; NULL: none */
     const char *default_base;
     const char *snapshot_prefix;
     const char *port_bind;            /* address of exposed ports; NULL: 127.0.0.1 */

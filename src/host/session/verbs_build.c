@@ -13,6 +13,7 @@
 #include "host/session/build_steps.h"
 #include "host/session/debian.h"
 #include "host/session/host.h"
+#include "host/session/interpreter.h"
 #include "host/session/request.h"
 #include "host/store/base.h"
 #include "io/child.h"
@@ -30,6 +31,8 @@ enum {
 
 struct build {
     struct cay_call *call;
+    const struct cay_v1_build_base_request *request;
+    bool is_interpreter; /* the recipe with our code interpreter */
     struct cay_host *host;
     struct cay_job job;
     struct cay_child child;
@@ -164,7 +167,7 @@ static void on_tick(struct cay_timer *timer)
 static void keep_work(struct cay_job *job)
 {
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
-    const struct cay_v1_build_base_request *request = self->call->request;
+    const struct cay_v1_build_base_request *request = self->request;
     struct cay_base_keeping *keeping = &self->keeping;
     keeping->host = self->host;
     keeping->arena = &self->arena;
@@ -175,7 +178,9 @@ static void keep_work(struct cay_job *job)
         .settings = request->settings,
         .labels = request->labels,
     };
-    if (!cay_debian_finish(self->draft.root_fd, &self->err)) {
+    if (!cay_debian_finish(self->draft.root_fd, &self->err) ||
+        (self->is_interpreter &&
+         !cay_interpreter_install(self->draft.root_fd, self->host->interpreter, &self->err))) {
         cay_store_base_abort(self->host->store, &self->draft);
         return;
     }
@@ -189,7 +194,7 @@ static void keep_work(struct cay_job *job)
 static void keep_done(struct cay_job *job)
 {
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
-    const struct cay_v1_build_base_request *request = self->call->request;
+    const struct cay_v1_build_base_request *request = self->request;
     struct cay_call *call = self->call;
     struct cay_error err = self->err;
     bool is_good = self->is_good;
@@ -233,14 +238,15 @@ static void on_exit_of(struct cay_child *child)
 static void begin_work(struct cay_job *job)
 {
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
-    const struct cay_v1_build_base_request *request = self->call->request;
+    const struct cay_v1_build_base_request *request = self->request;
     cay_autoclose int etc_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char link[64];
-    self->is_good =
-        (request->replace ||
-         cay_base_check_free(self->host->store, self->keeping.name, &self->err)) &&
-        cay_debian_choose(&self->debian, request->params, etc_fd, &self->arena, &self->err) &&
-        cay_store_base_begin(self->host->store, &self->draft, &self->err);
+    self->is_good = (request->replace ||
+                     cay_base_check_free(self->host->store, self->keeping.name, &self->err)) &&
+                    cay_debian_choose(&self->debian, request->params,
+                                      self->is_interpreter ? CAY_INTERPRETER_PACKAGES : "", etc_fd,
+                                      &self->arena, &self->err) &&
+                    cay_store_base_begin(self->host->store, &self->draft, &self->err);
     if (!self->is_good)
         return;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", self->draft.root_fd);
@@ -323,8 +329,9 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
                   struct cay_error *err)
 {
     int64_t timeout_ms = cay_noun_duration_ms(request->timeout);
-    if (!cay_str_is(request->recipe, "debian"))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "recipe: this version knows debian");
+    if (!cay_str_is(request->recipe, "debian") && !self->is_interpreter)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "recipe: this version knows debian and " CAY_INTERPRETER_RECIPE);
     if (request->from_base.len || request->steps.count || request->context.len ||
         request->context_base.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
@@ -339,15 +346,18 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
            cay_base_check_settings(self->host, request->settings, err);
 }
 
-static void build_by_recipe(struct cay_host *host, struct cay_call *call)
+static void build_by_recipe(struct cay_host *host, struct cay_call *call,
+                            const struct cay_v1_build_base_request *request)
 {
     struct build *self = cay_new(struct build);
     self->call = call;
     self->host = host;
+    self->request = request;
+    self->is_interpreter = cay_str_is(request->recipe, CAY_INTERPRETER_RECIPE);
     self->pipe_fd = -1;
     self->draft.root_fd = -1;
     cay_arena_init(&self->arena, 64 << 20);
-    if (!check(self, call->request, &self->err)) {
+    if (!check(self, request, &self->err)) {
         struct cay_error err = self->err;
         build_free(self);
         cay_call_fail(call, &err);
@@ -365,16 +375,26 @@ static void build_by_recipe(struct cay_host *host, struct cay_call *call)
 
 void cay_host_build_base(struct cay_service *service, struct cay_call *call)
 {
+    struct cay_host *host = cay_host_of(service);
     const struct cay_v1_build_base_request *request = call->request;
     struct cay_error err = {};
     if (call->caller.role != CAY_ROLE_ADMIN)
         cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
     else if (!request->recipe.len && !request->from_base.len)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "recipe or from_base: one of them is needed");
+    struct cay_v1_build_base_request *made =
+        cay_arena_new(&call->arena, struct cay_v1_build_base_request);
+    if (!err.reason && cay_str_is(request->recipe, CAY_INTERPRETER_RECIPE)) {
+        if (!made)
+            cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        else if (cay_interpreter_request(request, host->interpreter, &call->arena, made, &err))
+            request = made;
+    }
+    bool is_interpreter = request == made;
     if (err.reason)
         cay_call_fail(call, &err);
-    else if (request->recipe.len)
-        build_by_recipe(cay_host_of(service), call);
+    else if (request->recipe.len && !(is_interpreter && request->from_base.len))
+        build_by_recipe(host, call, request);
     else
-        cay_build_by_steps(cay_host_of(service), call);
+        cay_build_by_steps(host, call, request);
 }
