@@ -57,7 +57,7 @@ def not_startable(cay):
     fails("invalid_argument", plane_.start)
     fails("invalid_argument", plane_.start, "/bin/true", tag="x" * 200)
     fails("invalid_argument", plane_.start, "/bin/true", pty={"rows": 70000})
-    fails("unimplemented", plane_.start, "/bin/true", exposePort={"port": 80})
+    fails("invalid_argument", plane_.start, "/bin/true", exposePort={"port": 0})
     fails("not_found", Processes(cay, "no-such").start, "/bin/true", reason="session_not_found")
     fails("not_found", plane_.get, "p-nothing", reason="process_not_found")
     fails("not_found", plane_.wait, "p-nothing")
