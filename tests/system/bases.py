@@ -170,7 +170,7 @@ def need_debootstrap():
 @case
 def build_fails(cay):
     """a build whose mirror has nothing says so in its log and leaves nothing"""
-    fails("unimplemented", build, cay, recipe="", fromBase="small")
+    fails("invalid_argument", build, cay, recipe="", fromBase="")
     fails("invalid_argument", build, cay, recipe="plan9")
     fails("invalid_argument", build, cay, params={"mirror": "file:///etc"})
     fails("invalid_argument", build, cay, params={"suite": "--help"})
