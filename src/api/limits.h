@@ -40,6 +40,7 @@ enum {
     CAY_LIMIT_TAG_BYTES           = 128,
     CAY_LIMIT_INPUT_BYTES         = 1024 * 1024,      /* waiting for a process to read it */
     CAY_LIMIT_TERMINAL_INPUT_BYTES = 64 * 1024,       /* of one message */
+    CAY_LIMIT_TOOLS_WAITING       = 1024,             /* in one session, for their turn */
     CAY_LIMIT_PROCESS_READERS     = 1024,             /* attached to one process */
     CAY_LIMIT_PATH_BYTES          = 4095,
     CAY_LIMIT_MESSAGE_TEXT_BYTES  = 4096,             /* of a turn */

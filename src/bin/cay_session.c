@@ -39,6 +39,8 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
                            &request.max_snapshots, err) ||
+        !cay_values_number(cli, "max-tools", 0, INT32_MAX, &request.has_max_concurrent_tools,
+                           &request.max_concurrent_tools, err) ||
         !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err))
         return false;
     if (cli->out.is_json)
@@ -205,6 +207,7 @@ static const struct cay_flag create_flags[] = {
     CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
+    {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},
     {},
 };

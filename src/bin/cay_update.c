@@ -33,6 +33,8 @@ static bool run_update(struct cay_cli *cli, struct cay_error *err)
         !cay_values_limits(cli, &request.limits, err) || !read_rules(cli, &request, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
                            &request.max_snapshots, err) ||
+        !cay_values_number(cli, "max-tools", 0, INT32_MAX, &request.has_max_concurrent_tools,
+                           &request.max_concurrent_tools, err) ||
         !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION, &request, &response, err))
         return false;
     return !cli->out.is_json ||
@@ -55,6 +57,7 @@ static const struct cay_flag update_flags[] = {
     CAY_FLAGS_LIFECYCLE,
     {.name = "extend-only", .help = "never bring the deadline forward"},
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only; 0: all"},
+    {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
     {},
 };
 

@@ -219,6 +219,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .network_allow = (const char *const *)conf->network_allow.items,
         .network_allow_count = conf->network_allow.count,
         .max_sessions = (size_t)conf->max_sessions,
+        .max_concurrent_tools = (size_t)conf->max_concurrent_tools,
         .default_cpus = (double)conf->default_cpus / 1000,
         .default_memory_bytes = conf->default_memory,
         .default_pids = (uint64_t)conf->default_pids,

@@ -38,6 +38,7 @@ struct cayd_conf {
     char *network_pool;
     struct cay_conf_list network_allow;
     int64_t max_sessions;
+    int64_t max_concurrent_tools;
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;
     int64_t default_pids;

@@ -104,6 +104,40 @@ static void show_trailer(struct cay_tool_run *run, struct reading *reading, int6
     };
 }
 
+/* What can be shown to a model as a picture, by its first bytes. */
+static const char *image_type(struct cay_str content)
+{
+    static const struct {
+        const char *type, *magic;
+        size_t at, len;
+    } kinds[] = {
+        {"image/png", "\x89PNG\r\n\x1a\n", 0, 8},
+        {"image/jpeg", "\xff\xd8\xff", 0, 3},
+        {"image/gif", "GIF87a", 0, 6},
+        {"image/gif", "GIF89a", 0, 6},
+        {"image/webp", "WEBP", 8, 4},
+    };
+    for (size_t i = 0; i < CAY_COUNT(kinds); i++) {
+        bool is_long = content.len >= kinds[i].at + kinds[i].len;
+        bool is_riff = kinds[i].at == 0 || cay_str_starts(content, "RIFF");
+        if (is_long && is_riff &&
+            memcmp(content.ptr + kinds[i].at, kinds[i].magic, kinds[i].len) == 0)
+            return kinds[i].type;
+    }
+    return NULL;
+}
+
+static bool show_image(struct cay_tool_run *run, struct cay_str content, const char *type,
+                       const char *shown)
+{
+    cay_run_fact_number(run, "size_bytes", (int64_t)content.len);
+    cay_run_fact_text(run, "mime_type", type);
+    if (content.len > CAY_TOOL_IMAGE_BYTES_MAX)
+        return cay_run_fail(run, "file_too_large", "'%s' is an image of %zu bytes; at most %d MiB",
+                            shown, content.len, CAY_TOOL_IMAGE_BYTES_MAX >> 20);
+    return cay_run_done_image(run, type, content);
+}
+
 static bool show(struct cay_tool_run *run, struct reading *reading, const char *shown)
 {
     int64_t offset = cay_run_number(run, "offset", 0);
@@ -146,5 +180,8 @@ bool cay_tool_read_file(struct cay_tool_run *run)
     char shown[256];
     cay_path_excerpt((struct cay_str){path.bytes, path.len}, shown, sizeof(shown));
     struct reading reading = {.content = cay_buf_str(&content)};
+    const char *image = image_type(reading.content);
+    if (image)
+        return show_image(run, reading.content, image, shown);
     return show(run, &reading, shown);
 }

@@ -40,6 +40,15 @@ bool cay_run_flag(const struct cay_tool_run *run, const char *name, bool otherwi
     return value ? value->kind.bool_value : otherwise;
 }
 
+const struct google_protobuf_list_value *cay_run_list(const struct cay_tool_run *run,
+                                                      const char *name)
+{
+    const struct google_protobuf_value *value = find(run, name);
+    return value && value->which_kind == GOOGLE_PROTOBUF_VALUE_KIND_LIST_VALUE
+               ? value->kind.list_value
+               : NULL;
+}
+
 bool cay_run_path(struct cay_tool_run *run, const char *name, struct cay_str otherwise,
                   struct cay_path *out_path, bool *out_over)
 {
@@ -97,6 +106,15 @@ void cay_run_fact_path(struct cay_tool_run *run, const char *name, struct cay_st
     value->kind.string_value = cay_path_text(run->arena, path);
 }
 
+void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *text)
+{
+    struct google_protobuf_value *value = add_fact(run, name);
+    if (!value)
+        return;
+    value->which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE;
+    value->kind.string_value = cay_str(text);
+}
+
 struct cay_v1_truncation *cay_run_truncated(struct cay_tool_run *run)
 {
     static thread_local struct cay_v1_truncation spare; /* written to when the arena is full */
@@ -133,6 +151,22 @@ static bool set_text(struct cay_tool_run *run, struct cay_str text)
 bool cay_run_done(struct cay_tool_run *run, const struct cay_buf *text)
 {
     return text->failed ? arena_full(run) : set_text(run, cay_buf_str(text));
+}
+
+bool cay_run_done_image(struct cay_tool_run *run, const char *type, struct cay_str data)
+{
+    struct cay_v1_content_block *block = cay_arena_new(run->arena, struct cay_v1_content_block);
+    struct cay_v1_image_content *image = cay_arena_new(run->arena, struct cay_v1_image_content);
+    char *copy = cay_arena_alloc(run->arena, data.len + 1);
+    if (!block || !image || !copy)
+        return arena_full(run);
+    memcpy(copy, data.ptr, data.len);
+    *image = (struct cay_v1_image_content){.mime_type = cay_str(type), .data = {copy, data.len}};
+    block->which_block = CAY_V1_CONTENT_BLOCK_BLOCK_IMAGE;
+    block->block.image = image;
+    run->out->content.items = block;
+    run->out->content.count = 1;
+    return true;
 }
 
 bool cay_run_fail_text(struct cay_tool_run *run, const char *reason, const struct cay_buf *text)

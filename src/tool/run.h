@@ -29,6 +29,9 @@ struct cay_str cay_run_text(const struct cay_tool_run *run, const char *name,
                             struct cay_str otherwise);
 int64_t cay_run_number(const struct cay_tool_run *run, const char *name, int64_t otherwise);
 bool cay_run_flag(const struct cay_tool_run *run, const char *name, bool otherwise);
+/* NULL when it is not given, or no list. */
+const struct google_protobuf_list_value *cay_run_list(const struct cay_tool_run *run,
+                                                      const char *name);
 
 /* The parameter `name` as a path; false when the run is over (*out_over: what to return). */
 [[nodiscard]] bool cay_run_path(struct cay_tool_run *run, const char *name,
@@ -40,11 +43,18 @@ void cay_run_fact_number(struct cay_tool_run *run, const char *name, int64_t val
 void cay_run_fact_flag(struct cay_tool_run *run, const char *name, bool value);
 void cay_run_fact_path(struct cay_tool_run *run, const char *name, struct cay_str path);
 
+/* `text` stays. */
+void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *text);
+
 /* Something was left out; the caller fills it. Never NULL. */
 struct cay_v1_truncation *cay_run_truncated(struct cay_tool_run *run);
 
 /* The end: text as result. A buffer that is `failed` is an error of the call. */
 [[nodiscard]] bool cay_run_done(struct cay_tool_run *run, const struct cay_buf *text);
+
+/* The end: an image as result. `type` stays. */
+[[nodiscard]] bool cay_run_done_image(struct cay_tool_run *run, const char *type,
+                                      struct cay_str data);
 
 /* The end: the tool failed at its task, with a reason of its own ... */
 [[nodiscard]] CAY_PRINTF(3, 4) bool cay_run_fail(struct cay_tool_run *run, const char *reason,

@@ -5,15 +5,17 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
-#include "tool/run.h"
+#include "tool/command.h"
 
 enum {
     FILE_TIMEOUT_MS = 30'000,
     COMMAND_TIMEOUT_MS = 120'000,
+    NETWORK_TIMEOUT_MS = 300'000,
     NAMES_MAX = 64,
 };
 
 #define PATH_RULE "\"type\":\"string\",\"minLength\":1,\"maxLength\":4095"
+#define WORD_RULE "\"type\":\"string\",\"minLength\":1,\"maxLength\":4096"
 #define OBJECT(required, properties)                                                   \
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[" required "]," \
     "\"properties\":{" properties "}}"
@@ -35,6 +37,7 @@ static const struct cay_tool tools[] = {
                 "\"description\":\"Start it and return its process id at once.\"}"),
         .streaming = true,
         .timeout_ms = COMMAND_TIMEOUT_MS,
+        .command = cay_tool_bash,
     },
     {
         .name = "edit_file",
@@ -48,6 +51,142 @@ static const struct cay_tool tools[] = {
             "\"replace_all\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Replace every occurrence.\"}"),
         .timeout_ms = FILE_TIMEOUT_MS,
         .run = cay_tool_edit_file,
+    },
+    {
+        .name = "git_add",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Stages files for the next commit.",
+        .schema = OBJECT("\"paths\"",
+            "\"paths\":{\"type\":\"array\",\"maxItems\":1000,\"items\":{" PATH_RULE "},\"description\":\"Files and directories; [\\\".\\\"] for all below the working directory.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_clone",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Clones a repository into a new directory.",
+        .schema = OBJECT("\"url\"",
+            "\"url\":{" WORD_RULE ",\"description\":\"Address or path of the repository.\"},"
+            "\"directory\":{" PATH_RULE ",\"description\":\"Where to. Default: named after the repository.\"},"
+            "\"branch\":{" WORD_RULE ",\"description\":\"Branch or tag to check out.\"},"
+            "\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000,\"description\":\"Only so many commits of the past.\"},"
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+        .streaming = true,
+        .timeout_ms = NETWORK_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_commit",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Commits what is staged.",
+        .schema = OBJECT("\"message\"",
+            "\"message\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":65536,\"description\":\"The commit message.\"},"
+            "\"all\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Also commit changes of tracked files that are not staged.\"},"
+            "\"author_name\":{" WORD_RULE ",\"description\":\"Who commits. Default: as configured in the sandbox.\"},"
+            "\"author_email\":{" WORD_RULE ",\"description\":\"Its address.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_diff",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Shows changes: of the working tree, of what is staged, or against a commit.",
+        .schema = OBJECT("",
+            "\"ref\":{" WORD_RULE ",\"description\":\"Commit, branch or range (a..b) to compare with.\"},"
+            "\"staged\":{\"type\":\"boolean\",\"default\":false,\"description\":\"What is staged instead of the working tree.\"},"
+            "\"path\":{" PATH_RULE ",\"description\":\"Only this file or directory.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .read_only = true,
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_fetch",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Fetches from another repository.",
+        .schema = OBJECT("",
+            "\"remote\":{" WORD_RULE ",\"description\":\"Name or address. Default: origin, or what the branch follows.\"},"
+            "\"ref\":{" WORD_RULE ",\"description\":\"Branch, tag or refspec. Default: as configured.\"},"
+            "\"prune\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Forget branches that are gone there.\"},"
+            "\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+        .streaming = true,
+        .timeout_ms = NETWORK_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_log",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Lists commits, newest first: hash, author, date and subject, with tabs between.",
+        .schema = OBJECT("",
+            "\"n\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":100,\"default\":10,\"description\":\"Most commits to list.\"},"
+            "\"ref\":{" WORD_RULE ",\"description\":\"Commit, branch or range to begin at. Default: HEAD.\"},"
+            "\"path\":{" PATH_RULE ",\"description\":\"Only commits that touch this file or directory.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .read_only = true,
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_pull",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Fetches and merges (or rebases on) what was fetched.",
+        .schema = OBJECT("",
+            "\"remote\":{" WORD_RULE ",\"description\":\"Name or address. Default: what the branch follows.\"},"
+            "\"ref\":{" WORD_RULE ",\"description\":\"Branch there.\"},"
+            "\"rebase\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Rebase instead of merge.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+        .streaming = true,
+        .timeout_ms = NETWORK_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_push",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Pushes commits to another repository.",
+        .schema = OBJECT("",
+            "\"remote\":{" WORD_RULE ",\"description\":\"Name or address. Default: what the branch follows.\"},"
+            "\"ref\":{" WORD_RULE ",\"description\":\"Branch, tag or refspec. Default: as configured.\"},"
+            "\"set_upstream\":{\"type\":\"boolean\",\"default\":false,\"description\":\"The branch follows it from now on.\"},"
+            "\"force\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Overwrite what is there, unless it changed since the last fetch (--force-with-lease).\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+        .streaming = true,
+        .timeout_ms = NETWORK_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_show",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Shows a commit with its changes, or a file of it (ref=COMMIT:PATH).",
+        .schema = OBJECT("",
+            "\"ref\":{" WORD_RULE ",\"description\":\"Commit, tag or COMMIT:PATH. Default: HEAD.\"},"
+            "\"path\":{" PATH_RULE ",\"description\":\"Only this file or directory.\"},"
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .read_only = true,
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+    },
+    {
+        .name = "git_status",
+        .tier = CAY_V1_TOOL_TIER_SANDBOX,
+        .description = "Lists changed, staged and untracked files (porcelain v1).",
+        .schema = OBJECT("",
+            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+        .read_only = true,
+        .streaming = true,
+        .timeout_ms = FILE_TIMEOUT_MS,
+        .command = cay_tool_git,
+        .facts = cay_tool_git_status_facts,
     },
     {
         .name = "glob",
@@ -98,7 +237,7 @@ static const struct cay_tool tools[] = {
         .name = "read_file",
         .aliases = (const char *const[]){"read", NULL},
         .tier = CAY_V1_TOOL_TIER_DAEMON,
-        .description = "Reads a text file. Each line comes with its number.",
+        .description = "Reads a text file; each line comes with its number. An image (PNG, JPEG, GIF, WebP) is shown.",
         .schema = OBJECT("\"path\"",
             "\"path\":{" PATH_RULE ",\"description\":\"The file.\"},"
             "\"offset\":{\"type\":\"integer\",\"minimum\":0,\"default\":0,\"description\":\"Lines to skip.\"},"
@@ -193,6 +332,12 @@ bool cay_tool_describe(const struct cay_tool *tool, struct cay_arena *arena,
         .default_timeout = timeout,
     };
     return true;
+}
+
+bool cay_tool_command(struct cay_tool_run *run, struct cay_tool_command *out_command)
+{
+    assert(run->tool->command);
+    return run->tool->command(run, out_command);
 }
 
 bool cay_tool_run(const struct cay_tool *tool, const struct cay_tool_tree *tree,

@@ -17,9 +17,11 @@ enum {
     CAY_TOOL_FILE_BYTES_MAX = 10 * 1024 * 1024, /* read_file and edit_file take no larger file */
     CAY_TOOL_TEXT_BYTES_DEFAULT = 256 * 1024,
     CAY_TOOL_TEXT_BYTES_MAX = 8 * 1024 * 1024,
+    CAY_TOOL_IMAGE_BYTES_MAX = 8 * 1024 * 1024,
     CAY_TOOL_BINARY_BYTES = 8192, /* a NUL among the first ones makes a file binary */
 };
 
+struct cay_tool_command;
 struct cay_tool_run;
 
 struct cay_tool {
@@ -32,6 +34,9 @@ struct cay_tool {
     bool streaming;
     uint32_t timeout_ms;
     bool (*run)(struct cay_tool_run *run); /* tool/run.h; NULL for tier 2 */
+    /* tool/command.h; for tier 2 */
+    bool (*command)(struct cay_tool_run *run, struct cay_tool_command *out_command);
+    void (*facts)(struct cay_tool_run *run, struct cay_str output); /* of a command; may be NULL */
 };
 
 /* By name or alias; NULL when there is none. */

@@ -71,9 +71,10 @@ struct cay_host {
     struct cay_v1_resource_limits default_limits;
     char *default_base;
     char *snapshot_prefix;
-    char *interpreter;        /* the code interpreter's text; NULL: it is not installed */
-    size_t max_sessions;      /* 0: as many as fit */
-    struct cay_timer prepare; /* makes the base "host" before somebody needs it */
+    char *interpreter;           /* the code interpreter's text; NULL: it is not installed */
+    size_t max_sessions;         /* 0: as many as fit */
+    size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
+    struct cay_timer prepare;    /* makes the base "host" before somebody needs it */
     atomic_bool is_stopping;
     bool is_preparing;
     bool is_collecting;

@@ -225,6 +225,7 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
+    host->max_concurrent_tools = options->max_concurrent_tools;
     host->destroys_on_exit = options->destroys_on_exit;
     host->has_durable_turns = options->has_durable_turns;
     host->default_limits = (struct cay_v1_resource_limits){

@@ -27,8 +27,9 @@ struct cay_host_options {
     const char *network_pool;         /* addresses of sandboxes; NULL: 100.96.0.0/16 */
     const char *const *network_allow; /* closed ranges that are open nevertheless */
     size_t network_allow_count;
-    size_t max_sessions; /* 0: as many as fit */
-    double default_cpus; /* 0: no limit; so with the others */
+    size_t max_sessions;         /* 0: as many as fit */
+    size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
+    double default_cpus;         /* 0: no limit; so with the others */
     uint64_t default_memory_bytes;
     uint64_t default_pids;
     uint64_t default_disk_bytes;

@@ -52,6 +52,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     cay_list_init(&session->ports);
     cay_gate_init(&session->gate);
     cay_once_init(&session->once);
+    cay_list_init(&session->tools_waiting);
     cay_launch_init_table(session);
     cay_list_push_back(&host->sessions.list, &session->in_table);
     cay_map_put(&host->sessions.by_id, cay_str(session->id), session);

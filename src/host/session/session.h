@@ -77,6 +77,10 @@ struct cay_session {
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */
     unsigned tools_in_flight;
+    unsigned tools_running;        /* those that had their turn, from there to their answer */
+    struct cay_list tools_waiting; /* for their turn: tool_turn.c */
+    unsigned tools_waiting_count;
+    bool is_calling_tools;
     int64_t tool_calls;
     struct cay_once_table once; /* tool calls with ids */
 

@@ -104,6 +104,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .default_limits = &host->default_limits,
         .max_sessions = (int64_t)host->max_sessions,
         .durable_turns = host->has_durable_turns,
+        .max_concurrent_tools = (int32_t)host->max_concurrent_tools,
         .max_message_bytes = CAY_LIMIT_MESSAGE_BYTES,
         .max_output_ring_bytes = CAY_LIMIT_OUTPUT_RING_MAX,
     };

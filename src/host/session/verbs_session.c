@@ -79,6 +79,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
                         cay_runtime_name(host->runtime));
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
+    if (request->has_max_concurrent_tools && request->max_concurrent_tools < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_concurrent_tools: 0 or more");
     *out_spec = (struct cay_v1_session){
         .base = request->base.len ? request->base : cay_str(host->default_base),
         .labels = request->labels,
@@ -87,6 +89,9 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .max_snapshots = request->max_snapshots,
+        .max_concurrent_tools = request->has_max_concurrent_tools
+                                    ? request->max_concurrent_tools
+                                    : (int32_t)host->max_concurrent_tools,
         .tool_snapshots = request->tool_snapshots,
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),

@@ -1,45 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
 #include "api/noun.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
-#include "host/session/launch.h"
 #include "host/session/once.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
-#include "host/session/run.h"
 #include "host/session/tell.h"
+#include "host/session/tool_call.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
-#include "tool/run.h"
 #include "tool/tool.h"
 
 /*
- * Tools: those of tier 1 run on a worker on the session's tree, bash runs in the sandbox. One call
+ * The verbs of tools, and those tools that run on a worker on the session's tree (tier 1). One call
  * object for the unary and the streaming verb: they differ in how the result is wrapped.
  */
 
-struct tool_call {
-    struct cay_host *host;
-    struct cay_once *once; /* the call has an id; NULL: it has none */
-    const struct cay_tool *tool;
-    const struct cay_v1_tool_call *request;
-    struct cay_str session_id;
-    int64_t result_bytes_max;
-    int64_t started_ns; /* monotonic */
-    bool is_stream;
-};
-
 /* The end of a call that was to happen once, then of the call itself. */
-static void fail_tool(struct cay_call *call, const struct tool_call *tool,
-                      const struct cay_error *err)
+void cay_tool_fail(struct cay_call *call, const struct cay_tool_call *tool,
+                   const struct cay_error *err)
 {
     struct cay_error kept = *err;
+    const struct cay_tool_call ended = *tool; /* it may be in memory that goes with the call */
     cay_once_end(tool->once, NULL, &kept);
     cay_call_fail(call, &kept);
+    cay_tool_turn_leave(&ended);
 }
 
 static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result)
@@ -75,20 +63,18 @@ static void snapshot_taken(void *context, const char *name, const struct cay_err
     send_result(wait->call, wait->is_stream, wait->result);
 }
 
-static bool wants_snapshot(const struct cay_call *call, const struct tool_call *tool,
+static bool wants_snapshot(const struct cay_call *call, const struct cay_tool_call *tool,
                            const struct cay_v1_tool_result *result)
 {
     if (result->is_error || tool->tool->read_only || call->is_cancelled)
         return false;
     if (tool->request->has_snapshot)
         return tool->request->snapshot;
-    const struct cay_session *session =
-        cay_sessions_find(&tool->host->sessions, &call->caller, tool->session_id);
-    return session && session->spec->tool_snapshots;
+    return !tool->session->is_gone && tool->session->spec->tool_snapshots;
 }
 
-static void answer(struct cay_call *call, const struct tool_call *tool,
-                   struct cay_v1_tool_result *result)
+void cay_tool_answer(struct cay_call *call, const struct cay_tool_call *tool,
+                     struct cay_v1_tool_result *result)
 {
     result->tool_call_id = tool->request->tool_call_id;
     result->tool_name = cay_str(tool->tool->name);
@@ -104,9 +90,11 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
                                      .is_look = tool->tool->read_only,
                                      .fact = "tool_name",
                                      .value = result->tool_name});
+    const struct cay_tool_call ended = *tool; /* it may be in memory that goes with the call */
     if (!wants_snapshot(call, tool, result)) {
         cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
+        cay_tool_turn_leave(&ended);
         return;
     }
     struct snapshot_wait *wait = cay_arena_new(&call->arena, struct snapshot_wait);
@@ -115,14 +103,16 @@ static void answer(struct cay_call *call, const struct tool_call *tool,
         result->snapshot_error = CAY_STR("the result is too large to be kept meanwhile");
         cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
+        cay_tool_turn_leave(&ended);
         return;
     }
     *wait = (struct snapshot_wait){call, tool->once, copy, tool->is_stream};
     cay_snapshot_after_tool(tool->host, call, tool->session_id, tool->request->tool_call_id,
                             snapshot_taken, wait);
+    cay_tool_turn_leave(&ended);
 }
 
-static void send_started(struct cay_call *call, const struct tool_call *tool)
+void cay_tool_send_started(struct cay_call *call, const struct cay_tool_call *tool)
 {
     struct cay_v1_tool_started started = {
         .tool_call_id = tool->request->tool_call_id,
@@ -139,7 +129,7 @@ static void send_started(struct cay_call *call, const struct tool_call *tool)
 
 struct file_tool_op {
     struct cay_op op;
-    struct tool_call tool;
+    struct cay_tool_call tool;
     struct cay_session_tree tree;
     struct cay_v1_tool_result result;
     bool is_counted; /* in tools_in_flight: one that is refused at the gate never was */
@@ -172,9 +162,9 @@ static void file_tool_end(struct cay_op *op)
         cay_pause_tool_ended(op->session);
     cay_op_leave(op);
     if (is_done)
-        answer(call, &self->tool, &self->result);
+        cay_tool_answer(call, &self->tool, &self->result);
     else
-        fail_tool(call, &self->tool, &err);
+        cay_tool_fail(call, &self->tool, &err);
     free(self);
 }
 
@@ -189,235 +179,26 @@ static void file_tool_awake(struct cay_call *call, struct cay_session *session, 
 {
     struct file_tool_op *self = context;
     if (err) {
-        fail_tool(call, &self->tool, err);
+        cay_tool_fail(call, &self->tool, err);
         free(self);
         return;
     }
     if (self->tool.is_stream)
-        send_started(call, &self->tool);
+        cay_tool_send_started(call, &self->tool);
     cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &file_tool_steps);
 }
 
-static void start_file_tool(struct cay_call *call, struct cay_session *session,
-                            const struct tool_call *tool)
+static void start_file_tool(struct cay_call *call, const struct cay_tool_call *tool)
 {
     struct file_tool_op *self = cay_new(struct file_tool_op);
     self->tool = *tool;
-    cay_wake_as(session, call, tool->request->user, false, &self->tree.user, file_tool_awake, self);
-}
-
-/* --- bash --- */
-
-struct bash_run {
-    struct cay_run run; /* first: it is what run.c frees */
-    struct tool_call tool;
-};
-
-static void bash_started(struct cay_run *run)
-{
-    send_started(run->call, &((struct bash_run *)run)->tool);
-}
-
-static bool bash_output(struct cay_run *run, const struct cay_frame_output *output)
-{
-    struct cay_v1_output_chunk chunk = {
-        .stream = output->stream == CAY_STREAM_STDERR ? CAY_V1_OUTPUT_STREAM_STDERR
-                                                      : CAY_V1_OUTPUT_STREAM_STDOUT,
-        .offset = (int64_t)output->offset,
-        .data = output->data,
-        .dropped_bytes = (int64_t)run->gap_bytes,
-    };
-    struct cay_v1_execute_tool_stream_response response = {
-        .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
-    cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out, output->data);
-    return cay_call_send(run->call, &response);
-}
-
-static void write_end_note(const struct cay_v1_exec_result *result, struct cay_buf *text)
-{
-    double seconds =
-        result->duration ? (double)result->duration->seconds + result->duration->nanos / 1e9 : 0;
-    if (result->cause == CAY_V1_END_CAUSE_TIMEOUT_WALL)
-        cay_buf_printf(text, "[timed out after %.1f s; everything it started was killed]\n",
-                       seconds);
-    else if (result->cause == CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT)
-        cay_buf_printf(text, "[no output for too long; killed after %.1f s]\n", seconds);
-    else if (result->cause == CAY_V1_END_CAUSE_OOM)
-        cay_buf_append_text(text, "[killed: the sandbox's memory limit was reached]\n");
-    else if (result->cause == CAY_V1_END_CAUSE_QUOTA)
-        cay_buf_append_text(text, "[killed: the session's disk limit was reached]\n");
-    else if (result->signal)
-        cay_buf_printf(text, "[killed by signal %d]\n", result->signal);
-    if (result->message.len)
-        cay_buf_printf(text, "[%.*s]\n", (int)result->message.len, result->message.ptr);
-    if (result->leftover_count)
-        cay_buf_printf(text, "[%d processes it started still run]\n", result->leftover_count);
-    if (result->has_exit_code && result->exit_code)
-        cay_buf_printf(text, "[exit code %d]\n", result->exit_code);
-}
-
-static void end_line(struct cay_buf *text)
-{
-    if (text->len && text->data[text->len - 1] != '\n')
-        cay_buf_append_byte(text, '\n');
-}
-
-static void write_text(struct cay_run *run, const struct cay_v1_exec_result *result,
-                       struct cay_buf *text)
-{
-    cay_capture_write(&run->out, text);
-    if (run->err_out.total_bytes) {
-        end_line(text);
-        cay_buf_append_text(text, "[stderr]\n");
-        cay_capture_write(&run->err_out, text);
-    }
-    if (!text->len)
-        cay_buf_append_text(text, "(no output)\n");
-    end_line(text);
-    write_end_note(result, text);
-}
-
-static void bash_answer(struct cay_run *run, struct cay_v1_exec_result *result,
-                        const struct cay_error *err)
-{
-    struct bash_run *self = (struct bash_run *)run;
-    struct cay_call *call = run->call;
-    if (!result) {
-        fail_tool(call, &self->tool, err);
-        return;
-    }
-    cay_auto(cay_buf_finish) struct cay_buf text;
-    cay_buf_init(&text, (size_t)4 * CAY_LIMIT_RESULT_BYTES_MAX);
-    write_text(run, result, &text);
-    result->dropped_bytes +=
-        (int64_t)(cay_capture_dropped(&run->out) + cay_capture_dropped(&run->err_out));
-    struct cay_v1_content_block block = {
-        .which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT,
-        .block.text = cay_arena_str(&call->arena, cay_buf_str(&text)),
-    };
-    struct cay_v1_truncation truncation = {
-        .total_bytes = result->stdout_bytes + result->stderr_bytes,
-        .shown_bytes = result->stdout_bytes + result->stderr_bytes - result->dropped_bytes,
-    };
-    struct cay_v1_tool_result tool_result = {
-        .content = {&block, 1},
-        .is_error = !result->has_exit_code || result->exit_code != 0,
-        .exec = result,
-        .truncation = result->dropped_bytes ? &truncation : NULL,
-    };
-    answer(call, &self->tool, &tool_result);
-}
-
-static const struct cay_run_style bash_style = {.is_tool = true, .answer = bash_answer};
-static const struct cay_run_style bash_stream_style = {
-    .is_tool = true, .started = bash_started, .output = bash_output, .answer = bash_answer};
-
-/* Started and left alone: the result names the process. */
-struct bash_launch {
-    struct cay_launch launch;
-    struct tool_call tool;
-    struct cay_v1_process_spec spec;
-};
-
-static void bash_launched(struct cay_launch *launch, struct cay_process *process,
-                          const struct cay_error *err)
-{
-    struct bash_launch *self = CAY_CONTAINER_OF(launch, struct bash_launch, launch);
-    struct cay_call *call = launch->call;
-    if (err) {
-        fail_tool(call, &self->tool, err);
-        free(self);
-        return;
-    }
-    char text[160];
-    snprintf(text, sizeof(text), "It runs in the background as process %s.\n", process->id);
-    struct cay_v1_content_block block = {
-        .which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT,
-        .block.text = cay_arena_str(&call->arena, cay_str(text)),
-    };
-    struct cay_v1_tool_result result = {
-        .content = {&block, 1},
-        .process_id = cay_arena_str(&call->arena, cay_str(process->id)),
-    };
-    answer(call, &self->tool, &result);
-    free(self);
-}
-
-static void start_background(struct cay_host *host, struct cay_call *call,
-                             const struct tool_call *tool, const struct cay_command *command,
-                             struct cay_str stdin_data)
-{
-    struct bash_launch *self = cay_new(struct bash_launch);
-    self->tool = *tool;
-    self->spec = (struct cay_v1_process_spec){
-        .argv = command->argv,
-        .env = command->env,
-        .cwd = command->cwd,
-        .user = command->user,
-        .policy = tool->request->policy,
-        .stdin_data = stdin_data,
-    };
-    self->launch.call = call;
-    self->launch.spec = &self->spec;
-    self->launch.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
-    self->launch.tool_call_id = tool->request->tool_call_id;
-    self->launch.timeout_ms = command->timeout_ms;
-    self->launch.quiet_ms = command->quiet_ms;
-    self->launch.done = bash_launched;
-    if (tool->is_stream)
-        send_started(call, tool);
-    cay_launch_start(&self->launch, host, tool->session_id);
-}
-
-static void start_bash(struct cay_host *host, struct cay_call *call, const struct tool_call *tool)
-{
-    const struct cay_v1_tool_call *request = tool->request;
-    const struct cay_tool_run params = {.params = request->params};
-    struct cay_str *argv = cay_arena_array(&call->arena, 3, sizeof(*argv));
-    struct cay_str stdin_data = cay_run_text(&params, "stdin", CAY_STR(""));
-    bool is_background = cay_run_flag(&params, "background", false);
-    struct cay_error err = {};
-    if (stdin_data.len > CAY_LIMIT_INPUT_BYTES) {
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "stdin: %d bytes at most", CAY_LIMIT_INPUT_BYTES);
-        fail_tool(call, tool, &err);
-        return;
-    }
-    if (argv) {
-        argv[0] = CAY_STR("/bin/bash");
-        argv[1] = CAY_STR("-c");
-        argv[2] = cay_run_text(&params, "cmd", CAY_STR(""));
-    }
-    const struct cay_command command = {
-        .argv = {argv, argv ? 3 : 0},
-        .env = request->env,
-        .cwd = request->cwd,
-        .user = request->user,
-        .has_stdin = stdin_data.len > 0,
-        .policy = request->policy,
-        .timeout_ms = cay_run_number(&params, "timeout_ms",
-                                     is_background ? 0 : (int64_t)tool->tool->timeout_ms),
-        .quiet_ms = cay_run_number(&params, "no_output_timeout_ms", 0),
-    };
-    if (is_background) {
-        start_background(host, call, tool, &command, stdin_data);
-        return;
-    }
-    struct bash_run *self = (struct bash_run *)cay_new(struct bash_run);
-    self->tool = *tool;
-    self->run.call = call;
-    self->run.style = tool->is_stream ? &bash_stream_style : &bash_style;
-    self->run.result_bytes_max = (size_t)tool->result_bytes_max;
-    self->run.kills_on_disconnect = request->policy && request->policy->kill_on_disconnect;
-    self->run.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
-    self->run.tool_call_id = request->tool_call_id;
-    self->run.stdin_data = stdin_data;
-    self->run.command = command;
-    cay_run_start(&self->run, host, tool->session_id);
+    cay_wake_as(tool->session, call, tool->request->user, false, &self->tree.user, file_tool_awake,
+                self);
 }
 
 /* --- the verbs --- */
 
-static bool check_call(const struct cay_v1_tool_call *request, struct tool_call *tool,
+static bool check_call(const struct cay_v1_tool_call *request, struct cay_tool_call *tool,
                        struct cay_error *err)
 {
     if (!request || !request->tool_name.len)
@@ -451,8 +232,8 @@ static void answer_joined(struct cay_once_waiter *waiter, struct cay_v1_tool_res
 }
 
 /* True when this call is to run; without an error it joins another otherwise. */
-static bool begin_once(struct cay_call *call, struct cay_session *session, struct tool_call *tool,
-                       struct cay_error *err)
+static bool begin_once(struct cay_call *call, struct cay_session *session,
+                       struct cay_tool_call *tool, struct cay_error *err)
 {
     struct cay_once_waiter *waiter = cay_arena_new(&call->arena, struct cay_once_waiter);
     if (!waiter)
@@ -465,7 +246,7 @@ static bool begin_once(struct cay_call *call, struct cay_session *session, struc
 static void execute(struct cay_host *host, struct cay_call *call, struct cay_str session_id,
                     const struct cay_v1_tool_call *request, bool is_stream)
 {
-    struct tool_call tool = {
+    struct cay_tool_call tool = {
         .host = host,
         .request = request,
         .session_id = session_id,
@@ -484,10 +265,8 @@ static void execute(struct cay_host *host, struct cay_call *call, struct cay_str
             cay_call_fail(call, &err);
         return;
     }
-    if (tool.tool->run)
-        start_file_tool(call, session, &tool);
-    else
-        start_bash(host, call, &tool);
+    tool.session = session;
+    cay_tool_turn_take(call, &tool, tool.tool->run ? start_file_tool : cay_tool_command_start);
 }
 
 void cay_host_execute_tool(struct cay_service *service, struct cay_call *call)

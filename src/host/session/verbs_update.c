@@ -14,6 +14,7 @@
 #include "host/session/quota.h"
 #include "host/session/request.h"
 #include "host/session/tell.h"
+#include "host/session/tool_call.h"
 
 /* Changing a session: everything is checked first, then limits, then the record, all or nothing. */
 
@@ -140,6 +141,11 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
         return false;
     if (request->has_tool_snapshots)
         self->spec.tool_snapshots = request->tool_snapshots;
+    if (request->has_max_concurrent_tools) {
+        if (request->max_concurrent_tools < 0)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_concurrent_tools: 0 or more");
+        self->spec.max_concurrent_tools = request->max_concurrent_tools;
+    }
     if (request->has_max_snapshots) {
         if (request->max_snapshots < 0)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
@@ -218,6 +224,7 @@ static void update_end(struct cay_op *op)
         cay_deadline_set(op->session);
         cay_network_serve(op->session,
                           op->session->live ? cay_live_sandbox(op->session->live) : NULL);
+        cay_tool_turns_call(op->session);
         cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
                                                    .session = op->session,
                                                    .call = op->call});
