@@ -53,7 +53,7 @@ def not_startable(cay):
     fails("not_found", plane_.start, "no-such-program")
     fails("permission_denied", plane_.start, "/etc/passwd")
     fails("invalid_argument", plane_.start, "/bin/true", cwd="/no/such/directory")
-    fails("invalid_argument", plane_.start, "/bin/true", user="nobody-we-know")
+    fails("not_found", plane_.start, "/bin/true", user="nobody-we-know", reason="user_not_found")
     fails("invalid_argument", plane_.start)
     fails("invalid_argument", plane_.start, "/bin/true", tag="x" * 200)
     fails("invalid_argument", plane_.start, "/bin/true", pty={"rows": 70000})
