@@ -152,6 +152,13 @@ static void set_cause(struct init *init, struct call *call, int status)
     } else {
         exit->cause = CAY_CAUSE_EXITED;
         exit->code = (uint32_t)WEXITSTATUS(status);
+        /* Within limits of its own, the end of one of its processes for memory is its end. */
+        if (call->slot >= CAY_FRAME_SLOTS_MAX && exit->oom_kills && exit->code) {
+            exit->cause = CAY_CAUSE_OOM;
+            exit->signal = SIGKILL;
+            exit->code = 0;
+            call->kill_cause = CAY_CAUSE_OOM;
+        }
     }
 }
 

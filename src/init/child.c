@@ -152,9 +152,11 @@ static void add_mark(const struct child *child)
 
 static int join_cgroup(const struct child *child)
 {
-    if (child->tasks_fd < 0)
-        return 0;
-    return write(child->tasks_fd, "0", 1) == 1 ? 0 : -errno;
+    for (size_t i = 0; i < CAY_COUNT(child->tasks_fd); i++) {
+        if (child->tasks_fd[i] >= 0 && write(child->tasks_fd[i], "0", 1) != 1)
+            return -errno;
+    }
+    return 0;
 }
 
 /* Entering U2 gives all capabilities there, which the gate and the bounding set need. */

@@ -16,7 +16,7 @@ struct child {
     const struct cay_frame_exec *exec;
     uint64_t call;
     int stdio[3];
-    int tasks_fd; /* version 1 control group to join; -1: none */
+    int tasks_fd[3]; /* version 1 control groups to join; -1: none */
     struct spawn_cell *cell;
 };
 

@@ -105,7 +105,8 @@ struct init {
     struct cay_seccomp gate;
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
-    struct slot slots[CAY_FRAME_SLOTS_MAX];
+    struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
+    int next_room; /* brought for the next SPAWN; -1: none */
     uint32_t slot_count;
     struct call calls[CALLS_MAX];
     uint32_t calls_used; /* entries from here on were never touched */

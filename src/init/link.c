@@ -43,8 +43,10 @@ void link_close(struct init *init, struct link *link)
     link->fd = -1;
     while (link->fd_count)
         close(link->fds[--link->fd_count]);
-    if (link->trusted)
+    if (link->trusted) {
+        init->next_room = -1;
         calls_detach(init);
+    }
 }
 
 void link_accept(struct init *init)

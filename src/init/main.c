@@ -144,7 +144,8 @@ int main(void)
     struct init *init = &state;
     prctl(PR_SET_NAME, "cay-init");
     umask(0); /* modes are meant as they are written; commands get their own */
-    init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd = -1;
+    init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd =
+        init->next_room = -1;
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     init->child_stack = cay_clone_stack_open();

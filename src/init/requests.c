@@ -5,6 +5,15 @@
 
 #include "init/init.h"
 
+static void close_slot(const struct cay_cgroup_slot *slot)
+{
+    const int fds[CAY_FRAME_ROOM_FDS] = {
+        slot->into_fd, slot->freeze_fd,        slot->procs_fd,        slot->tasks_fd,
+        slot->oom_fd,  slot->more_tasks_fd[0], slot->more_tasks_fd[1]};
+    for (int i = 0; i < CAY_FRAME_ROOM_FDS; i++)
+        cay_cleanup_close(&fds[i]);
+}
+
 static void do_slot(struct init *init, struct link *link, const struct cay_frame *frame)
 {
     struct cay_frame_slot slot;
@@ -12,22 +21,30 @@ static void do_slot(struct init *init, struct link *link, const struct cay_frame
         link_refuse(init, 0, frame->type, -EINVAL);
         return;
     }
-    int fds[CAY_FRAME_SLOT_FDS] = {-1, -1, -1, -1, -1};
+    int fds[CAY_FRAME_ROOM_FDS] = {-1, -1, -1, -1, -1, -1, -1};
     uint32_t used = 0;
-    for (int i = 0; i < CAY_FRAME_SLOT_FDS; i++) {
+    for (int i = 0; i < CAY_FRAME_ROOM_FDS; i++) {
         if (slot.fds & 1 << i && used < link->fd_count)
             fds[i] = link->fds[used++];
     }
     link->fd_count -= used;
     memmove(link->fds, link->fds + used, link->fd_count * sizeof(link->fds[0]));
-    struct slot *entry = &init->slots[slot.index];
-    const int old[CAY_FRAME_SLOT_FDS] = {entry->fds.into_fd, entry->fds.freeze_fd,
-                                         entry->fds.procs_fd, entry->fds.tasks_fd,
-                                         entry->fds.oom_fd};
-    for (int i = 0; entry->present && i < CAY_FRAME_SLOT_FDS; i++)
-        cay_cleanup_close(&old[i]);
-    entry->fds = (struct cay_cgroup_slot){fds[0], fds[1], fds[2], fds[3], fds[4]};
+    struct cay_cgroup_slot given = {fds[0], fds[1], fds[2], fds[3], fds[4], {fds[5], fds[6]}};
+    struct slot *entry = &init->slots[slot.index + (slot.is_room ? CAY_FRAME_SLOTS_MAX : 0)];
+    if (slot.is_room && entry->busy) { /* SPAWN finds none then */
+        init->next_room = -1;
+        close_slot(&given);
+        return;
+    }
+    if (entry->present)
+        close_slot(&entry->fds);
+    entry->fds = given;
     entry->present = true;
+    if (slot.is_room) { /* a new group, which has killed nobody yet */
+        entry->oom_seen = 0;
+        init->next_room = (int)(slot.index + CAY_FRAME_SLOTS_MAX);
+        return;
+    }
     init->slot_count = CAY_MAX(init->slot_count, slot.index + 1);
 }
 
@@ -231,7 +248,8 @@ bool request(struct init *init, struct link *link, const struct cay_frame *frame
 {
     uint64_t value = 0;
     switch ((int)frame->type) {
-    case CAY_FRAME_SLOT: do_slot(init, link, frame); return true;
+    case CAY_FRAME_SLOT:
+    case CAY_FRAME_ROOM: do_slot(init, link, frame); return true;
     case CAY_FRAME_EXEC:
     case CAY_FRAME_SPAWN: do_exec(init, frame); return true;
     case CAY_FRAME_LIST: do_list(init, false); return true;

@@ -68,6 +68,15 @@ static int open_stdio(struct init *init, struct call *call, const struct cay_fra
 /* The first slot nobody is in. -EBUSY when there are slots and all are taken. */
 static int take_slot(struct init *init, struct call *call)
 {
+    if (call->flags & CAY_EXEC_ROOM) {
+        int room = init->next_room;
+        init->next_room = -1;
+        if (room < 0 || init->slots[room].busy)
+            return -EBUSY;
+        init->slots[room].busy = true;
+        call->slot = room;
+        return 0;
+    }
     for (uint32_t i = 0; i < init->slot_count; i++) {
         if (init->slots[i].present && !init->slots[i].busy) {
             init->slots[i].busy = true;
@@ -98,7 +107,8 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
             .exec = exec,
             .call = call->id,
             .stdio = {ends.fd[0], ends.fd[1], ends.fd[2]},
-            .tasks_fd = slot ? slot->tasks_fd : -1,
+            .tasks_fd = {slot ? slot->tasks_fd : -1, slot ? slot->more_tasks_fd[0] : -1,
+                         slot ? slot->more_tasks_fd[1] : -1},
             .cell = cell,
         };
         struct cay_clone how = {

@@ -291,7 +291,7 @@ static int open_slot_dir(int parent_fd, const char *name)
 int cay_cgroup_open_slot(const struct cay_cgroup *group, unsigned index,
                          struct cay_cgroup_slot *out_slot)
 {
-    *out_slot = (struct cay_cgroup_slot){-1, -1, -1, -1, -1};
+    *out_slot = CAY_CGROUP_NO_SLOT;
     if (index >= CAY_CGROUP_SLOTS_MAX)
         return -ERANGE;
     char name[16];
@@ -329,5 +329,7 @@ void cay_cgroup_close_slot(struct cay_cgroup_slot *slot)
     cay_cleanup_close(&slot->procs_fd);
     cay_cleanup_close(&slot->tasks_fd);
     cay_cleanup_close(&slot->oom_fd);
-    *slot = (struct cay_cgroup_slot){-1, -1, -1, -1, -1};
+    cay_cleanup_close(&slot->more_tasks_fd[0]);
+    cay_cleanup_close(&slot->more_tasks_fd[1]);
+    *slot = CAY_CGROUP_NO_SLOT;
 }

@@ -8,6 +8,7 @@
  *
  *     session group    limits of memory, pids, cpu; on version 2 with controllers `init` below it
  *       slot 0..n      one command each: who was killed for memory, who is left, kill them all
+ *       room 0..n      the same for a command with limits of its own; made anew for each
  *
  * Nobody is ever moved by a write to cgroup.procs: that waits for a grace period of the kernel
  * (milliseconds). A process is born in its version 2 group (clone3) and puts itself into version 1
@@ -34,6 +35,7 @@ enum {
     CAY_CGROUP_PATH_BYTES = 256, /* of a mount point, terminator included */
     CAY_CGROUP_NAME_BYTES = 256,
     CAY_CGROUP_SLOTS_MAX = 128,
+    CAY_CGROUP_ROOMS_MAX = 32,
 };
 
 /* Where things are on this machine. An empty path: not there. */
@@ -62,12 +64,15 @@ struct cay_cgroup {
 
 /* What init needs of a slot. Any may be -1. */
 struct cay_cgroup_slot {
-    int into_fd;   /* version 2 directory, for CLONE_INTO_CGROUP */
-    int freeze_fd; /* write "1" to stop all, "0" to let them go on */
-    int procs_fd;  /* read the pids */
-    int tasks_fd;  /* version 1: a fresh child writes "0" */
-    int oom_fd;    /* has a line `oom_kill N` */
+    int into_fd;          /* version 2 directory, for CLONE_INTO_CGROUP */
+    int freeze_fd;        /* write "1" to stop all, "0" to let them go on */
+    int procs_fd;         /* read the pids */
+    int tasks_fd;         /* version 1: a fresh child writes "0" */
+    int oom_fd;           /* has a line `oom_kill N` */
+    int more_tasks_fd[2]; /* of a room: those of further version 1 hierarchies */
 };
+
+#define CAY_CGROUP_NO_SLOT ((struct cay_cgroup_slot){-1, -1, -1, -1, -1, {-1, -1}})
 
 struct cay_cgroup_stats {
     uint64_t memory_bytes;
@@ -104,6 +109,12 @@ void cay_cgroup_close(struct cay_cgroup *group);
 
 /* Makes slot `index` (or opens it when it exists). */
 [[nodiscard]] int cay_cgroup_open_slot(const struct cay_cgroup *group, unsigned index,
+                                       struct cay_cgroup_slot *out_slot);
+
+/* A new group for one command, with limits. -EBUSY while somebody is in the last one of that index,
+ * -EOPNOTSUPP when a limit cannot be kept here. */
+[[nodiscard]] int cay_cgroup_open_room(const struct cay_cgroup *group, unsigned index,
+                                       const struct cay_cgroup_limits *limits,
                                        struct cay_cgroup_slot *out_slot);
 void cay_cgroup_close_slot(struct cay_cgroup_slot *slot);
 

@@ -177,17 +177,23 @@ static void kill_members(int dir_fd)
     }
 }
 
+static void kill_below(int dir_fd, char kind, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%c%u", kind, i);
+        cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        kill_members(fd);
+    }
+}
+
 static void kill_v1(int dir_fd)
 {
     kill_members(dir_fd);
-    for (unsigned slot = 0; slot < CAY_CGROUP_SLOTS_MAX; slot++) {
-        char name[16];
-        snprintf(name, sizeof(name), "s%u", slot);
-        cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-            break;
-        kill_members(fd);
-    }
+    kill_below(dir_fd, 's', CAY_CGROUP_SLOTS_MAX);
+    kill_below(dir_fd, 'r', CAY_CGROUP_ROOMS_MAX);
 }
 
 int cay_cgroup_kill_all(const struct cay_cgroup *group, int timeout_ms)

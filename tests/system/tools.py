@@ -6,7 +6,7 @@ import threading
 import time
 import zlib
 
-from daemon import SANDBOX, RpcError, case, eventually, fails, together, unb64
+from daemon import PROCESS, SANDBOX, RpcError, case, eventually, fails, together, unb64
 from small_base import run_with_cayd
 
 SID = "git"
@@ -170,7 +170,7 @@ def background_and_input(cay):
     assert text(cay.tool(SID, "bash", cmd="cat", stdin="said\n")) == "said\n"
     result = cay.tool(SID, "bash", cmd="cat > /workspace/kept; sleep 100", stdin="kept\n", background=True)
     assert result["processId"], result
-    eventually(lambda: cay.read(SID, "/workspace/kept") == b"kept\n", "it runs on")
+    eventually(lambda: cay.sh(SID, "cat kept 2> /dev/null; true") == "kept\n", "it runs on")
     started = time.monotonic()
     result = cay.tool(SID, "bash", cmd="echo x; sleep 100", no_output_timeout_ms=200)
     assert result["errorReason"] == "timeout_no_output" and time.monotonic() - started < 20, result
@@ -212,9 +212,71 @@ def turns_of_tools(cay):
         thread.join(60)
 
 
-def outcome(cay, session_id, cmd="true"):
+# Takes memory until it is killed; a shell that only stores text.
+EATS = "x=0123456789abcdef; while :; do x=$x$x; done"
+
+
+@case
+def limits_of_a_call(cay):
+    """a call with limits of its own is killed within them, told as such, and the session's others go on"""
+    cay.create("limits")
+    neighbour = cay.tool("limits", "bash", cmd="while :; do date +%s%N > beat; usleep 20000; done", background=True)["processId"]
+    small = {"policy": {"limits": {"memoryBytes": str(32 << 20)}}}
+    for _ in range(3):
+        result = cay.bash("limits", EATS, small)
+        assert result["errorReason"] == "oom" and result["exec"]["cause"] == "END_CAUSE_OOM", result
+        result = cay.bash("limits", f"(sh -c '{EATS}') & wait $!; exit 7", small)
+        assert result["exec"]["cause"] == "END_CAUSE_OOM", ("a child is of the call, too", result)
+    result, _, _ = cay.launch("limits", "/bin/sh", "-c", EATS, policy=small["policy"])
+    assert result["cause"] == "END_CAUSE_OOM", result
+    assert text(cay.bash("limits", "head -c 8000000 /dev/zero | tr '\\0' x | wc -c", small)) == "8000000\n"
+    forks = "i=0; while [ $i -lt 20 ]; do sleep 5 & i=$((i+1)); done; echo all"
+    kill = {"leftovers": "LEFTOVER_POLICY_KILL"}
+    result, out, err = cay.launch("limits", "/bin/sh", "-c", forks, policy={"limits": {"pids": "8"}} | kill)
+    assert result["exitCode"] != 0 and out == b"" and b"fork" in err, (result, out, err)
+    assert cay.launch("limits", "/bin/sh", "-c", forks, policy=kill)[1] == b"all\n"
+    slow = {"policy": {"limits": {"cpus": 0.1}}}
+    spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; cut -d' ' -f14,15 /proc/$$/stat"
+    began = time.monotonic()
+    cay.bash("limits", spin, slow)
+    limited_s = time.monotonic() - began
+    began = time.monotonic()
+    cay.bash("limits", spin)
+    assert limited_s > 2 * (time.monotonic() - began), (limited_s, time.monotonic() - began)
+    before = cay.read("limits", "/workspace/beat")
+    eventually(lambda: cay.read("limits", "/workspace/beat") not in (before, b""), "the neighbour in the session lives")
+    assert neighbour in str(cay.call(PROCESS + "ListProcesses", {"sessionId": "limits"}))
+    results = together(*[lambda: cay.bash("limits", EATS, small) for _ in range(6)],
+                       *[lambda: cay.bash("limits", "sleep 0.2; echo fine", small) for _ in range(6)])
+    assert [result.get("errorReason") for result in results] == ["oom"] * 6 + [None] * 6, results
+    fails("invalid_argument", cay.bash, "limits", "true", {"policy": {"limits": {"diskBytes": "10000000"}}})
+    fails("invalid_argument", cay.bash, "limits", "true", {"policy": {"limits": {"memoryBytes": "1"}}})
+
+
+@case
+def limits_survive(cay):
+    """limits of a call hold over a restart of the daemon, and rooms are used again"""
+    process = cay.tool("limits", "bash", {"policy": {"limits": {"memoryBytes": str(32 << 20)}}},
+                       cmd=f"while [ ! -e go ]; do usleep 10000; done; {EATS}", background=True)["processId"]
+    cay.restart()
+    for _ in range(40):
+        assert cay.bash("limits", "true", {"policy": {"limits": {"pids": "20"}}})["exec"]["exitCode"] == 0
+    cay.sh("limits", "touch go")
+    ended = cay.call(PROCESS + "WaitProcess", {"sessionId": "limits", "processId": process})["process"]
+    assert ended["result"]["cause"] == "END_CAUSE_OOM", ended
+    busy = [cay.tool("limits", "bash", {"policy": {"limits": {"pids": "20"}}}, cmd="sleep 100", background=True)["processId"]
+            for _ in range(32)]
+    error = fails("resource_exhausted", cay.bash, "limits", "true", {"policy": {"limits": {"pids": "20"}}})
+    assert "32" in str(error), error
+    assert not cay.bash("limits", "true").get("isError"), "without limits there is room"
+    cay.call(PROCESS + "KillProcess", {"sessionId": "limits", "processId": busy[0], "signal": 9})
+    eventually(lambda: outcome(cay, "limits", "true", pids="20") == "ok", "a room is free again")
+    cay.destroy("limits")
+
+
+def outcome(cay, session_id, cmd="true", **limits):
     try:
-        return "ok" if not cay.bash(session_id, cmd).get("isError") else "failed"
+        return "ok" if not cay.bash(session_id, cmd, {"policy": {"limits": limits}}).get("isError") else "failed"
     except RpcError as error:
         return error.code
 

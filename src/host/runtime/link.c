@@ -38,7 +38,8 @@ struct cay_link {
     bool has_slots;
     uint32_t slots_sent;
     uint32_t execs_sent;
-    struct cay_frame_slots slots; /* latest report */
+    struct cay_frame_slots slots;        /* latest report */
+    uint64_t rooms[CAY_FRAME_ROOMS_MAX]; /* calls in groups with limits; 0: free */
     struct cay_buf out;
     size_t in_len;
     uint8_t in[IN_BYTES];
@@ -170,6 +171,14 @@ static bool take_slots(struct cay_link *link, const struct cay_frame_slots *slot
     return true;
 }
 
+static void leave_room(struct cay_link *link, uint64_t call)
+{
+    for (size_t i = 0; i < CAY_FRAME_ROOMS_MAX; i++) {
+        if (link->rooms[i] == call)
+            link->rooms[i] = 0;
+    }
+}
+
 static bool take_welcome(struct cay_link *link, const struct cay_frame *frame)
 {
     struct cay_frame_welcome welcome;
@@ -192,6 +201,8 @@ static bool take_exit(struct cay_link *link, const struct cay_frame *frame)
     struct cay_frame_exit exit;
     if (!cay_frame_get_exit(frame, &exit) || !take_slots(link, &exit.slots))
         return false;
+    if (!exit.leftovers)
+        leave_room(link, frame->call);
     TELL(link, exited, frame->call, &exit);
     return true;
 }
@@ -218,6 +229,9 @@ static bool take_entry(struct cay_link *link, const struct cay_frame *frame)
 {
     if (!link->lists || link->has_entry || !cay_frame_get_call(frame, &link->entry))
         return false;
+    uint32_t room = link->entry.slot - CAY_FRAME_SLOTS_MAX;
+    if (room < CAY_FRAME_ROOMS_MAX)
+        link->rooms[room] = frame->call;
     link->has_entry = link->version > 1;
     link->entry_call = frame->call;
     if (!link->has_entry)
@@ -274,6 +288,8 @@ static bool take_refused(struct cay_link *link, const struct cay_frame *frame)
     struct cay_frame_refused refused;
     if (!cay_frame_get_refused(frame, &refused))
         return false;
+    if (refused.type == CAY_FRAME_SPAWN)
+        leave_room(link, frame->call);
     TELL(link, refused, frame->call, (enum cay_frame_type)refused.type, (int)refused.error);
     return true;
 }
@@ -302,6 +318,7 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     case CAY_FRAME_GONE:
         if (!cay_frame_get_u64(frame, &number))
             return false;
+        leave_room(link, frame->call);
         TELL(link, gone, frame->call);
         return true;
     case CAY_FRAME_PONG:
@@ -360,17 +377,23 @@ bool cay_link_step(struct cay_link *link, struct cay_error *err)
     return true;
 }
 
-/* One more control group, so that the next EXEC finds a free one. It is sent past the buffer,
- * because descriptors travel with it: so the buffer must be empty. */
+/* What has descriptors is sent past the buffer: so the buffer must be empty. */
+static bool is_flushed(struct cay_link *link, struct cay_error *err)
+{
+    if (!flush(link, err))
+        return false;
+    return !link->out.len ||
+           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the sandbox does not read its requests");
+}
+
+/* One more control group, so that the next EXEC finds a free one. */
 static bool send_slot(struct cay_link *link, struct cay_error *err)
 {
     if (link->slots_sent >= CAY_FRAME_SLOTS_MAX)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "%d commands run in the sandbox; end some of them", CAY_FRAME_SLOTS_MAX);
-    if (!flush(link, err))
+    if (!is_flushed(link, err))
         return false;
-    if (link->out.len)
-        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the sandbox does not read its requests");
     struct cay_cgroup_slot slot;
     int result = link->sandbox->runtime->ops->open_slot(link->sandbox, link->slots_sent, &slot);
     if (result == -EOPNOTSUPP) {
@@ -379,11 +402,45 @@ static bool send_slot(struct cay_link *link, struct cay_error *err)
     }
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
-    result = cay_socket_send_slot(link->fd, link->slots_sent, &slot);
+    result = cay_socket_send_slot(link->fd, false, link->slots_sent, &slot);
     cay_cgroup_close_slot(&slot);
     if (result < 0)
         return dead(err, result);
     link->slots_sent++;
+    return true;
+}
+
+/* A control group with limits, for this call alone. */
+static bool send_room(struct cay_link *link, uint64_t call, const struct cay_frame_exec *exec,
+                      struct cay_error *err)
+{
+    const struct cay_runtime_ops *ops = link->sandbox->runtime->ops;
+    const struct cay_cgroup_limits limits = {
+        .memory_bytes = exec->memory_bytes, .pids = exec->pids, .cpu_millis = exec->cpu_millis};
+    struct cay_cgroup_slot room;
+    int result = ops->open_room ? -EBUSY : -EOPNOTSUPP;
+    if (!is_flushed(link, err))
+        return false;
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < CAY_FRAME_ROOMS_MAX && result == -EBUSY; i++) {
+        index = i;
+        if (!link->rooms[i])
+            result = ops->open_room(link->sandbox, i, &limits, &room);
+    }
+    if (result == -EBUSY)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "%d commands with limits of their own run in the sandbox; end some of them",
+                        CAY_FRAME_ROOMS_MAX);
+    if (result == -EOPNOTSUPP)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "policy.limits: this host cannot limit single calls so");
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
+    result = cay_socket_send_slot(link->fd, true, index, &room);
+    cay_cgroup_close_slot(&room);
+    if (result < 0)
+        return dead(err, result);
+    link->rooms[index] = call;
     return true;
 }
 
@@ -404,12 +461,14 @@ bool cay_link_exec(struct cay_link *link, uint64_t call, const struct cay_frame_
         exec->group_count > CAY_FRAME_GROUPS_MAX || call == 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the command's arguments and environment are too long");
-    if (link->version < 2 && !cay_frame_exec_is_plain(exec))
+    bool has_room = exec->flags & CAY_EXEC_ROOM;
+    if ((link->version < 2 && !cay_frame_exec_is_plain(exec)) || (link->version < 3 && has_room))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "the sandbox was started by an older cayd and cannot do that; it can once "
                         "nothing runs in it and it was started anew");
     struct cay_frame_writer writer;
-    if (!ensure_slot(link, err) || !begin(link, size, &writer, err))
+    bool has_group = has_room ? send_room(link, call, exec, err) : ensure_slot(link, err);
+    if (!has_group || !begin(link, size, &writer, err))
         return false;
     link->execs_sent++;
     link->call_max = CAY_MAX(link->call_max, call);

@@ -155,7 +155,7 @@ static void send_first_slot(struct cay_resident *resident)
     struct cay_cgroup_slot slot;
     if (!resident->has_cgroup || cay_cgroup_open_slot(&resident->cgroup, 0, &slot) < 0)
         return;
-    if (cay_socket_send_slot(resident->channel_fd, 0, &slot) == 0)
+    if (cay_socket_send_slot(resident->channel_fd, false, 0, &slot) == 0)
         resident->slots_sent = 1;
     cay_cgroup_close_slot(&slot);
 }
@@ -307,4 +307,13 @@ int cay_resident_open_slot(struct cay_sandbox *sandbox, uint32_t index,
     if (!resident->has_cgroup)
         return -EOPNOTSUPP;
     return cay_cgroup_open_slot(&resident->cgroup, index, out_slot);
+}
+
+int cay_resident_open_room(struct cay_sandbox *sandbox, uint32_t index,
+                           const struct cay_cgroup_limits *limits, struct cay_cgroup_slot *out_slot)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    if (!resident->has_cgroup)
+        return -EOPNOTSUPP;
+    return cay_cgroup_open_room(&resident->cgroup, index, limits, out_slot);
 }

@@ -65,3 +65,6 @@ bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *ou
                           struct cay_error *err);
 int cay_resident_open_slot(struct cay_sandbox *sandbox, uint32_t index,
                            struct cay_cgroup_slot *out_slot);
+int cay_resident_open_room(struct cay_sandbox *sandbox, uint32_t index,
+                           const struct cay_cgroup_limits *limits,
+                           struct cay_cgroup_slot *out_slot);

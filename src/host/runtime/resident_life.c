@@ -65,7 +65,7 @@ static void ask_to_leave(struct cay_resident *resident)
 {
     uint8_t data[128];
     struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
-    struct cay_frame_hello hello = {.version = CAY_FRAME_VERSION};
+    struct cay_frame_hello hello = {.version = CAY_FRAME_VERSION_MIN};
     memcpy(hello.token, resident->description.token, sizeof(hello.token));
     cay_autoclose int fd = cay_socket_connect(resident->runtime->run_fd, resident->base.id);
     if (fd < 0 || !cay_frame_put_hello(&writer, &hello) ||

@@ -62,6 +62,9 @@ struct cay_runtime_ops {
      * needed. */
     bool (*connect)(struct cay_sandbox *, struct cay_connection *, struct cay_error *);
     int (*open_slot)(struct cay_sandbox *, uint32_t index, struct cay_cgroup_slot *);
+    /* The same with limits; NULL or -EOPNOTSUPP: it cannot be limited, -EBUSY: try another. */
+    int (*open_room)(struct cay_sandbox *, uint32_t index, const struct cay_cgroup_limits *,
+                     struct cay_cgroup_slot *);
 };
 
 extern const struct cay_runtime_ops cay_runtime_namespaces;

@@ -82,14 +82,15 @@ void cay_socket_remove(int dir_fd, const char *id)
     (void)unlinkat(dir_fd, file, 0);
 }
 
-int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *slot)
+int cay_socket_send_slot(int fd, bool is_room, uint32_t index, const struct cay_cgroup_slot *slot)
 {
-    const int all[CAY_FRAME_SLOT_FDS] = {slot->into_fd, slot->freeze_fd, slot->procs_fd,
-                                         slot->tasks_fd, slot->oom_fd};
-    int fds[CAY_FRAME_SLOT_FDS];
+    const int all[CAY_FRAME_ROOM_FDS] = {
+        slot->into_fd, slot->freeze_fd,        slot->procs_fd,        slot->tasks_fd,
+        slot->oom_fd,  slot->more_tasks_fd[0], slot->more_tasks_fd[1]};
+    int fds[CAY_FRAME_ROOM_FDS];
     size_t count = 0;
-    struct cay_frame_slot frame = {.index = index};
-    for (int i = 0; i < CAY_FRAME_SLOT_FDS; i++) {
+    struct cay_frame_slot frame = {.is_room = is_room, .index = index};
+    for (int i = 0; i < CAY_FRAME_ROOM_FDS; i++) {
         if (all[i] < 0)
             continue;
         frame.fds |= (uint8_t)(1 << i);
@@ -101,7 +102,7 @@ int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *s
     struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
     if (!cay_frame_put_slot(&writer, &frame))
         return -E2BIG;
-    alignas(struct cmsghdr) char control[CMSG_SPACE(CAY_FRAME_SLOT_FDS * sizeof(int))] = {};
+    alignas(struct cmsghdr) char control[CMSG_SPACE(CAY_FRAME_ROOM_FDS * sizeof(int))] = {};
     struct iovec part = {.iov_base = data, .iov_len = writer.len};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,

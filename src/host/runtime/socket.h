@@ -12,4 +12,5 @@
 void cay_socket_remove(int dir_fd, const char *id);
 
 /* Sends a SLOT frame with its descriptors. 0, -EAGAIN when the socket is full, -errno. */
-[[nodiscard]] int cay_socket_send_slot(int fd, uint32_t index, const struct cay_cgroup_slot *slot);
+[[nodiscard]] int cay_socket_send_slot(int fd, bool is_room, uint32_t index,
+                                       const struct cay_cgroup_slot *slot);

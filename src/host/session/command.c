@@ -5,6 +5,7 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "host/session/birth.h"
 #include "host/session/request.h"
 #include "host/session/tree.h"
 
@@ -31,9 +32,13 @@ bool cay_command_check(const struct cay_command *command, struct cay_error *err)
     if (total > CAY_LIMIT_ARG_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv, env: %d bytes at most in all",
                         CAY_LIMIT_ARG_BYTES);
-    if (policy && policy->limits)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "policy.limits: limits per call are not available in this version");
+    struct cay_v1_resource_limits ignored;
+    const struct cay_v1_resource_limits none = {};
+    if (policy && policy->limits && policy->limits->has_disk_bytes)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "policy.limits.disk_bytes: is of whole sessions only");
+    if (policy && !cay_check_limits(policy->limits, &none, &ignored, err))
+        return false;
     if (policy &&
         (policy->output_ring_bytes < 0 || policy->output_ring_bytes > CAY_LIMIT_OUTPUT_RING_MAX))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy.output_ring_bytes: %d at most",
@@ -181,6 +186,15 @@ bool cay_command_build(const struct cay_command *command, const struct cay_sessi
         .size = command->size,
         .cwd = cay_arena_copy(arena, cay_str(cwd)),
     };
+    const struct cay_cgroup_limits limits = policy && policy->limits
+                                                ? cay_session_cgroup_limits(policy->limits)
+                                                : (struct cay_cgroup_limits){};
+    if (limits.memory_bytes || limits.pids || limits.cpu_millis) {
+        out_frame->flags |= CAY_EXEC_ROOM;
+        out_frame->memory_bytes = limits.memory_bytes;
+        out_frame->pids = limits.pids;
+        out_frame->cpu_millis = limits.cpu_millis;
+    }
     static_assert((int)CAY_TREE_USER_GROUPS_MAX <= (int)CAY_FRAME_GROUPS_MAX, "all of them fit");
     memcpy(out_frame->groups, user->groups, user->group_count * sizeof(user->groups[0]));
     if (!command->is_detached)

@@ -205,10 +205,12 @@ bool cay_frame_get_welcome(const struct cay_frame *frame, struct cay_frame_welco
 bool cay_frame_get_slot(const struct cay_frame *frame, struct cay_frame_slot *out_slot)
 {
     struct rest rest = open_frame(frame);
-    *out_slot = (struct cay_frame_slot){.index = take_u32(&rest)};
+    bool is_room = frame->type == CAY_FRAME_ROOM;
+    *out_slot = (struct cay_frame_slot){.is_room = is_room, .index = take_u32(&rest)};
     out_slot->fds = take_u8(&rest);
-    return close_frame(&rest) && out_slot->index < CAY_FRAME_SLOTS_MAX &&
-           out_slot->fds < 1 << CAY_FRAME_SLOT_FDS;
+    uint32_t count = is_room ? CAY_FRAME_ROOMS_MAX : CAY_FRAME_SLOTS_MAX;
+    int fds = is_room ? CAY_FRAME_ROOM_FDS : CAY_FRAME_SLOT_FDS;
+    return close_frame(&rest) && out_slot->index < count && out_slot->fds < 1 << fds;
 }
 
 static bool take_strings(struct rest *rest, uint32_t count, const char **out_strings)
@@ -238,15 +240,14 @@ bool cay_frame_get_exec(const struct cay_frame *frame, struct cay_frame_exec *in
     exec.quiet_ms = take_u64(&rest);
     exec.ring_bytes = take_u32(&rest);
     exec.window_bytes = take_u32(&rest);
-    exec.memory_bytes = take_u64(&rest);
+    take_zero(&rest, 8);
     exec.arg_count = take_u32(&rest);
     exec.env_count = take_u32(&rest);
     if (rest.failed || exec.flags & ~flags || exec.group_count > CAY_FRAME_GROUPS_MAX ||
         exec.arg_count == 0 || exec.arg_count > CAY_FRAME_ARGS_MAX || exec.env_count > env_max ||
         exec.ring_bytes < CAY_FRAME_RING_BYTES_MIN || exec.ring_bytes > CAY_FRAME_RING_BYTES_MAX ||
         exec.ring_bytes & (exec.ring_bytes - 1) || exec.window_bytes > exec.ring_bytes ||
-        exec.wall_ms > INT64_MAX / 2 || exec.quiet_ms > INT64_MAX / 2 || exec.memory_bytes != 0 ||
-        frame->call == 0)
+        exec.wall_ms > INT64_MAX / 2 || exec.quiet_ms > INT64_MAX / 2 || frame->call == 0)
         return false;
     for (uint32_t i = 0; i < exec.group_count; i++)
         exec.groups[i] = take_u32(&rest);

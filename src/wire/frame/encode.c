@@ -133,7 +133,7 @@ bool cay_frame_put_welcome(struct cay_frame_writer *writer, const struct cay_fra
 
 bool cay_frame_put_slot(struct cay_frame_writer *writer, const struct cay_frame_slot *slot)
 {
-    struct frame frame = begin(writer, CAY_FRAME_SLOT, 0);
+    struct frame frame = begin(writer, slot->is_room ? CAY_FRAME_ROOM : CAY_FRAME_SLOT, 0);
     put_number(&frame, slot->index, 4);
     put_number(&frame, slot->fds, 1);
     return end(&frame);
@@ -157,7 +157,7 @@ bool cay_frame_put_exec(struct cay_frame_writer *writer, uint64_t call,
     put_number(&frame, exec->quiet_ms, 8);
     put_number(&frame, exec->ring_bytes, 4);
     put_number(&frame, exec->window_bytes, 4);
-    put_number(&frame, exec->memory_bytes, 8);
+    put_number(&frame, 0, 8);
     put_number(&frame, exec->arg_count, 4);
     put_number(&frame, exec->env_count, 4);
     for (uint32_t i = 0; i < exec->group_count; i++)

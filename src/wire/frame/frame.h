@@ -22,7 +22,7 @@
 
 /* A build may say an older one: it then knows no frame of a later version. */
 #ifndef CAY_FRAME_VERSION
-#define CAY_FRAME_VERSION 2
+#define CAY_FRAME_VERSION 3
 #endif
 
 enum {
@@ -45,7 +45,9 @@ enum {
     CAY_FRAME_WHO_BYTES_MAX = 8 + CAY_FRAME_WHO_MAX * (CAY_FRAME_WHO_TEXT_BYTES_MAX + 9),
     CAY_FRAME_START_FDS_MAX = 8,
     CAY_FRAME_SLOT_FDS = 5,
+    CAY_FRAME_ROOM_FDS = 7,
     CAY_FRAME_SLOTS_MAX = 128,
+    CAY_FRAME_ROOMS_MAX = 32, /* in lists of calls their numbers follow those of slots */
     /* Input the daemon may send ahead of STDIN_ROOM, by version. */
     CAY_FRAME_STDIN_WINDOW_BYTES_1 = 65536,
     CAY_FRAME_STDIN_WINDOW_BYTES = CAY_FRAME_VERSION > 1 ? 1 << 20 : 65536,
@@ -154,9 +156,12 @@ enum cay_frame_slot_fd {
     CAY_FRAME_SLOT_PROCS = 1 << 2,
     CAY_FRAME_SLOT_TASKS = 1 << 3,
     CAY_FRAME_SLOT_OOM = 1 << 4,
+    CAY_FRAME_ROOM_TASKS_1 = 1 << 5,
+    CAY_FRAME_ROOM_TASKS_2 = 1 << 6,
 };
 
 struct cay_frame_slot {
+    bool is_room;
     uint32_t index;
     uint8_t fds; /* cay_frame_slot_fd */
 };
@@ -173,8 +178,9 @@ enum cay_frame_exec_flag {
     CAY_EXEC_AGAIN = 1 << 6, /* a call that has ended runs once more; its output goes on */
     /* BLOCK, but not between an ACK of UINT64_MAX and the next of another offset. */
     CAY_EXEC_FOLLOW = 1 << 7,
-    CAY_EXEC_FLAGS =
-        CAY_EXEC_FLAGS_1 | CAY_EXEC_PTY | CAY_EXEC_BLOCK | CAY_EXEC_AGAIN | CAY_EXEC_FOLLOW,
+    CAY_EXEC_ROOM = 1 << 8, /* in the group that ROOM brought */
+    CAY_EXEC_FLAGS = CAY_EXEC_FLAGS_1 | CAY_EXEC_PTY | CAY_EXEC_BLOCK | CAY_EXEC_AGAIN |
+                     CAY_EXEC_FOLLOW | CAY_EXEC_ROOM,
 };
 
 struct cay_frame_size {
@@ -192,7 +198,10 @@ struct cay_frame_exec {
     uint64_t quiet_ms; /* without output; 0: no limit */
     uint32_t ring_bytes;
     uint32_t window_bytes; /* output sent ahead of ACK; 0: not attached */
-    uint64_t memory_bytes; /* reserved for a limit of this call alone; 0 */
+    /* Limits of this call alone, with CAY_EXEC_ROOM; 0: none. They do not travel. */
+    uint64_t memory_bytes;
+    uint32_t pids;
+    uint32_t cpu_millis;
     const char *cwd;
     uint32_t arg_count;
     uint32_t env_count;

@@ -94,4 +94,5 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .leave = cay_resident_leave,
     .connect = cay_resident_connect,
     .open_slot = cay_resident_open_slot,
+    .open_room = cay_resident_open_room,
 };
