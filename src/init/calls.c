@@ -176,6 +176,8 @@ static void ended(struct init *init, struct call *call, int status, const struct
     stdio_drain(init, call);
     stdio_close_stdin(init, call);
     call->doomed = call->kill_cause || call->flags & CAY_EXEC_KILL_LEFTOVERS;
+    if (call->doomed && call->kill_cause != CAY_CAUSE_KILLED)
+        tree_note_killed(init, call);
     if (call->doomed)
         tree_kill(init, call);
     count_leftovers(init, call);
@@ -253,6 +255,7 @@ void calls_check_deadlines(struct init *init, int64_t now)
         call->kill_cause = deadline_ms == call->wall_deadline_ms ? CAY_CAUSE_WALL : CAY_CAUSE_QUIET;
         call->wall_deadline_ms = call->quiet_deadline_ms = 0;
         call->quiet_ms = 0;
+        tree_note_killed(init, call);
         tree_kill(init, call);
     }
 }

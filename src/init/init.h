@@ -69,6 +69,7 @@ struct call {
     bool tell_exit;
     bool tell_gone;
     bool released;
+    bool has_killed;    /* somebody was, and is told with the exit */
     bool doomed;        /* whoever is left was killed and is on its way out */
     uint8_t kill_cause; /* why we killed it, 0 when we did not */
     int64_t started_usec;
@@ -77,6 +78,15 @@ struct call {
     uint64_t quiet_ms;
     uint32_t leftovers;
     struct cay_frame_exit exit;
+};
+
+/* Who was killed with a call, as WHO tells it. */
+struct killed {
+    uint32_t total;
+    uint32_t count;
+    uint32_t pids[CAY_FRAME_WHO_MAX];
+    uint32_t lens[CAY_FRAME_WHO_MAX];
+    char texts[CAY_FRAME_WHO_MAX][CAY_FRAME_WHO_TEXT_BYTES_MAX];
 };
 
 struct link {
@@ -113,6 +123,7 @@ struct init {
     uint64_t call_max;
     uint32_t pump_next;                 /* whose output is sent first next time */
     struct spawn_cell cells[CALLS_MAX]; /* one per call */
+    struct killed killed[CALLS_MAX];    /* the same */
     void *child_stack;                  /* of one child at a time, until its exec */
     bool leaving;
 };
@@ -177,6 +188,9 @@ uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pid
                    uint32_t *out_total);
 /* The beginning of a process's command line, with spaces between the arguments. */
 struct cay_str tree_command(uint32_t pid, char *text, size_t size);
+/* Writes down who is about to be killed with the call. */
+void tree_note_killed(struct init *init, struct call *call);
+[[nodiscard]] bool tree_tell_killed(struct init *init, const struct call *call);
 uint32_t tree_oom_kills(struct init *init, const struct call *call);
 struct cay_frame_slots slots_report(const struct init *init);
 

@@ -291,7 +291,7 @@ static bool pump_call(struct init *init, struct call *call, struct cay_frame_wri
         (!call->stdin_len || call->stdin_total - call->stdin_told >= STDIN_REPORT_BYTES) &&
         cay_frame_put_u64(out, CAY_FRAME_STDIN_ROOM, call->id, call->stdin_total))
         call->stdin_told = call->stdin_total;
-    if (call->tell_exit && cay_frame_room(out) > NOTES_BYTES) {
+    if (call->tell_exit && tree_tell_killed(init, call) && cay_frame_room(out) > NOTES_BYTES) {
         call->exit.slots = slots_report(init);
         call->tell_exit = !cay_frame_put_exit(out, call->id, &call->exit);
     }

@@ -105,6 +105,35 @@ struct cay_str tree_command(uint32_t pid, char *text, size_t size)
     return (struct cay_str){text, len > 0 ? (size_t)len : 0};
 }
 
+void tree_note_killed(struct init *init, struct call *call)
+{
+    struct killed *killed = &init->killed[call - init->calls];
+    if (call->has_killed)
+        return;
+    killed->count = tree_list(init, call, killed->pids, CAY_FRAME_WHO_MAX, &killed->total);
+    for (uint32_t i = 0; i < killed->count; i++)
+        killed->lens[i] =
+            (uint32_t)tree_command(killed->pids[i], killed->texts[i], sizeof(killed->texts[i])).len;
+    call->has_killed = killed->total > 0;
+}
+
+bool tree_tell_killed(struct init *init, const struct call *call)
+{
+    static struct cay_frame_who who;
+    const struct killed *killed = &init->killed[call - init->calls];
+    if (!call->has_killed)
+        return true;
+    if (cay_frame_room(&init->link.out) <= CAY_FRAME_WHO_BYTES_MAX + CAY_FRAME_HEADER_BYTES)
+        return false;
+    who.total = killed->total;
+    who.count = killed->count;
+    for (uint32_t i = 0; i < killed->count; i++) {
+        who.pids[i] = killed->pids[i];
+        who.commands[i] = (struct cay_str){killed->texts[i], killed->lens[i]};
+    }
+    return cay_frame_put_killed(&init->link.out, call->id, &who);
+}
+
 void tree_signal(struct init *init, const struct call *call, int signal)
 {
     static uint32_t pids[CAY_FRAME_PROCS_MAX];

@@ -107,6 +107,14 @@ def leftovers_are_reported(cay):
     kill_all(cay)
 
 
+def all_killed(result, command):
+    """The result lists who was killed with the command, and none as left."""
+    left = result["leftovers"]
+    assert result["leftoverCount"] == len(left) >= 1 and all(process["killed"] for process in left), result
+    assert any(command in process["command"] for process in left), result
+    assert not any(process.get("processId") for process in left), result
+
+
 @case
 def leftovers_are_killed(cay):
     """by option they are killed with the call, also when they hide in a session of their own"""
@@ -114,9 +122,12 @@ def leftovers_are_killed(cay):
     script = "setsid sleep 32 > /dev/null 2>&1 & (trap '' TERM; sleep 32) & exit 0"
     waited, (result, _, _) = took_s(cay.launch, SID, "/bin/sh", "-c", script, policy=policy)
     assert waited < 5 and result["exitCode"] == 0, (waited, result)
+    all_killed(result, "sleep 32")
     eventually(lambda: not alive(cay, "sleep 32"), "they are killed", 5)
     result = cay.bash(SID, script, {"policy": policy})
     assert not result.get("isError"), result
+    all_killed(result["exec"], "sleep 32")
+    assert "were killed" in result["content"][0]["text"], result
     eventually(lambda: not alive(cay, "sleep 32"), "they are killed", 5)
 
 
@@ -128,6 +139,7 @@ def wall_timeout(cay):
     waited, (result, out, _) = took_s(cay.launch, SID, "/bin/sh", "-c", script, policy=policy)
     assert 0.5 <= waited < 5 and out == b"before\n", (waited, out)
     assert result["cause"] == "END_CAUSE_TIMEOUT_WALL" and "exitCode" not in result, result
+    all_killed(result, "sleep 33")
     assert not alive(cay, "sleep 33"), alive(cay, "sleep 33")
     result = cay.bash(SID, script, {"policy": policy})
     assert result["isError"] and result["exec"]["cause"] == "END_CAUSE_TIMEOUT_WALL", result

@@ -87,7 +87,8 @@ static void finish_run(struct cay_process *process, const struct cay_frame_who *
 {
     const struct cay_frame_exit *exit = &process->exit;
     struct cay_processes *table = process->table;
-    struct cay_leftovers leftovers = {};
+    struct cay_leftovers leftovers = {
+        .killed = table->link ? cay_link_killed(table->link, process->call) : NULL};
     if (who && who->total) {
         leftovers.who = who;
         leftovers.process_id = make_leftover(table, process->call, who)->id;

@@ -99,15 +99,20 @@ void cay_result_fill(const struct cay_frame_exit *exit, const struct cay_leftove
         out_result->has_exit_code = true;
         out_result->exit_code = (int32_t)exit->code;
     }
-    const struct cay_frame_who *who = leftovers->who;
+    bool are_killed = !leftovers->who && leftovers->killed;
+    const struct cay_frame_who *who = are_killed ? leftovers->killed : leftovers->who;
+    if (are_killed)
+        out_result->leftover_count = (int32_t)CAY_MIN(who->total, (uint32_t)INT32_MAX);
     size_t count = who ? who->count : 0;
     out_result->leftovers.items =
         cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process));
     for (size_t i = 0; out_result->leftovers.items && i < count; i++)
         out_result->leftovers.items[out_result->leftovers.count++] =
             (struct cay_v1_leftover_process){
-                .process_id = cay_arena_str(arena, cay_str(leftovers->process_id)),
+                .process_id =
+                    are_killed ? CAY_STR("") : cay_arena_str(arena, cay_str(leftovers->process_id)),
                 .pid = (int32_t)who->pids[i],
                 .command = cay_arena_str(arena, cay_result_text(arena, who->commands[i])),
+                .killed = are_killed,
             };
 }

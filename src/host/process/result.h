@@ -12,6 +12,7 @@
 struct cay_leftovers {
     const struct cay_frame_who *who; /* NULL: nobody */
     const char *process_id;
+    const struct cay_frame_who *killed; /* together with the command; NULL: nobody */
 };
 
 /* False when it never ran because the call asked for what cannot be. */

@@ -18,6 +18,14 @@ enum {
     IN_BYTES = 2 * (CAY_FRAME_HEADER_BYTES + CAY_FRAME_DATA_BYTES_MAX + 64),
     OUT_KEEP_BYTES = 65536,
     READS_PER_STEP = 16, /* then others have their turn */
+    KILLED_MAX = 16,     /* lists that wait for who asks */
+};
+
+/* Who was killed with a call. */
+struct killed {
+    uint64_t call;
+    struct cay_frame_who who;
+    char texts[CAY_FRAME_WHO_MAX][CAY_FRAME_WHO_TEXT_BYTES_MAX];
 };
 
 struct cay_link {
@@ -40,6 +48,8 @@ struct cay_link {
     uint32_t execs_sent;
     struct cay_frame_slots slots;        /* latest report */
     uint64_t rooms[CAY_FRAME_ROOMS_MAX]; /* calls in groups with limits; 0: free */
+    struct killed *killed[KILLED_MAX];   /* of the calls that ended last */
+    uint32_t killed_next;
     struct cay_buf out;
     size_t in_len;
     uint8_t in[IN_BYTES];
@@ -127,6 +137,8 @@ void cay_link_close(struct cay_link *link)
     if (!link)
         return;
     cay_cleanup_close(&link->fd);
+    for (size_t i = 0; i < KILLED_MAX; i++)
+        free(link->killed[i]);
     cay_buf_finish(&link->out);
     free(link);
 }
@@ -268,6 +280,36 @@ static bool take_who(struct cay_link *link, const struct cay_frame *frame)
     return true;
 }
 
+static bool take_killed(struct cay_link *link, const struct cay_frame *frame)
+{
+    struct killed *killed = link->killed[link->killed_next];
+    if (!killed)
+        killed = link->killed[link->killed_next] = cay_new(struct killed);
+    link->killed_next = (link->killed_next + 1) % KILLED_MAX;
+    killed->call = frame->call;
+    if (!cay_frame_get_who(frame, &killed->who)) {
+        killed->call = 0;
+        return false;
+    }
+    for (uint32_t i = 0; i < killed->who.count; i++) { /* the frame's bytes go */
+        struct cay_str *command = &killed->who.commands[i];
+        command->len = CAY_MIN(command->len, sizeof(killed->texts[i]));
+        if (command->len)
+            memcpy(killed->texts[i], command->ptr, command->len);
+        command->ptr = killed->texts[i];
+    }
+    return true;
+}
+
+const struct cay_frame_who *cay_link_killed(const struct cay_link *link, uint64_t call)
+{
+    for (size_t i = 0; i < KILLED_MAX; i++) {
+        if (link->killed[i] && link->killed[i]->call == call)
+            return &link->killed[i]->who;
+    }
+    return NULL;
+}
+
 static bool take_procs(struct cay_link *link, const struct cay_frame *frame)
 {
     struct cay_frame_procs procs;
@@ -309,6 +351,7 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     case CAY_FRAME_PIECE: return take_piece(link, frame);
     case CAY_FRAME_WHO_IS: return take_who(link, frame);
     case CAY_FRAME_PROCS_ARE: return take_procs(link, frame);
+    case CAY_FRAME_KILLED_ARE: return take_killed(link, frame);
     case CAY_FRAME_REFUSED: return take_refused(link, frame);
     case CAY_FRAME_STDIN_ROOM:
         if (!cay_frame_get_u64(frame, &number))

@@ -103,6 +103,8 @@ void cay_link_close(struct cay_link *link);
 [[nodiscard]] bool cay_link_list_procs(struct cay_link *link, uint64_t call, struct cay_error *err);
 /* The same with command lines, where init can tell them. */
 [[nodiscard]] bool cay_link_who(struct cay_link *link, uint64_t call, struct cay_error *err);
+/* Who was killed together with a call that ended lately; NULL: nobody. */
+const struct cay_frame_who *cay_link_killed(const struct cay_link *link, uint64_t call);
 [[nodiscard]] bool cay_link_ping(struct cay_link *link, uint64_t value, struct cay_error *err);
 /* Time that timeouts of running commands do not count: a pause. Before thaw. */
 [[nodiscard]] bool cay_link_skip_clock(struct cay_link *link, uint64_t ms, struct cay_error *err);

@@ -81,14 +81,16 @@ static void update_watch(struct cay_live *live)
 static void end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
 {
     struct cay_error ignored = {};
+    struct cay_exec_end whole = *end;
     if (end->exit) {
+        whole.killed = cay_link_killed(exec->live->link, exec->call);
         if (end->who) /* who is left must not wait for a reader */
             (void)cay_link_detach(exec->live->link, exec->call, &ignored);
         cay_processes_unfollow(&exec->live->session->processes, exec->call);
     }
     cay_list_remove(&exec->in_live);
     exec->live = NULL;
-    exec->ended(exec, end);
+    exec->ended(exec, &whole);
 }
 
 /* Ended, and all it wrote until then was told: what is left of it comes next. */

@@ -19,8 +19,9 @@ struct cay_live;
 struct cay_exec_end {
     const struct cay_frame_exit *exit; /* NULL: the sandbox was lost, see err */
     const struct cay_error *err;
-    const struct cay_frame_who *who; /* it left behind; NULL: nobody */
-    const char *leftover_id;         /* the process they are known as */
+    const struct cay_frame_who *who;    /* it left behind; NULL: nobody */
+    const char *leftover_id;            /* the process they are known as */
+    const struct cay_frame_who *killed; /* with it; NULL: nobody */
 };
 
 /* One command, embedded in whoever wants its output. */

@@ -77,7 +77,7 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
     /* What came after the last piece we saw was lost with the ring. */
     if (end->exit->end_offset > run->seen_offset)
         run->dropped_bytes += end->exit->end_offset - run->seen_offset;
-    const struct cay_leftovers leftovers = {end->who, end->leftover_id};
+    const struct cay_leftovers leftovers = {end->who, end->leftover_id, end->killed};
     cay_result_fill(end->exit, &leftovers, run->started_ns, (int64_t)run->dropped_bytes,
                     &run->call->arena, result);
     run->exit = end->exit;

@@ -53,8 +53,10 @@ static void write_end_note(const struct cay_v1_exec_result *result, struct cay_b
         cay_buf_printf(text, "[killed by signal %d]\n", result->signal);
     if (result->message.len)
         cay_buf_printf(text, "[%.*s]\n", (int)result->message.len, result->message.ptr);
+    bool are_killed = result->leftovers.count && result->leftovers.items[0].killed;
     if (result->leftover_count)
-        cay_buf_printf(text, "[%d processes it started still run]\n", result->leftover_count);
+        cay_buf_printf(text, "[%d processes it started %s]\n", result->leftover_count,
+                       are_killed ? "were killed with it" : "still run");
     if (result->has_exit_code && result->exit_code)
         cay_buf_printf(text, "[exit code %d]\n", result->exit_code);
 }

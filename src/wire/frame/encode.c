@@ -250,10 +250,10 @@ bool cay_frame_put_piece(struct cay_frame_writer *writer, uint64_t call,
     return end(&frame);
 }
 
-bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
+static bool put_people(struct cay_frame_writer *writer, enum cay_frame_type type, uint64_t call,
                        const struct cay_frame_who *who)
 {
-    struct frame frame = begin(writer, CAY_FRAME_WHO_IS, call);
+    struct frame frame = begin(writer, type, call);
     put_number(&frame, who->total, 4);
     put_number(&frame, who->count, 4);
     for (uint32_t i = 0; i < who->count; i++) {
@@ -261,6 +261,18 @@ bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
         put_string(&frame, who->commands[i].ptr, who->commands[i].len);
     }
     return end(&frame);
+}
+
+bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
+                       const struct cay_frame_who *who)
+{
+    return put_people(writer, CAY_FRAME_WHO_IS, call, who);
+}
+
+bool cay_frame_put_killed(struct cay_frame_writer *writer, uint64_t call,
+                          const struct cay_frame_who *who)
+{
+    return put_people(writer, CAY_FRAME_KILLED_ARE, call, who);
 }
 
 bool cay_frame_put_read(struct cay_frame_writer *writer, uint64_t call, uint64_t offset,

@@ -63,6 +63,8 @@ static inline size_t cay_frame_room(const struct cay_frame_writer *writer)
                                        const struct cay_frame_piece *piece);
 [[nodiscard]] bool cay_frame_put_who(struct cay_frame_writer *writer, uint64_t call,
                                      const struct cay_frame_who *who);
+[[nodiscard]] bool cay_frame_put_killed(struct cay_frame_writer *writer, uint64_t call,
+                                        const struct cay_frame_who *who);
 [[nodiscard]] bool cay_frame_put_size(struct cay_frame_writer *writer, uint64_t call,
                                       const struct cay_frame_size *size);
 [[nodiscard]] bool cay_frame_put_detail(struct cay_frame_writer *writer, uint64_t call,

@@ -309,6 +309,7 @@ struct cay_frame_procs {
     uint32_t pids[CAY_FRAME_PROCS_MAX];
 };
 
+/* Also of KILLED_ARE. */
 struct cay_frame_who {
     uint32_t total; /* may be more than are listed */
     uint32_t count;
