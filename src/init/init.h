@@ -92,7 +92,7 @@ struct killed {
 struct link {
     int fd; /* -1: nobody there */
     bool trusted;
-    bool waits_to_write;
+    uint32_t events; /* asked of epoll */
     uint32_t execs; /* EXEC frames seen */
     uint8_t *in;
     size_t in_len;

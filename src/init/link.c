@@ -29,6 +29,7 @@ void link_open(struct init *init, struct link *link, int fd)
         .trusted = trusted,
         .in = trusted ? in_buffer : hello_buffer,
         .in_cap = trusted ? sizeof(in_buffer) : sizeof(hello_buffer),
+        .events = EPOLLIN,
         .out = {.data = out_buffer, .cap = trusted ? sizeof(out_buffer) : 0},
     };
     watch(init, fd, EPOLLIN, trusted ? EVENT_LINK : EVENT_CANDIDATE, NULL);
@@ -156,7 +157,10 @@ static bool consume(struct init *init, struct link *link)
 void link_readable(struct init *init, struct link *link)
 {
     for (;;) {
-        ssize_t got = link->in_len < link->in_cap ? receive(link) : 0;
+        /* Full of frames whose answers have no room yet: no end, and nothing is read until then. */
+        if (link->in_len == link->in_cap)
+            return;
+        ssize_t got = receive(link);
         if (got == -EINTR)
             continue;
         if (got == -EAGAIN)
@@ -227,8 +231,9 @@ void link_flush(struct init *init)
             return;
         }
     } while (all && link->fd >= 0 && link->out.len);
-    if (link->fd >= 0 && link->waits_to_write == all) {
-        link->waits_to_write = !all;
-        watch_change(init, link->fd, EPOLLIN | (all ? 0 : EPOLLOUT), EVENT_LINK);
+    uint32_t events = (link->in_len < link->in_cap ? EPOLLIN : 0u) | (all ? 0u : EPOLLOUT);
+    if (link->fd >= 0 && link->events != events) {
+        link->events = events;
+        watch_change(init, link->fd, events, EVENT_LINK);
     }
 }

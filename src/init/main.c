@@ -75,6 +75,10 @@ static void handle(struct init *init, const struct epoll_event *event)
     case EVENT_LINK:
         if (init->link.fd >= 0 && event->events & ~(uint32_t)EPOLLOUT)
             link_readable(init, &init->link);
+        /* Nothing more can be read of it then, and nobody is there to be answered. */
+        if (init->link.fd >= 0 && event->events & EPOLLHUP &&
+            init->link.in_len == init->link.in_cap)
+            link_close(init, &init->link);
         return;
     case EVENT_CANDIDATE:
         if (init->candidate.fd >= 0)

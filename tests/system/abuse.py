@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hostile or broken programs do: bounded, told apart, cleaned up, and a neighbour still answers."""
 
+import sys
 import time
 
-from daemon import MIB, case, eventually, fails, unb64
+from daemon import MIB, RpcError, case, eventually, fails, unb64
 from process_client import Processes
 from small_base import run_with_cayd
 
 NEIGHBOUR = "neighbour"
-# Opens files until it may not, then says how many. Bash is there, python is not.
-MANY_FILES = "ulimit -n hard 2> /dev/null; ulimit -n $(ulimit -H -n); i=0; " \
-             "while [ $i -lt 100000 ] && exec {fd}< /dev/null; do i=$((i+1)); done 2> /dev/null; echo $i"
 
 
 def hostile(cay, name, **limits):
@@ -66,15 +64,97 @@ def shared_memory(cay):
 
 
 @case
+def disk(cay):
+    """a session that fills its disk is stopped and told why; what is there can be read and removed"""
+    plane = hostile(cay, "disk", diskBytes=24 * MIB)
+    result = plane.result(plane.sh("i=0; while dd if=/dev/zero of=f$i bs=1M count=4 2> /dev/null; do "
+                                   "i=$((i+1)); usleep 50000; done; exit 9"))
+    assert result["cause"] == "END_CAUSE_QUOTA" or result.get("exitCode") == 9, result
+    error = fails("resource_exhausted", cay.tool, "disk", "write_file", path="/workspace/more", content="x")
+    assert error.reason in ("quota_exceeded", "no_space"), error
+    assert cay.tool("disk", "list_dir", path="/workspace")["content"]
+    cay.launch("disk", "/bin/sh", "-c", "rm -f /workspace/f*")
+    eventually(lambda: writes(cay, "disk"), "there is room again", 60)
+    over(cay, "disk")
+
+
+def writes(cay, name):
+    try:
+        return not cay.tool(name, "write_file", path="/workspace/more", content="x").get("isError")
+    except RpcError:
+        return False
+
+
+@case
 def many_files(cay):
     """a hundred thousand open files are the session's own affair"""
     plane = hostile(cay, "files")
     before = cay.fd_count()
-    process_id = plane.start("/bin/bash", "-c", MANY_FILES)["id"]
-    data, _, exited = plane.output(process_id)
-    assert exited["result"]["exitCode"] == 0 and int(data.split()[-1]) > 100, (data[-100:], exited)
+    opened, ids = 0, []
+    while opened < 100000:
+        assert len(ids) < 60, opened
+        ids.append(plane.start("/bin/nuisance", "files", str(100000 - opened))["id"])
+        number = int(plane.read_until(ids[-1], b"\n").split()[-1])
+        assert number >= min(1000, 100000 - opened), number
+        opened += number
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
     assert cay.fd_count() <= before + 8, (before, cay.fds())
+    for process_id in ids:
+        plane.end(process_id)
     over(cay, "files")
+
+
+@case
+def orphans(cay):
+    """ten thousand orphans are reaped, and a crowd of them that stays is bounded and dies with its call"""
+    plane = hostile(cay, "orphans", pids=1500)
+    process_id = plane.start("/bin/nuisance", "orphans", "10000")["id"]
+    assert plane.output(process_id)[0] == b"made 10000\n", plane.get(process_id)
+    eventually(lambda: b" Z " not in cay.launch("orphans", "/bin/ps", "-o", "pid,stat,args")[1], "no zombie is left")
+    process_id = plane.start("/bin/nuisance", "crowd", "10000")["id"]
+    made = int(plane.read_until(process_id, b"\n").split()[-1])
+    assert 1000 < made < 1500, made
+    assert cay.sh(NEIGHBOUR, "echo fine") == "fine\n"
+    plane.end(process_id)
+    eventually(lambda: cay.launch("orphans", "/bin/sh", "-c", "ps -o args | grep -c [n]uisance")[1] == b"0\n",
+               "the crowd is gone", 30)
+    result, _, _ = cay.launch("orphans", "/bin/nuisance", "crowd", "10000",
+                              policy={"timeout": "2s", "leftovers": "LEFTOVER_POLICY_KILL"})
+    assert result["cause"] == "END_CAUSE_TIMEOUT_WALL" and result["leftoverCount"] > 1000, result
+    assert len(result["leftovers"]) == 64 and all(left["killed"] for left in result["leftovers"]), result
+    eventually(lambda: cay.launch("orphans", "/bin/sh", "-c", "ps -o args | grep -c [n]uisance")[1] == b"0\n",
+               "that one, too", 30)
+    over(cay, "orphans")
+
+
+@case
+def traced(cay):
+    """a process that its tracer holds is killed with its tree, by hand and by a timeout"""
+    plane = hostile(cay, "traced")
+    process_id = plane.start("/bin/nuisance", "traced")["id"]
+    said = plane.read_until(process_id, b"\n")
+    assert said.startswith(b"traced "), f"the sandbox lets nobody trace: {said}"
+    answer = plane.kill(process_id, killAfter="0.1s", wait=True)
+    assert answer["process"]["state"] == "PROCESS_STATE_EXITED", answer
+    for left in plane.ids():
+        plane.end(left)
+    result, _, _ = cay.launch("traced", "/bin/nuisance", "traced", policy={"timeout": "0.5s"})
+    assert result["cause"] == "END_CAUSE_TIMEOUT_WALL", result
+    eventually(lambda: b"nuisance" not in cay.launch("traced", "/bin/ps", "-o", "args")[1], "nothing is left of them")
+    over(cay, "traced")
+
+
+@case
+def missing(cay):
+    """a directory, a program and a user that are not there are told apart, and leave no process behind"""
+    plane = hostile(cay, "missing")
+    for _ in range(20):
+        assert "cwd" in str(fails("invalid_argument", plane.start, "/bin/true", cwd="/not/there"))
+        assert "program" in str(fails("not_found", plane.start, "/not/there", reason="not_found"))
+        assert "mallory" in str(fails("not_found", plane.start, "/bin/true", user="mallory", reason="user_not_found"))
+        assert "run" in str(fails("permission_denied", plane.start, "/etc/passwd"))
+    assert plane.ids() == []
+    over(cay, "missing")
 
 
 @case
@@ -204,4 +284,4 @@ def hanging_readers(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "60s")
+    run_with_cayd("--send-timeout", "60s", nuisance=sys.argv[3])
