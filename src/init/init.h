@@ -93,7 +93,7 @@ struct link {
     int fd; /* -1: nobody there */
     bool trusted;
     uint32_t events; /* asked of epoll */
-    uint32_t execs; /* EXEC frames seen */
+    uint32_t execs;  /* EXEC frames seen */
     uint8_t *in;
     size_t in_len;
     size_t in_cap;
