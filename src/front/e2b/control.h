@@ -20,6 +20,8 @@ const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *reques
  * cannot be one. */
 [[nodiscard]] struct cay_e2b_call *cay_e2b_call_sandbox(struct cay_e2b_request *request,
                                                         unsigned method, struct cay_str *out_id);
+/* Looks at the sandbox in the path, its tokens included; `state` becomes the call's. */
+void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_done_fn *done, void *state);
 /* Answers 204, or the error. */
 cay_e2b_done_fn cay_e2b_done_empty;
 
@@ -27,6 +29,14 @@ cay_e2b_done_fn cay_e2b_done_empty;
  * none. */
 [[nodiscard]] bool cay_e2b_read_page(struct cay_e2b_request *request, int32_t *out_size,
                                      struct cay_str *out_token);
+
+/* One page of sessions, each as `write` has it (or not at all), and the token of the next; or the
+ * error. */
+typedef void cay_e2b_write_fn(struct cay_e2b_request *request, struct cay_json_writer *json,
+                              const struct cay_v1_session *session);
+void cay_e2b_reply_list(struct cay_e2b_request *request,
+                        const struct cay_v1_list_sessions_response *list,
+                        const struct cay_error *err, cay_e2b_write_fn *write);
 
 cay_e2b_handler cay_e2b_create;
 cay_e2b_handler cay_e2b_info;

@@ -76,7 +76,6 @@ static void got_source(struct cay_e2b_request *request, struct cay_e2b_call *got
 
 void cay_e2b_fork(struct cay_e2b_request *request)
 {
-    struct cay_str id;
     struct e2b_fork_sandbox *wanted = cay_e2b_read(request, &e2b_fork_sandbox_desc);
     if (!wanted)
         return;
@@ -88,12 +87,5 @@ void cay_e2b_fork(struct cay_e2b_request *request)
         cay_e2b_reply_fault(request, 400, "Timeout must be greater than 0");
         return;
     }
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
-    if (!call)
-        return;
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    call->state = wanted;
-    cay_e2b_call_start(call, got_source);
+    cay_e2b_get_sandbox(request, got_source, wanted);
 }

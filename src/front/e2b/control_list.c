@@ -11,10 +11,10 @@
 
 enum { LIMIT_MAX = 100 };
 
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                   const struct cay_error *err)
+void cay_e2b_reply_list(struct cay_e2b_request *request,
+                        const struct cay_v1_list_sessions_response *list,
+                        const struct cay_error *err, cay_e2b_write_fn *write)
 {
-    const struct cay_v1_list_sessions_response *list = response;
     if (err) {
         cay_e2b_reply_error(request, err);
         return;
@@ -23,13 +23,24 @@ static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const
     cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
     struct cay_json_writer json = {.buf = &body};
     cay_json_array_begin(&json);
-    for (size_t i = 0; i < list->sessions.count; i++) {
-        if (cay_e2b_is_sandbox(&list->sessions.items[i]))
-            cay_e2b_write_listed(&json, request->door, &list->sessions.items[i]);
-    }
+    for (size_t i = 0; i < list->sessions.count; i++)
+        write(request, &json, &list->sessions.items[i]);
     cay_json_array_end(&json);
     const struct cay_http_header next = {CAY_STR("x-next-token"), list->next_page_token};
     cay_e2b_reply_json_with(request, 200, cay_buf_str(&body), &next, next.value.len > 0);
+}
+
+static void write_one(struct cay_e2b_request *request, struct cay_json_writer *json,
+                      const struct cay_v1_session *session)
+{
+    if (cay_e2b_is_sandbox(session))
+        cay_e2b_write_listed(json, request->door, session);
+}
+
+static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                   const struct cay_error *err)
+{
+    cay_e2b_reply_list(request, response, err, write_one);
 }
 
 bool cay_e2b_read_page(struct cay_e2b_request *request, int32_t *out_size,

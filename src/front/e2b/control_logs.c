@@ -91,12 +91,5 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *, 
 
 void cay_e2b_logs(struct cay_e2b_request *request)
 {
-    struct cay_str id;
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
-    if (!call)
-        return;
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    cay_e2b_call_start(call, got_session);
+    cay_e2b_get_sandbox(request, got_session, NULL);
 }

@@ -114,7 +114,6 @@ static bool read_bound(struct cay_e2b_request *request, const char *name, int64_
 
 void cay_e2b_metrics(struct cay_e2b_request *request)
 {
-    struct cay_str id;
     struct range *range = cay_arena_new(&request->arena, struct range);
     if (range)
         range->end_ns = INT64_MAX;
@@ -124,11 +123,5 @@ void cay_e2b_metrics(struct cay_e2b_request *request)
         return;
     }
     request->state = range;
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
-    if (!call)
-        return;
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    cay_e2b_call_start(call, got_session);
+    cay_e2b_get_sandbox(request, got_session, NULL);
 }

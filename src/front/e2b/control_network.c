@@ -98,7 +98,6 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *go
 
 void cay_e2b_set_network(struct cay_e2b_request *request)
 {
-    struct cay_str id;
     const char *fault = NULL;
     const struct e2b_network *wanted = cay_e2b_read(request, &e2b_network_desc);
     if (!wanted)
@@ -110,12 +109,5 @@ void cay_e2b_set_network(struct cay_e2b_request *request)
         cay_e2b_reply_fault(request, 400, fault);
         return;
     }
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
-    if (!call)
-        return;
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    call->state = policy;
-    cay_e2b_call_start(call, got_session);
+    cay_e2b_get_sandbox(request, got_session, policy);
 }

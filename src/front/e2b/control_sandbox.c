@@ -63,7 +63,7 @@ static void got_info(struct cay_e2b_request *request, struct cay_e2b_call *, con
     cay_e2b_reply_json(request, 200, cay_buf_str(&body));
 }
 
-void cay_e2b_info(struct cay_e2b_request *request)
+void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_done_fn *done, void *state)
 {
     struct cay_str id;
     struct cay_e2b_call *call =
@@ -73,7 +73,13 @@ void cay_e2b_info(struct cay_e2b_request *request)
     struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
     ask->session_id = id;
     ask->include_tokens = true;
-    cay_e2b_call_start(call, got_info);
+    call->state = state;
+    cay_e2b_call_start(call, done);
+}
+
+void cay_e2b_info(struct cay_e2b_request *request)
+{
+    cay_e2b_get_sandbox(request, got_info, NULL);
 }
 
 void cay_e2b_kill(struct cay_e2b_request *request)
@@ -159,12 +165,7 @@ static void connected(struct cay_e2b_request *request, struct cay_e2b_call *, co
         cay_e2b_reply_error(request, err);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = cay_e2b_id_cut(request->params[0]);
-    ask->include_tokens = true;
-    call->state = resumed->resumed ? &was_resumed : NULL;
-    cay_e2b_call_start(call, got_connected);
+    cay_e2b_get_sandbox(request, got_connected, resumed->resumed ? &was_resumed : NULL);
 }
 
 void cay_e2b_connect(struct cay_e2b_request *request)

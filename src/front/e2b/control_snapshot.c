@@ -6,9 +6,10 @@
 #include "front/e2b/control_shape.h"
 #include "wire/e2b/e2b.h"
 
-static void write_snapshot(struct cay_json_writer *json, struct cay_arena *arena,
+static void write_snapshot(struct cay_e2b_request *request, struct cay_json_writer *json,
                            const struct cay_v1_session *session)
 {
+    struct cay_arena *arena = &request->arena;
     struct cay_str name = cay_e2b_label(session, CAY_E2B_LABEL_NAME);
     const char *full = name.len ? cay_arena_printf(arena, "%.*s/%.*s", (int)session->owner.len,
                                                    session->owner.ptr, (int)name.len, name.ptr)
@@ -38,7 +39,7 @@ static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const 
     cay_auto(cay_buf_finish) struct cay_buf body;
     cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
     struct cay_json_writer json = {.buf = &body};
-    write_snapshot(&json, &request->arena, made->forks.items[0].session);
+    write_snapshot(request, &json, made->forks.items[0].session);
     cay_e2b_reply_json(request, 201, cay_buf_str(&body));
 }
 
@@ -75,20 +76,7 @@ void cay_e2b_take_snapshot(struct cay_e2b_request *request)
 static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
                    const struct cay_error *err)
 {
-    const struct cay_v1_list_sessions_response *list = response;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
-    cay_auto(cay_buf_finish) struct cay_buf body;
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    struct cay_json_writer json = {.buf = &body};
-    cay_json_array_begin(&json);
-    for (size_t i = 0; i < list->sessions.count; i++)
-        write_snapshot(&json, &request->arena, &list->sessions.items[i]);
-    cay_json_array_end(&json);
-    const struct cay_http_header next = {CAY_STR("x-next-token"), list->next_page_token};
-    cay_e2b_reply_json_with(request, 200, cay_buf_str(&body), &next, next.value.len > 0);
+    cay_e2b_reply_list(request, response, err, write_snapshot);
 }
 
 /* "owner/name:tag", "name", "id:tag": the part between. False when it is of somebody else. */
