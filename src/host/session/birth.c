@@ -19,6 +19,7 @@
 #include "host/session/start.h"
 #include "host/session/tell.h"
 #include "host/session/tree.h"
+#include "host/session/watching.h"
 #include "sys/mount.h"
 #include "sys/userns.h"
 
@@ -100,6 +101,11 @@ void cay_waking_undo(struct cay_waking *waking, struct cay_host *host)
 
 void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
 {
+    struct cay_error err = {};
+    if (waking->needs_mount && waking->root_fd >= 0) {
+        cay_fail(&err, CAY_R_UNAVAILABLE, "the session's tree was mounted anew; watch again");
+        cay_watching_end(session, &err);
+    }
     session->root_fd = waking->root_fd;
     if (waking->sandbox)
         session->state_text[0] = '\0';
@@ -421,6 +427,9 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
                         : cay_take_ptr(session->resting);
     self->is_open = cay_network_is_open(session->spec);
     cay_timer_close(&session->deadline);
+    struct cay_error ending = {};
+    cay_fail(&ending, CAY_R_SESSION_DESTROYING, NULL);
+    cay_watching_end(session, &ending);
     self->root_fd = cay_take_fd(session->root_fd);
     cay_session_record_take(&self->record, session);
     list_snapshots(self, session);

@@ -178,6 +178,7 @@ cay_verb cay_host_move_file;
 cay_verb cay_host_remove_file;
 cay_verb cay_host_read_file;
 cay_verb cay_host_write_file;
+cay_verb cay_host_watch_dir;
 cay_verb cay_host_watch_events;
 cay_verb cay_host_get_usage;
 cay_verb cay_host_get_pool;

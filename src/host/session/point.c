@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/watching.h"
 
 enum { FREEZE_TIMEOUT_MS = 5000 };
 
@@ -31,6 +32,8 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
         .sandbox = cay_session_sandbox(session),
         .point.root_fd = -1,
         .old_fd = -1,
+        .watches = cay_watching_borrow(session),
+        .is_isolated = cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES,
     };
     memcpy(pointing->store_id, session->store_id, sizeof(pointing->store_id));
     const struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
@@ -60,12 +63,25 @@ void cay_pointing_thaw(struct cay_pointing *pointing)
     pointing->frozen_ns = cay_clock_ns() - pointing->frozen_ns;
 }
 
+/* Nothing happens in the tree now: who watches misses nothing. */
+static void move_watches(struct cay_pointing *pointing)
+{
+    int living_fd =
+        pointing->sandbox && pointing->is_isolated ? cay_sandbox_root(pointing->sandbox) : -1;
+    if (pointing->watches)
+        cay_watches_move(pointing->watches, living_fd >= 0 ? living_fd : pointing->point.root_fd,
+                         living_fd >= 0, pointing->is_other_tree);
+}
+
 bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err)
 {
-    if (pointing->point.root_fd < 0 || !pointing->sandbox)
+    if (pointing->point.root_fd < 0)
         return true;
-    return cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &pointing->old_fd,
-                                   err);
+    bool is_switched =
+        !pointing->sandbox ||
+        cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &pointing->old_fd, err);
+    move_watches(pointing);
+    return is_switched;
 }
 
 void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session)
@@ -78,6 +94,7 @@ void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *ses
     cay_host_close_later(session->host, cay_take_fd(pointing->old_fd));
     cay_host_close_later(session->host, cay_take_fd(session->root_fd));
     session->root_fd = cay_take_fd(pointing->point.root_fd);
+    cay_watching_poke(session);
 }
 
 void cay_pointing_settle(struct cay_pointing *pointing, struct cay_session *session)

@@ -21,8 +21,11 @@ struct cay_pointing {
     bool is_mounted;
     struct cay_sandbox *sandbox; /* borrowed; NULL: none runs */
     struct cay_store_point point;
-    int old_fd;        /* of the root that the sandbox had before */
-    int64_t frozen_ns; /* how long the commands stood still */
+    int old_fd;                  /* of the root that the sandbox had before */
+    int64_t frozen_ns;           /* how long the commands stood still */
+    struct cay_watches *watches; /* borrowed; NULL: nobody watches the tree */
+    bool is_isolated;            /* the sandbox has a root of its own */
+    bool is_other_tree;          /* the new root has other files */
 };
 
 /* On the loop thread, inside the gate alone. */

@@ -105,6 +105,7 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = cay_host_remove_file,
     [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
     [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
+    [CAY_V1_FILE_SERVICE_WATCH_DIR]              = cay_host_watch_dir,
     [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = cay_host_get_usage,
     [CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS]        = cay_host_watch_events,
     [CAY_V1_POOL_SERVICE_GET_POOL]               = cay_host_get_pool,

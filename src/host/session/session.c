@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/session.h"
+#include "host/session/watching.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ void cay_session_free(struct cay_session *session)
     cay_unexpose_all(session, "session_ended");
     cay_hearing_free(session);
     cay_processes_finish(&session->processes);
+    cay_watching_free(session);
     if (session->uid_slot < CAY_UID_SLOT_COUNT)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
     if (session->root_fd >= 0)

@@ -27,6 +27,7 @@ struct cay_live;
 struct cay_pausing;
 struct cay_sandbox;
 struct cay_start_waiting;
+struct cay_watching;
 
 enum {
     /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
@@ -70,9 +71,10 @@ struct cay_session {
     struct cay_map snapshots_by_name;
 
     struct cay_processes processes;
-    struct cay_list ports;       /* struct cay_exposed; of the running sandbox */
-    struct cay_hearing *hearing; /* who listens; NULL: nothing has run */
-    struct cay_dns *dns;         /* names for an open network; while a sandbox runs */
+    struct cay_list ports;         /* struct cay_exposed; of the running sandbox */
+    struct cay_hearing *hearing;   /* who listens; NULL: nothing has run */
+    struct cay_dns *dns;           /* names for an open network; while a sandbox runs */
+    struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
 
     struct cay_gate gate;
     unsigned op_count; /* operations under way; it is not freed before they end */

@@ -15,6 +15,7 @@
 #include "host/session/op.h"
 #include "host/session/request.h"
 #include "host/session/tokens.h"
+#include "host/session/watching.h"
 #include "host/store/spool.h"
 #include "sys/sha256.h"
 
@@ -244,6 +245,9 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
         return cay_fail(err, CAY_R_INTERNAL, "encode a snapshot");
     if (session->live)
         self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
+    cay_fail(err, CAY_R_ROLLBACK_IN_PROGRESS, NULL);
+    cay_watching_end(session, err);
+    *err = (struct cay_error){};
     self->root_fd = cay_take_fd(session->root_fd);
     return true;
 }

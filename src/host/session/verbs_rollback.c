@@ -12,6 +12,7 @@
 #include "host/session/point.h"
 #include "host/session/request.h"
 #include "host/session/tell.h"
+#include "host/session/watching.h"
 
 /*
  * Going back. What is abandoned is kept: unsaved changes become a snapshot of kind branch, whose
@@ -116,6 +117,7 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
             cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
     }
     cay_pointing_init(&self->pointing, session);
+    self->pointing.is_other_tree = true;
     cay_session_record_take(&self->session, session);
     return cay_victims_settle(&self->victims, session, err);
 }
@@ -254,6 +256,7 @@ static void leave_root(struct rollback_op *self, struct cay_session *session)
     cay_host_close_later(session->host, cay_take_fd(session->root_fd));
     if (session->live)
         cay_live_lost(session, &self->op.err);
+    cay_watching_end(session, &self->op.err);
 }
 
 static void rollback_end(struct cay_op *op)
