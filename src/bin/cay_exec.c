@@ -285,7 +285,7 @@ bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struc
 }
 
 bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char *const *argv,
-                     size_t argc, struct cay_error *err)
+                     size_t argc, struct cay_v1_resource_limits *limits, struct cay_error *err)
 {
     struct cay_v1_process_spec spec;
     struct cay_v1_exec_policy policy;
@@ -297,6 +297,7 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
     };
     if (!make_spec(cli, argv, argc, &spec, &policy, err))
         return false;
+    policy.limits = limits;
     policy.kill_on_disconnect = true;
     return cay_exec_stream(cli, &follow, err);
 }
@@ -314,6 +315,7 @@ static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
     struct cay_v1_launch_process_response response = {};
     const struct cay_v1_launch_process_request request = {.session_id = session_id, .spec = &spec};
     if (!make_spec(cli, argv, argc, &spec, &policy, err) ||
+        !cay_values_limits(cli, &policy.limits, err) ||
         !cay_values_number(cli, "port", 1, PORT_MAX, &has_port, &number, err) ||
         !cay_values_duration(cli, "wait-port", &port.wait_listening, err))
         return false;
@@ -350,13 +352,17 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
     if (is_background)
         return start_in_background(cli, cay_str(args->words[0]), args->words + 1,
                                    args->word_count - 1, err);
+    struct cay_v1_resource_limits *limits = NULL;
+    if (!cay_values_limits(cli, &limits, err))
+        return false;
     cay_exec_catch();
     return cay_exec_follow(cli, cay_str(args->words[0]), args->words + 1, args->word_count - 1,
-                           err);
+                           limits, err);
 }
 
 static const struct cay_flag exec_flags[] = {
     CAY_FLAGS_EXEC,
+    CAY_FLAGS_LIMITS,
     {.name = "background", .help = "start it, print its id and return; see 'cay ps'"},
     {.name = "tag", .value = "NAME", .help = "with --background: a name to find it by"},
     {.name = "port",

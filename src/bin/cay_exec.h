@@ -40,10 +40,11 @@ struct cay_follow {
 [[nodiscard]] bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow,
                                    struct cay_error *err);
 
-/* Sets cli->exit_status. False when there was no command to have a status: it could not be asked
- * for, or the connection broke. */
+/* Sets cli->exit_status. `limits` are of this command alone; NULL: the session's. False when there
+ * was no command to have a status: it could not be asked for, or the connection broke. */
 [[nodiscard]] bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id,
-                                   const char *const *argv, size_t argc, struct cay_error *err);
+                                   const char *const *argv, size_t argc,
+                                   struct cay_v1_resource_limits *limits, struct cay_error *err);
 
 /* Was it interrupted (SIGINT, SIGTERM, SIGHUP)? The signal, or 0. Before, cay_exec_catch. */
 void cay_exec_catch(void);

@@ -251,7 +251,7 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case EMFILE:
     case ENFILE:
     case ENOMEM: return CAY_R_RESOURCE_EXHAUSTED;
-    case EIO:
+    case EIO: return CAY_R_DISK_FAILED;
     case ESTALE: return CAY_R_STORE_FAILED;
     default: return CAY_R_INTERNAL;
     }

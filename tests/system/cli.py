@@ -104,6 +104,21 @@ def sessions(cayd):
 
 
 @case
+def top(cayd):
+    """top shows what sessions use: once without a terminal, on one again and again until q is pressed"""
+    cayd.ok("create", "--name", "busy")
+    cayd.ok("exec", "busy", "--", "true")
+    text = cayd.ok("top")
+    assert "CPU%" in text and "busy" in text and "1 sessions, 1 running" in text, text
+    used, = [entry for entry in cayd.cay("top", "--json").json()["sessions"] if entry["sessionId"] == "busy"]
+    assert int(used["usage"]["memoryBytes"]) > 0 and used["usage"]["cpuTime"], used
+    cayd.fails(125, "100ms", "top", "--interval", "1ms")
+    shown = cayd.on_terminal("top", "--interval", "100ms", keys=b"q", after=b"CPU%")
+    assert shown.count("busy") > 1 and "\x1b[H" in shown, shown
+    cayd.ok("rm", "busy")
+
+
+@case
 def exec_status(cayd):
     """exec ends as the command does, and says on standard error what is not its own doing"""
     cayd.ok("create", "--name", "demo", "--memory", "64M")
@@ -120,10 +135,11 @@ def exec_status(cayd):
     ends(139, "signal 11 (SEGV)", "--", "sh", "-c", "kill -SEGV $$")
     ends(137, "signal 9 (KILL)", "--", "sh", "-c", "kill -KILL $$")
     ends(137, "memory limit", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=500M", "count=1")
+    ends(137, "memory limit", "--memory", "16M", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=40M", "count=1")
     ends(127, "cannot be run: No such file", "--", "nosuch")
     ends(125, "cannot be entered", "--cwd", "/nosuch", "--", "true")
     cayd.fails(125, "no session 'nosuch'", "exec", "nosuch", "--", "true")
-    cayd.fails(125, "user or root", "exec", "demo", "--user", "nobody", "--", "true")
+    cayd.fails(125, "not in the sandbox", "exec", "demo", "--user", "stranger", "--", "true")
     cayd.fails(125, "not a duration", "exec", "demo", "--timeout", "soon", "--", "true")
     cayd.fails(125, "one SESSION", "exec", "demo", "sh", "--", "true")
     assert cayd.ok("exec", "demo", "echo", "words") == "words\n"

@@ -71,11 +71,11 @@ class Cli(Cayd):
         assert result.status == status and words in result.note, f"cay {arguments}: {result}"
         return result
 
-    def on_terminal(self, *arguments):
-        """What cay prints to a terminal."""
+    def on_terminal(self, *arguments, keys=b"", after=b""):
+        """What cay prints to a terminal; keys are pressed once it has printed `after`."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen([CAY, *arguments], env=self.client_environment(),
-                                   stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+                                   stdin=theirs if keys else subprocess.DEVNULL, stdout=theirs, stderr=theirs)
         os.close(theirs)
         found = b""
         while select.select([ours], [], [], PATIENCE_S)[0]:
@@ -84,6 +84,9 @@ class Cli(Cayd):
             except OSError:  # the other side is closed
                 break
             found += piece
+            if keys and found.count(after) > 1:
+                os.write(ours, keys)
+                keys = b""
         os.close(ours)
         assert process.wait(PATIENCE_S) == 0, found
         return found.decode().replace("\r\n", "\n")

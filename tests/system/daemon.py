@@ -363,6 +363,14 @@ class Cayd(Client):
     def log_tail(self, size=3000):
         return self.log_path.read_bytes()[-size:].decode(errors="replace")
 
+    def power_off(self):
+        """As far as a host can without going: the daemon and all that runs in sandboxes end at once."""
+        self.kill()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not self.processes(), "nothing runs")
+
     def kill(self):
         """As the kernel does it: no goodbye."""
         self.process.kill()

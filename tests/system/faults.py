@@ -8,6 +8,7 @@ import errno
 import sqlite3
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from daemon import PATIENCE_S, Cayd, RpcError, case, eventually, run, steady
@@ -47,10 +48,46 @@ class Disk:
             Path(self.folder).rmdir()
 
 
+class FailingDisk(Disk):
+    """A disk whose writes fail on demand: a file system in a file on a memory that is too small for it. Once
+    that is full, the kernel answers writes of blocks with EIO, and the file system makes itself read-only."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory = self.folder
+        self.image = Path(self.memory) / "image"
+        with open(self.image, "wb") as file:
+            file.truncate(4 * DISK_MIB << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", self.image], check=True)
+        self.folder = tempfile.mkdtemp(prefix="caysys-disk-")
+        self.attach()
+
+    def attach(self):
+        self.mount("-t", "ext4", "-o", "loop,errors=remount-ro", self.image, self.folder)
+
+    def fail(self):
+        """From now on, once what is written down reaches the disk."""
+        subprocess.run(["sync", "-f", self.folder], check=True)
+        self.folder, kept = self.memory, self.folder
+        self.fill()
+        self.folder = kept
+
+    def mend(self):
+        """As a reboot does: the fault is gone, and so is what had not reached the disk."""
+        (Path(self.memory) / "filler").unlink()
+        subprocess.run(["umount", self.folder], check=True)
+        self.attach()
+
+    def close(self):
+        super().close()
+        self.folder = self.memory
+        super().close()
+
+
 @contextlib.contextmanager
-def on_disk():
+def on_disk(kind=Disk):
     """A daemon whose data is on a small disk, with a session and a past."""
-    disk = Disk()
+    disk = kind()
     try:
         cay = Cayd(*NO_HOST_BASE, "--data", f"{disk.folder}/data")
         cay.data = Path(disk.folder) / "data"
@@ -119,6 +156,35 @@ def full(_):
         cay.turn("w")
         cay.create("n")
         dump(cay, "n")
+
+
+@case
+def failing_disk(_):
+    """on a disk that fails and becomes read-only calls are refused, what was kept can be read, and is there afterwards"""
+    with on_disk(FailingDisk) as (disk, cay):
+        before = look(cay)["sessions"]["w"]["trees"]
+        disk.fail()
+        reasons = {"disk_failed"}
+        until = time.monotonic() + PATIENCE_S
+        refusals = {}
+        while "create" not in refusals or "turn" not in refusals:
+            assert time.monotonic() < until, refusals
+            with contextlib.suppress(AssertionError, RpcError):
+                cay.sh("w", "head -c 4000000 /dev/zero > /workspace/more; sync")
+            refusals |= try_everything(cay, reasons)
+            for name in cay.ids():
+                with contextlib.suppress(RpcError):
+                    if name != "w":
+                        cay.destroy(name)
+        assert cay.process.poll() is None, "the daemon is gone"
+        assert cay.sh("w", "head -c 3 /workspace/one") == "one"
+        cay.power_off()
+        disk.mend()
+        cay.start()
+        assert look(cay)["sessions"]["w"]["trees"].items() >= before.items(), cay.log("w")
+        assert cay.sh("w", "head -c 3 /workspace/one") == "one"
+        cay.turn("w")
+        settled(cay)
 
 
 @case

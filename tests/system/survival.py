@@ -172,11 +172,7 @@ def reboot(cay):
     plane = Processes(cay, "reboot")
     process_id = plane.sh("sleep 100", restart={"mode": "RESTART_MODE_ALWAYS"})
     cay.sh("reboot", "echo kept > kept")
-    cay.kill()
-    for pid in cay.processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, 9)
-    eventually(lambda: not cay.processes(), "nothing runs")
+    cay.power_off()
     cay.start()
     status = plane.get(process_id)
     assert status["result"]["cause"] == "END_CAUSE_LOST" and status["result"]["message"], status

@@ -267,7 +267,7 @@ def hostile(cay):
         "long message": lambda members: set_snapshot(members, "message", "x" * 5000),
         "wrong type": lambda members: set_snapshot(members, "turnNumber", {}),
         "bad env": head_with(session__env={"A=B": "c"}),
-        "bad user": head_with(session__defaultUser="nobody"),
+        "bad user": head_with(session__defaultUser="no:body"),
         "no object": lambda members: [(members[0][0], b"[]"), *members[1:]],
         "no json": lambda members: [(members[0][0], b"{"), *members[1:]],
         "nested": lambda members: [(members[0][0], b"[" * 100000), *members[1:]],

@@ -109,10 +109,27 @@ int cay_db_schema_version(void)
     return (int)CAY_COUNT(migrations);
 }
 
+static enum cay_reason reason_of(int status)
+{
+    static const struct {
+        int status;
+        enum cay_reason reason;
+    } known[] = {
+        {SQLITE_FULL, CAY_R_NO_SPACE},        {SQLITE_IOERR, CAY_R_DISK_FAILED},
+        {SQLITE_READONLY, CAY_R_DISK_FAILED}, {SQLITE_CANTOPEN, CAY_R_DISK_FAILED},
+        {SQLITE_CORRUPT, CAY_R_DATA_LOSS},    {SQLITE_NOTADB, CAY_R_DATA_LOSS},
+    };
+    for (size_t i = 0; i < CAY_COUNT(known); i++) {
+        if (known[i].status == status)
+            return known[i].reason;
+    }
+    return CAY_R_INTERNAL;
+}
+
 static bool fail(struct cay_db *db, struct cay_error *err, int status, const char *what)
 {
     /* The low byte is the class of the error; the rest details it. */
-    enum cay_reason reason = (status & 0xFF) == SQLITE_FULL ? CAY_R_NO_SPACE : CAY_R_INTERNAL;
+    enum cay_reason reason = reason_of(status & 0xFF);
     return cay_fail(err, reason, "%s: %s", what,
                     db->sqlite ? sqlite3_errmsg(db->sqlite) : sqlite3_errstr(status));
 }

@@ -24,6 +24,13 @@ const struct cay_store_ops *const cay_store_registry[] = {
                             (store)->ops->name);                                      \
     } while (0)
 
+static enum cay_reason reason_of(int neg_errno)
+{
+    if (neg_errno == -ENOSPC || neg_errno == -EDQUOT)
+        return CAY_R_NO_SPACE;
+    return neg_errno == -EIO || neg_errno == -EROFS ? CAY_R_DISK_FAILED : CAY_R_STORE_FAILED;
+}
+
 bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
 {
     char text[sizeof(err->text)];
@@ -31,8 +38,7 @@ bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    bool full = neg_errno == -ENOSPC || neg_errno == -EDQUOT;
-    return cay_fail_errno(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, neg_errno, "%s", text);
+    return cay_fail_errno(err, reason_of(neg_errno), neg_errno, "%s", text);
 }
 
 bool cay_store_open(const struct cay_store_config *config, struct cay_store **out_store,
