@@ -7,6 +7,7 @@
 #include "front/e2b/control.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/gate.h"
+#include "front/e2b/pollers.h"
 #include "front/e2b/signed.h"
 
 bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *exchange)
@@ -83,12 +84,14 @@ void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
         .template = cay_strdup(options->template ? options->template : "base"),
     };
     cay_list_init(&door->inside);
+    cay_list_init(&door->pollers);
     if (door->is_on)
         cay_e2b_cutter_open(door);
 }
 
 void cay_e2b_door_finish(struct cay_e2b_door *door)
 {
+    cay_e2b_pollers_close(door);
     cay_e2b_cutter_close(door);
     free(cay_take_ptr(door->domain));
     free(cay_take_ptr(door->template));

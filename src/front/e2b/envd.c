@@ -23,6 +23,10 @@ static const struct cay_e2b_route routes[] = {
     {"POST", "/filesystem.Filesystem/Move",    cay_e2b_filesystem_move},
     {"POST", "/filesystem.Filesystem/ListDir", cay_e2b_filesystem_list_dir},
     {"POST", "/filesystem.Filesystem/Remove",  cay_e2b_filesystem_remove},
+    {"POST", "/filesystem.Filesystem/WatchDir",         cay_e2b_filesystem_watch_dir},
+    {"POST", "/filesystem.Filesystem/CreateWatcher",    cay_e2b_filesystem_create_watcher},
+    {"POST", "/filesystem.Filesystem/GetWatcherEvents", cay_e2b_filesystem_get_watcher_events},
+    {"POST", "/filesystem.Filesystem/RemoveWatcher",    cay_e2b_filesystem_remove_watcher},
 };
 /* clang-format on */
 

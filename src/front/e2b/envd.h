@@ -31,3 +31,7 @@ cay_e2b_handler cay_e2b_filesystem_make_dir;
 cay_e2b_handler cay_e2b_filesystem_move;
 cay_e2b_handler cay_e2b_filesystem_list_dir;
 cay_e2b_handler cay_e2b_filesystem_remove;
+cay_e2b_handler cay_e2b_filesystem_watch_dir;
+cay_e2b_handler cay_e2b_filesystem_create_watcher;
+cay_e2b_handler cay_e2b_filesystem_get_watcher_events;
+cay_e2b_handler cay_e2b_filesystem_remove_watcher;
