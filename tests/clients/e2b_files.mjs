@@ -279,4 +279,55 @@ test("the environment of a sandbox can be looked at", async () => {
   });
 });
 
+test("pages of any origin may talk to a sandbox, and to nothing else", async () => {
+  const ask = async (path, headers, wanted) => {
+    const answer = await fetch(daemon.url + path, {
+      method: "OPTIONS",
+      headers: { origin: "https://page.test", "access-control-request-method": "POST", "access-control-request-headers": wanted, ...headers },
+    });
+    await answer.arrayBuffer();
+    return [answer.status, answer.headers.get("access-control-allow-origin"), answer.headers.get("access-control-allow-headers")];
+  };
+  const yes = [204, "*", "*, authorization"];
+  await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
+    const there = { "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "49983" };
+    equal(await ask("/files?path=a", there, "content-type"), yes);
+    equal(await ask("/filesystem.Filesystem/Stat", {}, "content-type,e2b-sandbox-id,e2b-sandbox-port,x-access-token"), yes);
+    equal(await ask("/files?path=a&signature=v1_x", {}, "content-type"), yes);
+    for (const [path, headers, wanted] of [
+      ["/files?path=a", {}, "content-type"], ["/sandboxes", {}, "x-api-key"], ["/sandboxes", {}, "e2b-sandbox-id"],
+      ["/cay.v1.SandboxService/CreateSession", {}, "content-type,e2b-sandbox-id"], ["/nothing", there, "content-type"],
+    ]) {
+      const [status, origin, allowed] = await ask(path, headers, wanted);
+      assert(status >= 400 && allowed === null && (origin === null || path === "/nothing"), `${path}: ${status} ${origin}`);
+    }
+    const origins = [];
+    for (const [path, init] of [
+      ["/files?path=cors", { method: "POST", body: "x", headers: { "content-type": "application/octet-stream" } }],
+      ["/files?path=cors", {}], ["/files?path=missing", {}], ["/health", {}],
+      ["/filesystem.Filesystem/Stat", { method: "POST", body: '{"path":"cors"}', headers: { "content-type": "application/json" } }],
+    ]) {
+      const answer = await inside(daemon, sandbox.sandboxId, 49983, path,
+        { ...init, headers: { "x-access-token": sandbox.envdAccessToken, ...init.headers } });
+      await answer.arrayBuffer();
+      origins.push([answer.status, answer.headers.get("access-control-allow-origin")]);
+    }
+    equal(origins, [[200, "*"], [200, "*"], [404, "*"], [204, "*"], [200, "*"]]);
+    const control = await fetch(`${daemon.url}/v2/sandboxes`, { headers: { "x-api-key": daemon.key, origin: "https://page.test" } });
+    await control.arrayBuffer();
+    equal([control.status, control.headers.get("access-control-allow-origin")], [200, null]);
+  });
+});
+
+test("a sandbox says what it uses", async () => {
+  await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
+    const answer = await inside(daemon, sandbox.sandboxId, 49983, "/metrics", { headers: { "x-access-token": sandbox.envdAccessToken } });
+    const metrics = await answer.json();
+    equal(Object.keys(metrics).sort(), ["cpu_count", "cpu_used_pct", "disk_total", "disk_used", "mem_cache", "mem_total", "mem_total_mib",
+      "mem_used", "mem_used_mib", "ts"]);
+    assert(metrics.cpu_count >= 1 && metrics.mem_total > metrics.mem_used && Math.abs(metrics.ts - Date.now() / 1000) < 60, JSON.stringify(metrics));
+    equal((await inside(daemon, sandbox.sandboxId, 49983, "/metrics")).status, 401);
+  });
+});
+
 await run(daemon);

@@ -5,6 +5,7 @@
 
 #include "front/auth/auth.h"
 #include "front/e2b/control.h"
+#include "front/e2b/cors.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/gate.h"
 #include "front/e2b/pollers.h"
@@ -16,6 +17,10 @@ bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *e
         return false;
     const struct cay_e2b_target target =
         cay_e2b_target(&exchange->headers, exchange->host, cay_str(door->domain));
+    if (cay_e2b_cors_is_question(exchange, &target)) {
+        cay_e2b_cors_answer(exchange);
+        return true;
+    }
     bool is_signed = target.place == CAY_E2B_NOWHERE && cay_e2b_is_signed(exchange);
     if (target.place == CAY_E2B_NOWHERE && !is_signed)
         return false;

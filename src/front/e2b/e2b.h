@@ -16,7 +16,7 @@ struct cay_e2b_cutter;
 struct cay_e2b_door {
     struct cay_service *service;
     struct cay_e2b_cutter *cutter;
-    struct cay_list inside; /* requests that passed the gate of a sandbox */
+    struct cay_list inside;  /* requests that passed the gate of a sandbox */
     struct cay_list pollers; /* watchers that clients ask for news */
     bool is_on;
     bool allow_anonymous;

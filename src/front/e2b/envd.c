@@ -8,6 +8,7 @@
 static const struct cay_e2b_route routes[] = {
     {"GET",  "/health",                       cay_e2b_envd_health, .is_public = true},
     {"GET",  "/envs",                         cay_e2b_envd_envs},
+    {"GET",  "/metrics",                      cay_e2b_envd_metrics},
     {"GET",  "/files",                        cay_e2b_files_get, .admit = cay_e2b_files_admit},
     {"POST", "/files",                        cay_e2b_files_post, CAY_E2B_BODY_STREAM,
                                               .admit = cay_e2b_files_admit},
@@ -29,6 +30,15 @@ static const struct cay_e2b_route routes[] = {
     {"POST", "/filesystem.Filesystem/RemoveWatcher",    cay_e2b_filesystem_remove_watcher},
 };
 /* clang-format on */
+
+bool cay_e2b_envd_owns(struct cay_str path)
+{
+    for (size_t i = 0; i < CAY_COUNT(routes); i++) {
+        if (cay_str_is(path, routes[i].pattern))
+            return true;
+    }
+    return false;
+}
 
 bool cay_e2b_envd_admit(struct cay_e2b_request *request)
 {

@@ -12,11 +12,15 @@
  * Sets the route. */
 [[nodiscard]] bool cay_e2b_envd_admit(struct cay_e2b_request *request);
 
+/* Is it the path of one of the services? */
+[[nodiscard]] bool cay_e2b_envd_owns(struct cay_str path);
+
 /* For a request that passed the gate: the sandbox runs, and the caller may. */
 void cay_e2b_envd(struct cay_e2b_request *request);
 
 cay_e2b_handler cay_e2b_envd_health;
 cay_e2b_handler cay_e2b_envd_envs;
+cay_e2b_handler cay_e2b_envd_metrics;
 cay_e2b_handler cay_e2b_files_get;
 cay_e2b_handler cay_e2b_files_post;
 cay_e2b_handler cay_e2b_process_list;

@@ -32,9 +32,8 @@ static void respond(struct cay_e2b_request *request, const struct download *self
     snprintf(range, sizeof(range), "bytes %lld-%lld/%lld", (long long)self->first,
              (long long)(self->first + self->left - 1), (long long)self->size);
     headers[3] = (struct cay_http_header){CAY_STR("content-range"), cay_str(range)};
-    request->is_answered = true;
-    cay_exchange_respond(request->exchange, self->is_part ? 206 : 200, headers,
-                         CAY_COUNT(headers) - !self->is_part, self->left);
+    cay_e2b_respond(request, self->is_part ? 206 : 200, headers,
+                    CAY_COUNT(headers) - !self->is_part, self->left);
 }
 
 static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,

@@ -58,9 +58,8 @@ static void open_stream(struct cay_e2b_request *request)
                                                 CAY_STR("application/connect+json")};
     if (request->is_answered)
         return;
-    request->is_answered = true;
     request->exchange->is_long_lived = true;
-    cay_exchange_respond(request->exchange, 200, &type, 1, -1);
+    cay_e2b_respond(request, 200, &type, 1, -1);
 }
 
 void cay_e2b_envelope_begin(struct cay_e2b_envelope *envelope)

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "front/e2b/cors.h"
 #include "front/e2b/hall.h"
 #include "front/http/server.h"
+
+enum { HEADERS_MAX = 8 }; /* of an answer */
 
 void cay_e2b_enter(struct cay_e2b_request *request)
 {
@@ -162,18 +165,31 @@ const struct cay_e2b_route *cay_e2b_route_find(struct cay_e2b_request *request,
     return NULL;
 }
 
+void cay_e2b_respond(struct cay_e2b_request *request, int status,
+                     const struct cay_http_header *headers, size_t count, int64_t content_length)
+{
+    struct cay_http_header all[HEADERS_MAX + CAY_E2B_CORS_HEADERS];
+    assert(!request->is_answered && count <= HEADERS_MAX);
+    if (count)
+        memcpy(all, headers, count * sizeof(*headers));
+    if (request->port == CAY_E2B_ENVD_PORT) {
+        memcpy(all + count, cay_e2b_cors_headers, sizeof(cay_e2b_cors_headers));
+        count += CAY_E2B_CORS_HEADERS;
+    }
+    request->is_answered = true;
+    cay_exchange_respond(request->exchange, status, all, count, content_length);
+}
+
 void cay_e2b_reply_json_with(struct cay_e2b_request *request, int status, struct cay_str json,
                              const struct cay_http_header *headers, size_t count)
 {
-    enum { HEADERS_MAX = 8 };
     struct cay_http_header all[HEADERS_MAX] = {
         {CAY_STR("content-type"), CAY_STR("application/json")}};
     struct cay_exchange *exchange = request->exchange;
-    assert(!request->is_answered && count < HEADERS_MAX);
+    assert(count < HEADERS_MAX);
     for (size_t i = 0; i < count; i++)
         all[i + 1] = headers[i];
-    request->is_answered = true;
-    cay_exchange_respond(exchange, status, all, count + 1, (int64_t)json.len);
+    cay_e2b_respond(request, status, all, count + 1, (int64_t)json.len);
     cay_exchange_write(exchange, json.ptr, json.len);
     cay_exchange_finish(exchange, NULL, 0);
 }
@@ -186,9 +202,7 @@ void cay_e2b_reply_json(struct cay_e2b_request *request, int status, struct cay_
 void cay_e2b_reply_empty(struct cay_e2b_request *request, int status)
 {
     struct cay_exchange *exchange = request->exchange;
-    assert(!request->is_answered);
-    request->is_answered = true;
-    cay_exchange_respond(exchange, status, NULL, 0, 0);
+    cay_e2b_respond(request, status, NULL, 0, 0);
     cay_exchange_finish(exchange, NULL, 0);
 }
 

@@ -97,6 +97,9 @@ const struct cay_e2b_route *cay_e2b_route_find(struct cay_e2b_request *request,
                                                int *out_status);
 
 /* Answers. */
+/* The head of one, with what all answers of its kind have; the rest is the exchange's. */
+void cay_e2b_respond(struct cay_e2b_request *request, int status,
+                     const struct cay_http_header *headers, size_t count, int64_t content_length);
 void cay_e2b_reply_empty(struct cay_e2b_request *request, int status);
 void cay_e2b_reply_json(struct cay_e2b_request *request, int status, struct cay_str json);
 void cay_e2b_reply_json_with(struct cay_e2b_request *request, int status, struct cay_str json,
