@@ -213,18 +213,18 @@ test("clients that go away and pollers that are removed leave nothing open", asy
 
 test("pollers keep what happened until they are asked", async () => {
   await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
-    await sandbox.files.makeDir("d");
+    await sandbox.files.makeDir("d/sub");
     const made = await rpc(sandbox, "CreateWatcher", { path: "d", recursive: true, includeEntry: true });
     equal(made.status, 200);
     const { watcherId } = made.json;
     equal(await rpc(sandbox, "GetWatcherEvents", { watcherId }), { status: 200, json: { events: [] } });
-    await sandbox.commands.run("mkdir d/sub; echo 1 > d/sub/f; rm d/sub/f");
+    await sandbox.commands.run("mkdir d/new; echo 1 > d/sub/f; rm d/sub/f");
     const events = [];
     await eventually(async () => {
       events.push(...(await rpc(sandbox, "GetWatcherEvents", { watcherId })).json.events);
       return events.some((each) => each.type === "EVENT_TYPE_REMOVE");
     }, "all of it is told", PATIENCE_MS);
-    equal([events[0].name, events[0].type, events[0].entry.type], ["sub", "EVENT_TYPE_CREATE", "FILE_TYPE_DIRECTORY"]);
+    equal([events[0].name, events[0].type, events[0].entry.type], ["new", "EVENT_TYPE_CREATE", "FILE_TYPE_DIRECTORY"]);
     equal([events.at(-1).name, events.at(-1).entry], ["sub/f", undefined]);
     equal(await rpc(sandbox, "GetWatcherEvents", { watcherId }), { status: 200, json: { events: [] } }, "only once");
     await withSandbox(versions["2.51"], daemon, {}, async (stranger) => {
