@@ -160,6 +160,53 @@ test("the sandbox is killed under a stream: the client is told so", async () => 
   await fails(sdk.TimeoutError, handle.wait());
 });
 
+test("input comes as a stream, too", async () => {
+  const sdk = versions["2.51"];
+  const envelope = (message, flags = 0) => {
+    const body = Buffer.from(typeof message === "string" ? message : JSON.stringify(message));
+    const head = Buffer.alloc(5);
+    head[0] = flags;
+    head.writeUInt32BE(body.length, 1);
+    return Buffer.concat([head, body]);
+  };
+  await withSandbox(sdk, daemon, {}, async (sandbox) => {
+    const send = async (body) => {
+      const answer = await inside(daemon, sandbox.sandboxId, 49983, "/process.Process/StreamInput", {
+        method: "POST", body, duplex: "half",
+        headers: { "content-type": "application/connect+json", "x-access-token": sandbox.envdAccessToken },
+      });
+      return [answer.status, Buffer.from(await answer.arrayBuffer())];
+    };
+    const error = async (...messages) => {
+      const [status, end] = await send(Buffer.concat(messages));
+      equal([status, end[0]], [200, 2]);
+      return JSON.parse(end.subarray(5)).error.code;
+    };
+    const wc = await sandbox.commands.run("wc -c", { background: true, stdin: true });
+    const start = envelope({ start: { process: { pid: wc.pid } } });
+    const data = envelope({ data: { input: { stdin: Buffer.alloc(90_000, "x").toString("base64") } } });
+    // In pieces that have nothing to do with the messages, and more than a pipe holds.
+    const all = Buffer.concat([start, envelope({ keepalive: {} }), ...Array(10).fill(data)]);
+    async function* pieces() {
+      for (let at = 0; at < all.length; at += 7_777) yield all.subarray(at, at + 7_777);
+    }
+    const [status, answer] = await send(ReadableStream.from(pieces()));
+    equal([status, answer.toString("latin1")], [200, "\0\0\0\0\u0002{}\u0002\0\0\0\u0002{}"]);
+    await sandbox.commands.closeStdin(wc.pid);
+    equal((await wc.wait()).stdout, "900000\n");
+    const cat = await sandbox.commands.run("cat", { background: true, stdin: true });
+    const toCat = envelope({ start: { process: { pid: cat.pid } } });
+    equal(await error(data), "invalid_argument");
+    equal(await error(toCat, toCat), "invalid_argument");
+    equal(await error(toCat, envelope("{")), "invalid_argument");
+    equal(await error(toCat, envelope({}, 1)), "invalid_argument");
+    equal(await error(toCat, data.subarray(0, 100)), "invalid_argument");
+    equal(await error(toCat, Buffer.from([0, 255, 255, 255, 255])), "resource_exhausted");
+    equal(await error(envelope({ start: { process: { pid: 99999 } } }), data), "not_found");
+    await cat.kill();
+  });
+});
+
 test("bad requests are refused", async () => {
   const sdk = versions["2.51"];
   await withSandbox(sdk, daemon, {}, async (sandbox) => {

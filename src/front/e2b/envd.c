@@ -17,6 +17,7 @@ static const struct cay_e2b_route routes[] = {
     {"POST", "/process.Process/Connect",      cay_e2b_process_connect},
     {"POST", "/process.Process/Update",       cay_e2b_process_update},
     {"POST", "/process.Process/SendInput",    cay_e2b_process_send_input},
+    {"POST", "/process.Process/StreamInput",  cay_e2b_process_stream_input, CAY_E2B_BODY_STREAM},
     {"POST", "/process.Process/SendSignal",   cay_e2b_process_send_signal},
     {"POST", "/process.Process/CloseStdin",   cay_e2b_process_close_stdin},
     {"POST", "/filesystem.Filesystem/Stat",    cay_e2b_filesystem_stat},

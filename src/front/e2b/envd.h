@@ -28,6 +28,7 @@ cay_e2b_handler cay_e2b_process_start;
 cay_e2b_handler cay_e2b_process_connect;
 cay_e2b_handler cay_e2b_process_update;
 cay_e2b_handler cay_e2b_process_send_input;
+cay_e2b_handler cay_e2b_process_stream_input;
 cay_e2b_handler cay_e2b_process_send_signal;
 cay_e2b_handler cay_e2b_process_close_stdin;
 cay_e2b_handler cay_e2b_filesystem_stat;

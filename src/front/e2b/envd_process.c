@@ -162,14 +162,22 @@ void cay_e2b_process_update(struct cay_e2b_request *request)
     cay_e2b_call_start(call, done);
 }
 
-/* Input that nobody takes is an error of its own kind on this wire. */
+void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str process_id,
+                                 const struct cay_error *err)
+{
+    if (err->reason == CAY_R_FAILED_PRECONDITION)
+        cay_e2b_rpc_fail(request, CAY_CODE_INTERNAL, "stdin not enabled or closed");
+    else
+        cay_e2b_process_error(request, process_id, err);
+}
+
 static void input_done(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
                        const struct cay_error *err)
 {
-    if (err && err->reason == CAY_R_FAILED_PRECONDITION)
-        cay_e2b_rpc_fail(request, CAY_CODE_INTERNAL, "stdin not enabled or closed");
+    if (err)
+        cay_e2b_process_input_error(request, *(struct cay_str *)call->state, err);
     else
-        done(request, call, NULL, err);
+        cay_e2b_rpc_reply(request, CAY_STR("{}"));
 }
 
 void cay_e2b_process_send_input(struct cay_e2b_request *request)

@@ -18,5 +18,9 @@ void cay_e2b_process_missing(struct cay_e2b_request *request, struct cay_str pro
 void cay_e2b_process_error(struct cay_e2b_request *request, struct cay_str process_id,
                            const struct cay_error *err);
 
+/* The same for input: what nobody takes is an error of its own kind on this wire. */
+void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str process_id,
+                                 const struct cay_error *err);
+
 /* The bytes for standard input or terminal. */
 [[nodiscard]] struct cay_str cay_e2b_process_bytes(const struct e2b_process_input *input);
