@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands and terminals in a sandbox, by E2B's own SDKs.
 import { assert, equal, run, test, throws } from "./harness.mjs";
-import { inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { envelope, fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
-
-/** The error of a promise that must fail with that class. */
-async function fails(kind, promise) {
-  try {
-    await promise;
-  } catch (error) {
-    assert(error instanceof kind, `wanted ${kind.name}, got ${error}`);
-    return error;
-  }
-  throw new Error("it went well");
-}
 
 /** Waits until `done` says so. */
 async function until(done, what) {
@@ -162,13 +151,6 @@ test("the sandbox is killed under a stream: the client is told so", async () => 
 
 test("input comes as a stream, too", async () => {
   const sdk = versions["2.51"];
-  const envelope = (message, flags = 0) => {
-    const body = Buffer.from(typeof message === "string" ? message : JSON.stringify(message));
-    const head = Buffer.alloc(5);
-    head[0] = flags;
-    head.writeUInt32BE(body.length, 1);
-    return Buffer.concat([head, body]);
-  };
   await withSandbox(sdk, daemon, {}, async (sandbox) => {
     const send = async (body) => {
       const answer = await inside(daemon, sandbox.sandboxId, 49983, "/process.Process/StreamInput", {

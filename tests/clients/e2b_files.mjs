@@ -4,22 +4,12 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { assert, equal, run, test } from "./harness.mjs";
-import { inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
 const MIB = 1024 * 1024;
 const HOME = ["", "home", "user"].join("/");
-
-async function fails(kind, promise) {
-  try {
-    await promise;
-  } catch (error) {
-    assert(error instanceof kind, `wanted ${kind.name}, got ${error}`);
-    return error;
-  }
-  throw new Error("it went well");
-}
 
 /** A request to /files as the wire has it. */
 async function files(sandbox, query, init = {}) {

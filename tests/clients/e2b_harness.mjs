@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symli
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { Daemon, Skip, caydPath, test } from "./harness.mjs";
+import { Daemon, Skip, assert, caydPath, test } from "./harness.mjs";
 
 const APPLETS = `[ awk base64 cat chmod cp cut date dd df echo env false find grep head hostname httpd id kill ln
 ls mkdir mv nc printf ps pwd readlink rm rmdir sed seq sh sleep sort stat tail tee test touch tr true truncate
@@ -41,6 +41,26 @@ async function rpc(socket, method, body, type = "application/json") {
   return stdout;
 }
 
+/** One message of a stream. */
+export function envelope(message, flags = 0) {
+  const body = Buffer.from(typeof message === "string" ? message : JSON.stringify(message));
+  const head = Buffer.alloc(5);
+  head[0] = flags;
+  head.writeUInt32BE(body.length, 1);
+  return Buffer.concat([head, body]);
+}
+
+/** The error, which must be of that kind. */
+export async function fails(kind, promise) {
+  try {
+    await promise;
+  } catch (error) {
+    assert(error instanceof kind, `wanted ${kind.name}, got ${error}`);
+    return error;
+  }
+  throw new Error("it went well");
+}
+
 /** A cayd that serves E2B's clients; its base `small` is what the template `base` stands for. */
 export async function startE2b({ flags = [], programs = {}, listens = true } = {}) {
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
@@ -58,10 +78,7 @@ export async function startE2b({ flags = [], programs = {}, listens = true } = {
   daemon.call = async (method, message) => JSON.parse(await rpc(socket, method, JSON.stringify(message)));
   const root = join(folder, "root");
   makeRoot(root, programs);
-  const message = Buffer.from(JSON.stringify({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } }));
-  const envelope = Buffer.alloc(5);
-  envelope.writeUInt32BE(message.length, 1);
-  writeFileSync(join(folder, "import"), Buffer.concat([envelope, message]));
+  writeFileSync(join(folder, "import"), envelope({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } }));
   await rpc(socket, "BaseService/ImportBase", `@${join(folder, "import")}`, "application/connect+json");
   rmSync(root, { recursive: true });
   const key = async (owner) =>

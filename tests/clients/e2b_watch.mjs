@@ -2,22 +2,12 @@
 // Directories of a sandbox are watched, by E2B's own SDKs and by the wire itself.
 import { readdirSync, readlinkSync } from "node:fs";
 import { assert, equal, eventually, run, test } from "./harness.mjs";
-import { inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { envelope, fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
 const HOME = ["", "home", "user"].join("/");
 const PATIENCE_MS = 30_000;
-
-async function fails(kind, promise) {
-  try {
-    await promise;
-  } catch (error) {
-    assert(error instanceof kind, `wanted ${kind.name}, got ${error}`);
-    return error;
-  }
-  throw new Error("it went well");
-}
 
 /** A watch with what it heard: `seen` has "kind name". */
 async function watch(sandbox, path, options = {}) {
@@ -44,11 +34,8 @@ async function rpc(sandbox, method, message, init = {}) {
 
 /** WatchDir without an SDK: the response, and its messages one by one. */
 async function stream(sandbox, message, headers = {}) {
-  const body = Buffer.from(JSON.stringify(message));
-  const head = Buffer.alloc(5);
-  head.writeUInt32BE(body.length, 1);
   const answer = await inside(daemon, sandbox.sandboxId, 49983, "/filesystem.Filesystem/WatchDir", {
-    method: "POST", body: Buffer.concat([head, body]),
+    method: "POST", body: envelope(message),
     headers: { "content-type": "application/connect+json", "x-access-token": sandbox.envdAccessToken, ...headers },
   });
   equal(answer.status, 200);
@@ -238,6 +225,33 @@ test("pollers keep what happened until they are asked", async () => {
     }
     for (const [path, code] of [["/no", "not_found"], ["/etc/passwd", "invalid_argument"]])
       equal((await rpc(sandbox, "CreateWatcher", { path })).json.code, code);
+  });
+});
+
+test("pollers outlive a pause and a turn of their sandbox, and end with their directory", async () => {
+  await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
+    await sandbox.files.makeDir("d");
+    const { watcherId } = (await rpc(sandbox, "CreateWatcher", { path: "d" })).json;
+    const events = [];
+    const until = (type, name) => eventually(async () => {
+      events.push(...(await rpc(sandbox, "GetWatcherEvents", { watcherId })).json.events);
+      return events.some((each) => each.type === `EVENT_TYPE_${type}` && each.name === name);
+    }, `${type} ${name} is told`, PATIENCE_MS);
+    for (const keepMemory of [true, false]) {
+      await sandbox.files.write(`d/before-${keepMemory}`, "x");
+      await sandbox.pause({ keepMemory });
+      await sandbox.connect();
+      await until("CREATE", `before-${keepMemory}`);
+      await sandbox.files.write(`d/after-${keepMemory}`, "x");
+      await until("CREATE", `after-${keepMemory}`);
+    }
+    await daemon.call("SandboxService/TurnComplete", { sessionId: sandbox.sandboxId });
+    await sandbox.files.write("d/after-turn", "x");
+    await until("CREATE", "after-turn");
+    await sandbox.files.remove("d");
+    await until("REMOVE", "after-turn");
+    equal((await rpc(sandbox, "GetWatcherEvents", { watcherId })).status, 200);
+    equal((await rpc(sandbox, "RemoveWatcher", { watcherId })).status, 200);
   });
 });
 
