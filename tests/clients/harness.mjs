@@ -62,7 +62,11 @@ export class Daemon {
   constructor(path, flags) {
     this.process = spawn(path, flags, {
       stdio: ["ignore", "pipe", "inherit"],
-      env: { UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env },
+      // What is freed is kept for a while under AddressSanitizer; tests measure the daemon's memory.
+      env: {
+        UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env,
+        ASAN_OPTIONS: `${process.env.ASAN_OPTIONS ?? ""}:quarantine_size_mb=4`.replace(/^:/, ""),
+      },
     });
     this.ended = once(this.process, "exit");
     // Whatever ends the test must not leave its daemon behind.
