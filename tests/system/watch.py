@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """WatchDir: what happens in a directory is told, through turns and rollbacks, until the session ends."""
 
+import contextlib
 import sys
 
-from daemon import FILE, case, eventually, fails
+from daemon import FILE, RpcError, case, eventually, fails
 from small_base import run_with_cayd
 
 SID = "watch"
@@ -233,6 +234,22 @@ def limits(cay):
     sh(cay, "echo 1 > d/f")
     for watch in watches:
         watch.until("f", "create")
+        watch.stream.close()
+
+
+@case
+def bounded(cay):
+    """a session is watched so many times and no more; a watch that ends makes room"""
+    sh(cay, "mkdir -p bounded")
+    watches = [Watch(cay, "bounded") for _ in range(256)]
+    fails("resource_exhausted", Watch, cay, "bounded")
+    watches.pop().stream.close()
+
+    def again():
+        with contextlib.suppress(RpcError), Watch(cay, "bounded"):
+            return True
+    eventually(again, "there is room")
+    for watch in watches:
         watch.stream.close()
 
 

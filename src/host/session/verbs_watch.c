@@ -142,6 +142,10 @@ static void on_silence(struct cay_timer *timer)
 static bool watch_begin(struct cay_op *op, struct cay_error *err)
 {
     struct watch_dir *self = CAY_CONTAINER_OF(op, struct watch_dir, op);
+    if (cay_watching_count(op->session) >= CAY_LIMIT_WATCHES)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "the session is watched %d times already; end a watch first",
+                        CAY_LIMIT_WATCHES);
     if (!cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err))
         return false;
     self->set = cay_watching_set(op->session);

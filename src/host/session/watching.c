@@ -15,6 +15,7 @@ struct cay_watching {
     bool is_again; /* to be read once more */
     unsigned jobs; /* under way, reading included */
     struct cay_list members;
+    size_t member_count;
 };
 
 /* Takes a watcher back on a worker. */
@@ -114,11 +115,17 @@ struct cay_watches *cay_watching_set(struct cay_session *session)
     return watching->set;
 }
 
+size_t cay_watching_count(const struct cay_session *session)
+{
+    return session->watching ? session->watching->member_count : 0;
+}
+
 void cay_watching_join(struct cay_session *session, struct cay_watch_member *member)
 {
     struct cay_watching *watching = session->watching;
     cay_list_init(&member->ready);
     cay_list_push_back(&watching->members, &member->in_watching);
+    watching->member_count++;
     if (!watching->poll.handle && cay_watch_open(&watching->poll, watching->loop,
                                                  cay_watches_fd(watching->set), on_ready) < 0)
         member->is_overflowed = true;
@@ -146,6 +153,7 @@ static void leave(struct cay_watching *watching, struct cay_watch_member *member
 {
     struct leaving *leaving = cay_new(struct leaving);
     cay_list_remove(&member->in_watching);
+    watching->member_count--;
     cay_watch_items_free(&member->ready);
     *leaving = (struct leaving){.watching = watching, .watcher = member->watcher};
     leaving->job.work = leave_work;

@@ -28,6 +28,9 @@ struct cay_watch_member {
 /* What a worker adds watchers to; made with the first. */
 struct cay_watches *cay_watching_set(struct cay_session *session);
 
+/* Those that have joined: each may have news waiting for a slow client. */
+[[nodiscard]] size_t cay_watching_count(const struct cay_session *session);
+
 /* A watcher that a worker has added becomes known. */
 void cay_watching_join(struct cay_session *session, struct cay_watch_member *member);
 /* Takes it back, in the background. */
