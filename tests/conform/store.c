@@ -419,7 +419,7 @@ static void a_snapshot_that_is_not_durable_is_not_written_to(void **state)
     world_follow(&session, &point);
     /* One that has to write before it can take a point has not taken any. */
     if (!is_taken && world_count(world, CAY_STORE_ITEM_SNAPSHOT) == 0) {
-        assert_int_equal(world->err.reason, CAY_R_STORE_FAILED);
+        assert_int_equal(world->err.reason, CAY_R_DISK_FAILED);
         MUST(world, cay_store_snapshot(world->store, &request, &point, &world->err));
         world_follow(&session, &point);
     }
