@@ -119,8 +119,8 @@ test("a stream comes as it is made, and its end reaches the program", async () =
 });
 
 /** A WebSocket by hand: the frames as they are. */
-async function webSocket(headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": PORT }) {
-  const { hostname, port, host } = new URL(daemon.url);
+async function webSocket(headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": PORT }, url = daemon.url) {
+  const { hostname, port, host } = new URL(url);
   const socket = connect(Number(port), hostname);
   await once(socket, "connect");
   const lines = Object.entries({ host, upgrade: "websocket", connection: "Upgrade", "sec-websocket-version": 13,
@@ -144,8 +144,7 @@ function frame(text, opcode = 1) {
   return Buffer.concat([head, mask, body.map((byte, i) => byte ^ mask[i % 4])]);
 }
 
-test("WebSockets pass both ways, many frames and large ones, until they close", async () => {
-  const ws = await webSocket();
+async function talk(ws) {
   assert(ws.head.startsWith("HTTP/1.1 101 "), ws.head);
   const accept = createHash("sha1").update("dGhlIHNhbXBsZSBub25jZQ==258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
   assert(ws.head.includes(accept), ws.head);
@@ -158,6 +157,16 @@ test("WebSockets pass both ways, many frames and large ones, until they close", 
   ws.drop(60_004);
   ws.socket.write(frame("", 8));
   await eventually(ws.isClosed, "closed");
+}
+
+test("WebSockets pass both ways, many frames and large ones, until they close", async () => {
+  await talk(await webSocket());
+});
+
+test("and so they do through an exposed port", async () => {
+  await daemon.call("ProcessService/UnexposePort", { sessionId: id, port: PORT });
+  const { port } = await daemon.call("ProcessService/ExposePort", { sessionId: id, port: { port: PORT } });
+  await talk(await webSocket({}, `http://${port.address}`));
 });
 
 test("the same connection goes to sandboxes and to the control plane in turn", async () => {
