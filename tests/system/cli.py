@@ -177,7 +177,7 @@ def exec_interrupted(cayd):
     for number in (signal.SIGINT, signal.SIGKILL):
         process = cayd.begin("exec", "demo", "--", "sh", "-c", "sleep 98765 & echo on; wait")
         assert process.stdout.readline() == b"on\n"
-        assert is_running(cayd, "demo", "sleep 98765")
+        eventually(lambda: is_running(cayd, "demo", "sleep 98765"), "what it started runs")
         process.send_signal(number)
         assert status_of(process) == (128 + number if number == signal.SIGINT else -number)
         eventually(lambda: not is_running(cayd, "demo", "sleep 98765"), "the command is dead")
@@ -189,7 +189,7 @@ def exec_leftovers(cayd):
     result = cayd.cay("exec", "demo", "--", "sh", "-c", "sleep 43210 & echo done")
     assert (result.status, result.text) == (0, "done\n"), result
     assert "1 process it started still runs" in result.note, result
-    assert is_running(cayd, "demo", "sleep 43210")
+    eventually(lambda: is_running(cayd, "demo", "sleep 43210"), "it runs")
     cayd.ok("exec", "demo", "--kill-leftovers", "--", "sh", "-c", "sleep 54321 & echo done")
     eventually(lambda: not is_running(cayd, "demo", "sleep 54321"), "what was left is dead")
 
