@@ -17,7 +17,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from daemon import PATIENCE_S, SANDBOX, Cayd, case, eventually, fails, init_of, run
+from daemon import PATIENCE_S, SANDBOX, Cayd, RpcError, case, eventually, fails, init_of, run
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
@@ -305,7 +305,11 @@ def restart(cay, _world):
     with session(cay, "live"):
         process = Processes(cay, "live").start("net_client", "hold", WORLD[0], "7", "/workspace/count")
         def count():
-            return int(cay.read("live", "/workspace/count") or 0)
+            try:
+                return int(cay.read("live", "/workspace/count") or 0)
+            except RpcError as error:  # not made yet
+                assert error.reason == "file_not_found", error
+                return 0
         eventually(lambda: count() > 3, "bytes to and fro")
         held = devices(), tables()
         cay.restart()
