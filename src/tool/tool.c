@@ -16,6 +16,13 @@ enum {
 
 #define PATH_RULE "\"type\":\"string\",\"minLength\":1,\"maxLength\":4095"
 #define WORD_RULE "\"type\":\"string\",\"minLength\":1,\"maxLength\":4096"
+/* Of every git tool, and of those that talk to another host. */
+#define REPO               \
+    "\"repo\":{" PATH_RULE \
+    ",\"description\":\"Directory in the repository. Default: the working directory.\"}"
+#define NETWORK_TIMEOUT                                                         \
+    "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000," \
+    "\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"
 #define OBJECT(required, properties)                                                   \
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[" required "]," \
     "\"properties\":{" properties "}}"
@@ -58,7 +65,7 @@ static const struct cay_tool tools[] = {
         .description = "Stages files for the next commit.",
         .schema = OBJECT("\"paths\"",
             "\"paths\":{\"type\":\"array\",\"maxItems\":1000,\"items\":{" PATH_RULE "},\"description\":\"Files and directories; [\\\".\\\"] for all below the working directory.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -72,7 +79,7 @@ static const struct cay_tool tools[] = {
             "\"directory\":{" PATH_RULE ",\"description\":\"Where to. Default: named after the repository.\"},"
             "\"branch\":{" WORD_RULE ",\"description\":\"Branch or tag to check out.\"},"
             "\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000,\"description\":\"Only so many commits of the past.\"},"
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+            NETWORK_TIMEOUT),
         .streaming = true,
         .timeout_ms = NETWORK_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -86,7 +93,7 @@ static const struct cay_tool tools[] = {
             "\"all\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Also commit changes of tracked files that are not staged.\"},"
             "\"author_name\":{" WORD_RULE ",\"description\":\"Who commits. Default: as configured in the sandbox.\"},"
             "\"author_email\":{" WORD_RULE ",\"description\":\"Its address.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -99,7 +106,7 @@ static const struct cay_tool tools[] = {
             "\"ref\":{" WORD_RULE ",\"description\":\"Commit, branch or range (a..b) to compare with.\"},"
             "\"staged\":{\"type\":\"boolean\",\"default\":false,\"description\":\"What is staged instead of the working tree.\"},"
             "\"path\":{" PATH_RULE ",\"description\":\"Only this file or directory.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .read_only = true,
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
@@ -114,8 +121,8 @@ static const struct cay_tool tools[] = {
             "\"ref\":{" WORD_RULE ",\"description\":\"Branch, tag or refspec. Default: as configured.\"},"
             "\"prune\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Forget branches that are gone there.\"},"
             "\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+            REPO ","
+            NETWORK_TIMEOUT),
         .streaming = true,
         .timeout_ms = NETWORK_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -128,7 +135,7 @@ static const struct cay_tool tools[] = {
             "\"n\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":100,\"default\":10,\"description\":\"Most commits to list.\"},"
             "\"ref\":{" WORD_RULE ",\"description\":\"Commit, branch or range to begin at. Default: HEAD.\"},"
             "\"path\":{" PATH_RULE ",\"description\":\"Only commits that touch this file or directory.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .read_only = true,
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
@@ -142,8 +149,8 @@ static const struct cay_tool tools[] = {
             "\"remote\":{" WORD_RULE ",\"description\":\"Name or address. Default: what the branch follows.\"},"
             "\"ref\":{" WORD_RULE ",\"description\":\"Branch there.\"},"
             "\"rebase\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Rebase instead of merge.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+            REPO ","
+            NETWORK_TIMEOUT),
         .streaming = true,
         .timeout_ms = NETWORK_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -157,8 +164,8 @@ static const struct cay_tool tools[] = {
             "\"ref\":{" WORD_RULE ",\"description\":\"Branch, tag or refspec. Default: as configured.\"},"
             "\"set_upstream\":{\"type\":\"boolean\",\"default\":false,\"description\":\"The branch follows it from now on.\"},"
             "\"force\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Overwrite what is there, unless it changed since the last fetch (--force-with-lease).\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"},"
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"),
+            REPO ","
+            NETWORK_TIMEOUT),
         .streaming = true,
         .timeout_ms = NETWORK_TIMEOUT_MS,
         .command = cay_tool_git,
@@ -170,7 +177,7 @@ static const struct cay_tool tools[] = {
         .schema = OBJECT("",
             "\"ref\":{" WORD_RULE ",\"description\":\"Commit, tag or COMMIT:PATH. Default: HEAD.\"},"
             "\"path\":{" PATH_RULE ",\"description\":\"Only this file or directory.\"},"
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .read_only = true,
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
@@ -181,7 +188,7 @@ static const struct cay_tool tools[] = {
         .tier = CAY_V1_TOOL_TIER_SANDBOX,
         .description = "Lists changed, staged and untracked files (porcelain v1).",
         .schema = OBJECT("",
-            "\"repo\":{" PATH_RULE ",\"description\":\"Directory in the repository. Default: the working directory.\"}"),
+            REPO),
         .read_only = true,
         .streaming = true,
         .timeout_ms = FILE_TIMEOUT_MS,
