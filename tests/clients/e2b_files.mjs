@@ -261,6 +261,18 @@ test("an upload that breaks off leaves the daemon and the sandbox well", async (
   });
 });
 
+testEach(versions, "a file that does not fit is refused for want of space, and the sandbox goes on", async (sdk) => {
+  await withSandbox(sdk, daemon, {}, async (sandbox) => {
+    const large = new Uint8Array(80 * MIB); // the sandbox's shared memory has 64
+    await fails(sdk.NotEnoughSpaceError, sandbox.files.write("/dev/shm/large", large.buffer));
+    const answer = await files(sandbox, { path: "/dev/shm/large" }, { method: "POST", body: large, headers: { "content-type": "application/octet-stream" } });
+    equal([answer.status, answer.json.code], [507, 507]);
+    await sandbox.files.remove("/dev/shm/large");
+    await sandbox.files.write("/dev/shm/small", "fits");
+    equal((await sandbox.commands.run("cat /dev/shm/small; ls /dev/shm")).stdout, "fitssmall\n");
+  });
+});
+
 test("the environment of a sandbox can be looked at", async () => {
   await withSandbox(versions["2.51"], daemon, { envs: { A: "1" } }, async (sandbox) => {
     const headers = { "x-access-token": sandbox.envdAccessToken };
