@@ -455,8 +455,11 @@ class Cayd(Client):
         return found
 
     def fds(self):
-        return sorted(os.readlink(path) for path in Path(f"/proc/{self.process.pid}/fd").iterdir()
-                      if path.is_symlink())
+        found = []
+        for path in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found.append(os.readlink(path))
+        return sorted(found)
 
     def fd_count(self):
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
