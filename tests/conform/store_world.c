@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/conform/store_world.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,17 @@ static size_t count_mounts(const char *directory)
         found += strstr(line, directory) != NULL;
     (void)fclose(file);
     return found;
+}
+
+bool world_may_run(int argc, char **argv)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: the stores need root\n");
+        return false;
+    }
+    assert(argc == 2);
+    world_kind = argv[1];
+    return true;
 }
 
 int world_setup(void **state)
@@ -136,4 +148,12 @@ bool world_take(struct world *world, struct session *session, enum cay_store_act
         assert_int_equal(point.root_fd, -1);
     world_follow(session, &point);
     return point.changed;
+}
+
+char *world_dump_snapshot(struct world *world, const char *id)
+{
+    struct session session = world_session(world, (struct cay_store_source){.snapshot = id});
+    char *dump = tree_dump(session.root_fd, world->id_base);
+    world_end(world, &session);
+    return dump;
 }

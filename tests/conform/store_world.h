@@ -9,6 +9,11 @@
 
 extern const char *world_kind;
 
+enum { WORLD_SKIPPED = 77 }; /* the status of a program that cannot run here */
+
+/* Takes the kind from the arguments of main. */
+bool world_may_run(int argc, char **argv);
+
 struct world {
     struct cay_store *store;
     char directory[TREE_DIRECTORY_SIZE];
@@ -44,3 +49,5 @@ void world_follow(struct session *session, const struct cay_store_point *point);
 /* Whether it says that something changed. */
 bool world_take(struct world *world, struct session *session, enum cay_store_activity activity,
                 char out_id[static CAY_STORE_ID_SIZE]);
+/* What the snapshot holds, seen through a session made from it. */
+char *world_dump_snapshot(struct world *world, const char *id);

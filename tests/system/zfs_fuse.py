@@ -4,19 +4,29 @@
 
 import subprocess
 import tempfile
+from pathlib import Path
 
 from daemon import CAYD, SANDBOX, Cayd, case, run
+
+
+def datasets():
+    return set(subprocess.run(["zfs", "list", "-H", "-o", "name"], stdout=subprocess.PIPE, check=True,
+                              text=True).stdout.splitlines())
 
 
 @case
 def says_so(_):
     """a daemon that is told to keep its sessions there does not start, and says what to do"""
+    before = datasets()
     for store in ("zfs", "local-disk"):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([CAYD, "--data", f"{folder}/data", "--run", f"{folder}/run", "--listen",
                                    "127.0.0.1:0", "--store", store], capture_output=True, timeout=60, check=False)
+            made = sorted(path.name for path in Path(folder).rglob("format"))
         said = done.stderr.decode()
         assert done.returncode > 0 and "id-mapped" in said and "OpenZFS 2.2 or later" in said, said
+        assert not made, f"what was refused stays chosen: {made}"
+    assert datasets() == before, f"left in the pool: {datasets() - before}"
 
 
 @case

@@ -51,7 +51,8 @@ enum { CAY_POOL_BYTES_MIN = 256 << 20 };
                                    struct cay_pool *out_pool, struct cay_error *err);
 
 /* Larger, while it is in use. */
-[[nodiscard]] bool cay_pool_grow(struct cay_pool *pool, uint64_t bytes, struct cay_error *err);
+[[nodiscard]] bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes,
+                                 struct cay_error *err);
 
 struct cay_pool_space {
     uint64_t size_bytes;

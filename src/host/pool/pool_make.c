@@ -225,7 +225,7 @@ bool cay_pool_create(const char *data_dir, const struct cay_pool_plan *plan,
     return finish(data_dir, CAY_POOL_DIRECTORY, "", plan->path, out_pool, err);
 }
 
-bool cay_pool_grow(struct cay_pool *pool, uint64_t bytes, struct cay_error *err)
+bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error *err)
 {
     struct stat st;
     const struct maker *maker = pool->kind == CAY_POOL_LOOP ? find_maker(pool->filesystem) : NULL;

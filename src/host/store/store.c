@@ -41,6 +41,13 @@ bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
     return cay_fail_errno(err, reason_of(neg_errno), neg_errno, "%s", text);
 }
 
+bool cay_store_refuse_owners(struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                    "the file system has no id-mapped mounts, which sessions need: put the data "
+                    "directory on ext4, xfs, btrfs or OpenZFS 2.2 or later (zfs-fuse has none)");
+}
+
 bool cay_store_open(const struct cay_store_config *config, struct cay_store **out_store,
                     struct cay_error *err)
 {
@@ -54,7 +61,10 @@ bool cay_store_open(const struct cay_store_config *config, struct cay_store **ou
         if (!(*ops)->open(config, out_store, err))
             return cay_wrap(err, "open %s store '%s'", kind, config->directory);
         assert((*out_store)->ops == *ops);
-        return true;
+        if (!config->needs_owner_map || cay_store_caps(*out_store) & CAY_STORE_ID_MAPPED)
+            return true;
+        cay_store_close(*out_store);
+        return cay_store_refuse_owners(err);
     }
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no store of kind '%.32s'", kind);
 }

@@ -45,6 +45,8 @@ struct cay_store;
 struct cay_store_config {
     const char *kind;      /* of a member; NULL or "auto" picks one, see cay_store_pick */
     const char *directory; /* made when it is not there; mode 0700 */
+    /* NOT_SUPPORTED where owners cannot be mapped at mount time; nothing is made then. */
+    bool needs_owner_map;
 };
 
 [[nodiscard]] bool cay_store_open(const struct cay_store_config *config,

@@ -93,3 +93,5 @@ extern const struct cay_store_ops cay_store_fake;
 /* STORE_FAILED, or NO_SPACE when the errno says so. */
 CAY_PRINTF(3, 4)
 bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...);
+/* NOT_SUPPORTED: owners cannot be mapped at mount time. */
+bool cay_store_refuse_owners(struct cay_error *err);

@@ -28,7 +28,7 @@ enum {
     FLAT_AT_ONCE = 4, /* made in one call of collect */
 };
 
-uint32_t ov_flatten_depth = 64;
+uint32_t ov_flatten_depth = 32;
 
 enum { NO_BASE = 1 << 30 }; /* the place of a base that nothing stands on */
 

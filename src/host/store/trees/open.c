@@ -41,10 +41,16 @@ static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error 
 }
 
 /* Files that belong to the host's root with the setuid bit lie in here: nobody else may look. */
-static bool open_root(struct cay_trees *trees, const char *format, struct cay_error *err)
+static bool open_root(struct cay_trees *trees, const char *format, bool needs_owner_map,
+                      struct cay_error *err)
 {
     if (!open_dir(AT_FDCWD, trees->directory, &trees->root_fd, err))
         return false;
+    if (!cay_trees_can_map_owners(trees->root_fd, "")) {
+        trees->missing_caps |= CAY_STORE_ID_MAPPED;
+        if (needs_owner_map)
+            return cay_store_refuse_owners(err);
+    }
     if (fchmod(trees->root_fd, 0700) < 0)
         return cay_store_fail(err, -errno, "close '%s' to others", trees->directory);
     trees->lock_fd =
@@ -92,11 +98,9 @@ bool cay_trees_open(const struct cay_store_config *config, const struct cay_stor
     cay_map_init(&trees->sessions);
     cay_map_init(&trees->snapshots);
     cay_map_init(&trees->names);
-    bool ok = open_root(trees, format, err) && open_dirs(trees, err) &&
+    bool ok = open_root(trees, format, config->needs_owner_map, err) && open_dirs(trees, err) &&
               (!ops->start || ops->start(trees, err));
     if (ok) {
-        if (!cay_trees_can_map_owners(trees->root_fd, ""))
-            trees->missing_caps |= CAY_STORE_ID_MAPPED;
         cay_record_clean_anchors(trees->root_fd);
         ok = trees_load(trees, err);
     }

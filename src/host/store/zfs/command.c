@@ -9,7 +9,7 @@
 
 enum {
     TIMEOUT_MS = 120'000,
-    OUTPUT_BYTES_MAX = 4 << 20,
+    OUTPUT_BYTES_MAX = 64 << 20,
 };
 
 bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error *err)
@@ -25,13 +25,19 @@ bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error
     if (status == 0) {
         if (out)
             cay_buf_append_str(out, cay_buf_str(&text));
-        return true;
+        /* What did not fit was dropped. */
+        return !out || text.len < OUTPUT_BYTES_MAX ||
+               cay_fail(err, CAY_R_STORE_FAILED, "%s %s says too much", args->argv[0],
+                        args->argv[1]);
     }
     cay_buf_append_byte(&text, '\0');
     size_t len = text.failed ? 0 : strcspn(text.data, "\n");
     bool full = !text.failed && (strstr(text.data, "out of space") || strstr(text.data, "quota"));
-    return cay_fail(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, "%s %s: %.*s", args->argv[0],
-                    args->argv[1], (int)CAY_MIN(len, (size_t)150), text.failed ? "" : text.data);
+    bool busy = !text.failed && strstr(text.data, "is busy");
+    cay_fail(err, full ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, "%s %s: %.*s", args->argv[0],
+             args->argv[1], (int)CAY_MIN(len, (size_t)150), text.failed ? "" : text.data);
+    err->sys_errno = busy ? EBUSY : 0;
+    return false;
 }
 
 /* Of several mounts on the way the longest counts, of two at one place the later. */

@@ -42,17 +42,11 @@ static bool find_root(struct cay_trees *trees, struct zfs *zfs, struct cay_error
     return rc == 0 || cay_store_fail(err, rc, "write down the dataset");
 }
 
-static bool exists(const char *dataset)
-{
-    struct cay_error ignored;
-    return zfs_call(&(struct zfs_args){{"zfs", "list", "-H", "-o", "name", dataset}}, NULL,
-                    &ignored);
-}
-
 static bool start(struct cay_trees *trees, struct cay_error *err)
 {
     struct zfs *zfs = cay_new(struct zfs);
     trees->own = zfs;
+    zfs_family_init(zfs);
     zfs->directory = realpath(trees->directory, NULL);
     if (!zfs->directory)
         return cay_store_fail(err, -errno, "find the directory");
@@ -60,14 +54,14 @@ static bool start(struct cay_trees *trees, struct cay_error *err)
         return false;
     const struct zfs_args make = {
         {"zfs", "create", "-o", "mountpoint=none", "-o", "atime=off", zfs->root}};
-    if (!exists(zfs->root) && !zfs_call(&make, NULL, err))
+    if (!zfs_family_read(zfs, true, err) && !zfs_call(&make, NULL, err))
         return false;
     zfs->tells_written = zfs_tells_written(zfs->root);
     /* One that has no such property is old, and keeps times to the second: nothing can be told from
      * them. */
     if (!zfs->tells_written)
         trees->missing_caps |= CAY_STORE_SHARING | CAY_STORE_SEES_UNCHANGED;
-    return zfs_mount_all(trees, err);
+    return true;
 }
 
 static void stop(struct cay_trees *trees)
@@ -75,6 +69,7 @@ static void stop(struct cay_trees *trees)
     struct zfs *zfs = trees->own;
     if (!zfs)
         return;
+    zfs_family_finish(zfs);
     free(zfs->directory);
     free(zfs);
 }
