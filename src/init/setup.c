@@ -9,6 +9,7 @@
 #include <linux/sched.h>
 #include <stdio.h>
 #include <sys/fsuid.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -76,19 +77,33 @@ static int attach_at(int mount_fd, int dir_fd, const char *name)
     return target < 0 ? target : cay_mount_attach(mount_fd, target);
 }
 
-static int mount_dev(const struct init *init, int root_fd)
+/* A part of /dev with flags of its own: only here may programs be run from. */
+static int mount_shm(int dev_fd, uint32_t uid_base)
+{
+    if (fchownat(dev_fd, "shm", uid_base, uid_base, 0) < 0 || fchmodat(dev_fd, "shm", 01777, 0) < 0)
+        return -errno;
+    cay_autoclose int shm = cay_mount_clone(dev_fd, "shm", false);
+    if (shm < 0)
+        return shm;
+    int result = cay_mount_set(shm, MOUNT_ATTR_NODEV, false);
+    return result < 0 ? result : attach_at(shm, dev_fd, "shm");
+}
+
+/* One file system holds /dev and /dev/shm, and what hides parts of /proc: each would cost time, and
+ * kernel memory in every control group of the host. */
+static int mount_dev(const struct init *init, int root_fd, int *out_dev)
 {
     char owner[16];
     char tty[16];
-    char shm_size[32];
+    char size[32];
     uint32_t base = init->spec.uid_base;
     snprintf(owner, sizeof(owner), "%u", base);
     snprintf(tty, sizeof(tty), "%u", base + TTY_GID);
-    snprintf(shm_size, sizeof(shm_size), "%llu", (unsigned long long)init->spec.shm_bytes);
+    snprintf(size, sizeof(size), "%llu", (unsigned long long)init->spec.shm_bytes);
     const struct cay_mount_option dev_options[] = {
-        {"mode", "755"}, {"uid", owner}, {"gid", owner}, {"size", "65536"}, {"nr_inodes", "64"}};
-    cay_autoclose int dev = cay_mount_new("tmpfs", dev_options, CAY_COUNT(dev_options),
-                                          MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        {"mode", "755"}, {"uid", owner}, {"gid", owner}, {"size", size}};
+    cay_autoclose int dev =
+        cay_mount_new("tmpfs", dev_options, CAY_COUNT(dev_options), MOUNT_ATTR_NOSUID);
     if (dev < 0)
         return dev;
     int result = make_nodes(dev, base);
@@ -96,22 +111,20 @@ static int mount_dev(const struct init *init, int root_fd)
     if (target < 0)
         return target;
     result = cay_mount_attach(dev, target);
+    if (result == 0)
+        result = mount_shm(dev, base);
+    if (result == 0)
+        result = cay_mount_set(dev, MOUNT_ATTR_NOEXEC, false);
     if (result < 0)
         return result;
     const struct cay_mount_option pts_options[] = {
         {"mode", "620"}, {"ptmxmode", "666"}, {"gid", tty}, {"max", "256"}};
     cay_autoclose int pts = cay_mount_new("devpts", pts_options, CAY_COUNT(pts_options),
                                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-    if (pts < 0)
-        return pts;
-    result = attach_at(pts, dev, "pts");
-    if (result < 0)
-        return result;
-    const struct cay_mount_option shm_options[] = {
-        {"mode", "1777"}, {"uid", owner}, {"gid", owner}, {"size", shm_size}};
-    cay_autoclose int shm = cay_mount_new("tmpfs", shm_options, CAY_COUNT(shm_options),
-                                          MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    return shm < 0 ? shm : attach_at(shm, dev, "shm");
+    result = pts < 0 ? pts : attach_at(pts, dev, "pts");
+    if (result == 0)
+        *out_dev = cay_take_fd(dev);
+    return result;
 }
 
 /* Lays a copy of what `from` is over `name` in /proc, read-only. A name this kernel does not have
@@ -129,52 +142,50 @@ static int cover(int proc_fd, const char *name, int from_fd, const char *from)
     return result < 0 ? result : cay_mount_attach(copy, target);
 }
 
-/* An empty read-only file system: its directory hides directories, its file hides files. */
-struct mask {
-    int fd;
-    bool is_attached;
-};
-
-static int make_mask(struct mask *out_mask)
+/* A random UUID, as the kernel has one for its own boot. Programs take it for the sign that
+ * everything in memory is gone: a sandbox has one for as long as its init lives. */
+static int write_boot_id(int dir_fd)
 {
-    const struct cay_mount_option options[] = {
-        {"mode", "555"}, {"size", "4096"}, {"nr_inodes", "4"}};
-    cay_autoclose int fd = cay_mount_new("tmpfs", options, CAY_COUNT(options),
-                                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    if (fd < 0)
-        return fd;
-    cay_autoclose int file = openat(fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
-    if (file < 0 || mkdirat(fd, "none", 0555) < 0)
+    static const char digits[] = "0123456789abcdef";
+    static const char form[] = "xxxxxxxx-xxxx-4xxx-Nxxx-xxxxxxxxxxxx\n";
+    uint8_t random[sizeof(form)];
+    char text[sizeof(form)];
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(form); i++) {
+        text[i] = form[i];
+        if (form[i] == 'x')
+            text[i] = digits[random[i] % 16];
+        else if (form[i] == 'N')
+            text[i] = digits[8 + random[i] % 4];
+    }
+    cay_autoclose int file = openat(dir_fd, "boot_id", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0)
         return -errno;
-    *out_mask = (struct mask){.fd = cay_take_fd(fd)};
-    return 0;
+    return write(file, text, sizeof(text) - 1) < 0 ? -errno : 0;
 }
 
-/* Kernels before 6.15 copy only what is attached somewhere: for a moment over /proc/fs. */
-static int hide(int proc_fd, const char *name, struct mask *mask, const char *by)
+/* The empty file hides files, the empty directory directories, the third is the number of this
+ * boot. They are in /dev until they are laid over what they hide, without a name after that. */
+static int make_masks(int dev_fd)
 {
-    int result = cover(proc_fd, name, mask->fd, by);
-    if (result != -EINVAL || mask->is_attached)
-        return result;
-    result = attach_at(mask->fd, proc_fd, "fs");
-    if (result < 0)
-        return result;
-    mask->is_attached = true;
-    return cover(proc_fd, name, mask->fd, by);
+    cay_autoclose int file = openat(dev_fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0 || mkdirat(dev_fd, "none", 0555) < 0)
+        return -errno;
+    return write_boot_id(dev_fd);
 }
 
-static int drop_mask(struct mask *mask)
+static int drop_masks(int dev_fd)
 {
-    int result = 0;
-    if (mask->is_attached)
-        result = fchdir(mask->fd) < 0 ? -errno : cay_mount_detach_here();
-    close(mask->fd);
-    return result;
+    return unlinkat(dev_fd, "empty", 0) < 0 || unlinkat(dev_fd, "none", AT_REMOVEDIR) < 0 ||
+                   unlinkat(dev_fd, "boot_id", 0) < 0
+               ? -errno
+               : 0;
 }
 
 /* Most of this is closed already, because nobody in the sandbox is the host's root. It is closed
  * again, so that one wrong mode in the kernel is not enough. */
-static int mask_proc(int proc_fd)
+static int mask_proc(int proc_fd, int dev_fd)
 {
     static const char *const read_only[] = {"sys", "sysrq-trigger", "irq", "bus", "fs"};
     static const char *const hidden_files[] = {
@@ -183,17 +194,15 @@ static int mask_proc(int proc_fd)
     int result = 0;
     for (size_t i = 0; i < CAY_COUNT(read_only) && result == 0; i++)
         result = cover(proc_fd, read_only[i], proc_fd, read_only[i]);
-    struct mask mask = {};
     if (result == 0)
-        result = make_mask(&mask);
-    if (result < 0)
-        return result;
+        result = make_masks(dev_fd);
     for (size_t i = 0; i < CAY_COUNT(hidden_files) && result == 0; i++)
-        result = hide(proc_fd, hidden_files[i], &mask, "empty");
+        result = cover(proc_fd, hidden_files[i], dev_fd, "empty");
     for (size_t i = 0; i < CAY_COUNT(hidden_dirs) && result == 0; i++)
-        result = hide(proc_fd, hidden_dirs[i], &mask, "none");
-    int dropped = drop_mask(&mask);
-    return result < 0 ? result : dropped;
+        result = cover(proc_fd, hidden_dirs[i], dev_fd, "none");
+    if (result == 0)
+        result = cover(proc_fd, "sys/kernel/random/boot_id", dev_fd, "boot_id");
+    return result < 0 ? result : drop_masks(dev_fd);
 }
 
 static int write_sysctl(int proc_fd, const char *name, const char *text)
@@ -216,7 +225,7 @@ static int set_network(int proc_fd, uint32_t uid_base)
     return result;
 }
 
-static int mount_proc(const struct init *init, int root_fd, uint32_t *out_stage)
+static int mount_proc(const struct init *init, int root_fd, int dev_fd, uint32_t *out_stage)
 {
     cay_autoclose int proc =
         cay_mount_new("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
@@ -233,7 +242,7 @@ static int mount_proc(const struct init *init, int root_fd, uint32_t *out_stage)
     if (result < 0)
         return result;
     *out_stage = CAY_STAGE_PROC;
-    return mask_proc(proc);
+    return mask_proc(proc, dev_fd);
 }
 
 /* The session's tree over the host's, then everything else away. */
@@ -282,6 +291,7 @@ static int drop_to_range(struct init *init, int userns_fd)
 int setup_namespaces(struct init *init, int root_fd, int userns_fd, uint32_t *out_stage)
 {
     int result = root_fd < 0 || userns_fd < 0 ? -EPROTO : 0;
+    cay_autoclose int dev_fd = -1;
 #define STEP(at, step)         \
     do {                       \
         if (result == 0) {     \
@@ -290,8 +300,8 @@ int setup_namespaces(struct init *init, int root_fd, int userns_fd, uint32_t *ou
         }                      \
     } while (0)
     STEP(CAY_STAGE_ROOT, attach_root(root_fd));
-    STEP(CAY_STAGE_DEV, mount_dev(init, root_fd));
-    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, out_stage));
+    STEP(CAY_STAGE_DEV, mount_dev(init, root_fd, &dev_fd));
+    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, dev_fd, out_stage));
     STEP(CAY_STAGE_PIVOT, pivot(root_fd));
     STEP(CAY_STAGE_HOSTNAME, sethostname(init->hostname, strlen(init->hostname)) < 0 ? -errno : 0);
     STEP(CAY_STAGE_USERNS, drop_to_range(init, userns_fd));

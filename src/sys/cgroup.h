@@ -79,6 +79,7 @@ struct cay_cgroup_stats {
     uint64_t memory_peak_bytes;
     uint64_t pids;
     uint64_t cpu_usec;
+    uint64_t init_oom_kills; /* of init; those of commands are counted in their slots */
 };
 
 /* Reads /proc/self/mountinfo. -ENOENT when no control groups are mounted at all. */

@@ -138,6 +138,7 @@ void cay_cgroup_read_stats(const struct cay_cgroup *group, struct cay_cgroup_sta
     int memory = group->v1_fd[CAY_CGROUP_MEMORY];
     bool memory_v1 = memory >= 0;
     int pids = group->v1_fd[CAY_CGROUP_PIDS];
+    int init = memory_v1 ? memory : group->init_fd;
     if (!memory_v1)
         memory = group->unified_fd;
     *out_stats = (struct cay_cgroup_stats){
@@ -147,6 +148,8 @@ void cay_cgroup_read_stats(const struct cay_cgroup *group, struct cay_cgroup_sta
             read_number(memory, memory_v1 ? "memory.max_usage_in_bytes" : "memory.peak", ""),
         .pids = read_number(pids >= 0 ? pids : group->unified_fd, "pids.current", ""),
         .cpu_usec = read_number(group->unified_fd, "cpu.stat", "usage_usec "),
+        .init_oom_kills =
+            read_number(init, memory_v1 ? "memory.oom_control" : "memory.events", "oom_kill "),
     };
 }
 

@@ -73,7 +73,6 @@ static int make_unified(const struct cay_cgroup *group, const char *name, struct
     slot->freeze_fd = openat(dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
     slot->procs_fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     slot->oom_fd = openat(dir, "memory.events", O_RDONLY | O_CLOEXEC);
-    (void)cay_cgroup_write(dir, "memory.oom.group", "1");
     return fchownat(dir, "cgroup.procs", group->init_uid, (gid_t)-1, 0) < 0 ? -errno : 0;
 }
 

@@ -16,7 +16,7 @@
 
 enum {
     IN_BYTES = 2 * (CAY_FRAME_HEADER_BYTES + CAY_FRAME_DATA_BYTES_MAX + 64),
-    OUT_KEEP_BYTES = 65536,
+    OUT_KEEP_BYTES = 4096,
     READS_PER_STEP = 16, /* then others have their turn */
     KILLED_MAX = 16,     /* lists that wait for who asks */
 };
@@ -52,7 +52,7 @@ struct cay_link {
     uint32_t killed_next;
     struct cay_buf out;
     size_t in_len;
-    uint8_t in[IN_BYTES];
+    uint8_t *in; /* IN_BYTES while something of it waits: most links are silent */
 };
 
 static bool dead(struct cay_error *err, int result)
@@ -121,7 +121,6 @@ bool cay_link_open(struct cay_sandbox *sandbox, const struct cay_link_handlers *
     link->welcomed = connection.is_first;
     link->version = connection.is_first ? connection.version : 0;
     link->has_slots = sandbox->runtime->ops->open_slot != NULL;
-    link->slots_sent = connection.slots;
     link->nonce = (uint64_t)(uintptr_t)link;
     cay_buf_init(&link->out, CAY_LINK_OUT_BYTES_MAX);
     if (!connection.is_first && !send_hello(link, connection.token, err)) {
@@ -140,6 +139,7 @@ void cay_link_close(struct cay_link *link)
     for (size_t i = 0; i < KILLED_MAX; i++)
         free(link->killed[i]);
     cay_buf_finish(&link->out);
+    free(link->in);
     free(link);
 }
 
@@ -398,12 +398,10 @@ static bool consume(struct cay_link *link, struct cay_error *err)
     return true;
 }
 
-bool cay_link_step(struct cay_link *link, struct cay_error *err)
+static bool receive(struct cay_link *link, struct cay_error *err)
 {
-    if (!flush(link, err))
-        return false;
     for (int i = 0; i < READS_PER_STEP; i++) {
-        size_t room = sizeof(link->in) - link->in_len;
+        size_t room = IN_BYTES - link->in_len;
         ssize_t got = recv(link->fd, link->in + link->in_len, room, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR)
             continue;
@@ -418,6 +416,18 @@ bool cay_link_step(struct cay_link *link, struct cay_error *err)
             return true;
     }
     return true;
+}
+
+bool cay_link_step(struct cay_link *link, struct cay_error *err)
+{
+    if (!flush(link, err))
+        return false;
+    if (!link->in)
+        link->in = cay_realloc_array(NULL, IN_BYTES, 1); /* not zeroed */
+    bool is_good = receive(link, err);
+    if (!link->in_len)
+        free(cay_take_ptr(link->in));
+    return is_good;
 }
 
 /* What has descriptors is sent past the buffer: so the buffer must be empty. */

@@ -149,17 +149,6 @@ static int launch_init(struct cay_resident *resident, const struct cay_sandbox_s
     return result;
 }
 
-/* While init sets itself up on another processor, its first slot is made. */
-static void send_first_slot(struct cay_resident *resident)
-{
-    struct cay_cgroup_slot slot;
-    if (!resident->has_cgroup || cay_cgroup_open_slot(&resident->cgroup, 0, &slot) < 0)
-        return;
-    if (cay_socket_send_slot(resident->channel_fd, false, 0, &slot) == 0)
-        resident->slots_sent = 1;
-    cay_cgroup_close_slot(&slot);
-}
-
 static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
                      struct cay_launch *launch, struct cay_error *err)
 {
@@ -179,7 +168,6 @@ static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spe
     resident->pidfd = launched.pidfd;
     resident->channel_fd = launched.channel_fd;
     description->pid = launched.pid;
-    send_first_slot(resident);
     result = cay_pidfd_start_ticks(launched.pid, &description->start_ticks);
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "look at init");
@@ -291,7 +279,6 @@ bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *ou
     memcpy(out_connection->token, resident->description.token, CAY_FRAME_TOKEN_BYTES);
     out_connection->is_first = resident->channel_fd >= 0;
     out_connection->version = resident->version;
-    out_connection->slots = resident->slots_sent;
     int fd = resident->channel_fd >= 0 ? cay_take_fd(resident->channel_fd)
                                        : cay_socket_connect(resident->runtime->run_fd, sandbox->id);
     if (fd < 0)

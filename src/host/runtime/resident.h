@@ -27,9 +27,8 @@ struct cay_resident {
     struct cay_resident_runtime *runtime;
     struct cay_description description;
     int pidfd;
-    int channel_fd;      /* the connection init was started with, until somebody takes it; or -1 */
-    uint32_t version;    /* of the init behind it */
-    uint32_t slots_sent; /* over the first channel, before it was taken */
+    int channel_fd;   /* the connection init was started with, until somebody takes it; or -1 */
+    uint32_t version; /* of the init behind it */
     bool has_cgroup;
     struct cay_cgroup cgroup;
 };

@@ -29,7 +29,6 @@ struct cay_connection {
     uint8_t token[CAY_FRAME_TOKEN_BYTES]; /* what HELLO needs */
     bool is_first;                        /* no HELLO is due: init was started with it ... */
     uint32_t version;                     /* ... and said this */
-    uint32_t slots;                       /* sent over it already */
 };
 
 struct cay_runtime_ops {
