@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 
+from http2_frames import Http2
 from wire import MIB, case, envelope, eventually, post, run_with_echod, steady
 
 SEND_MS = 1500
@@ -75,6 +76,23 @@ def slow_but_steady_reader(daemon):
         for _ in range(200):
             assert sock.recv(65536)
         eventually(lambda: daemon.stats()["messagesSent"] > sent, "it goes on")
+    eventually(lambda: daemon.stats()["liveCalls"] == 0, "the call ends")
+
+
+@case
+def some_always_waits(daemon):
+    """what was taken of a long HTTP/2 stream is let go, though some of it always waits for the window"""
+    before = daemon.stats()["rssBytes"]
+    with Http2(daemon.socket()) as conn:
+        stream = conn.open(conn.head("ServerStream", CONNECT_JSON))
+        conn.data(stream, envelope('{"count":4000000000,"sizeBytes":65536}'))
+        taken = 0
+        while taken < 128 * MIB:
+            conn.step()
+            taken += len(conn.replies[stream].body)
+            conn.replies[stream].body = b""
+        growth = daemon.stats()["rssBytes"] - before
+        assert growth < daemon.rss_room(4), f"memory grew by {growth} bytes"
     eventually(lambda: daemon.stats()["liveCalls"] == 0, "the call ends")
 
 

@@ -162,6 +162,7 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
     exchange->server = conn->server;
     exchange->loop = conn->server->loop;
     exchange->peer = &conn->peer;
+    exchange->is_tls = conn->stream.tls != NULL;
     exchange->started_ns = cay_clock_ns();
     cay_list_push_back(&conn->exchanges, &exchange->in_conn);
     conn->server->stats.exchanges_open++;

@@ -143,6 +143,11 @@ static void write_body(struct cay_exchange *exchange, const void *data, size_t l
     cay_conn_enter(conn);
     if (!self->out.len)
         self->progress_ms = cay_loop_now_ms(exchange->loop);
+    /* A peer that always leaves some of it would have the rest pile up behind what it took. */
+    if (self->out_taken >= self->out.len - self->out_taken) {
+        cay_buf_consume(&self->out, self->out_taken);
+        self->out_taken = 0;
+    }
     cay_buf_append(&self->out, data, len);
     resume(self);
     if (self->out.failed)

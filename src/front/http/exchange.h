@@ -60,6 +60,7 @@ struct cay_exchange {
     struct cay_str host;
     struct cay_http_headers headers;
     bool is_http2;
+    bool is_tls;
     bool is_body_over;
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
 

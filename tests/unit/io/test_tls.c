@@ -126,7 +126,7 @@ static void protocols_are_negotiated(void **state)
         const char *chosen; /* NULL: the handshake fails; "": none was agreed on */
     } cases[] = {
         {"\x02h2\x08http/1.1", "h2"},
-        {"\x08http/1.1\x02h2", "h2"},
+        {"\x08http/1.1\x02h2", "http/1.1"},
         {"\x08http/1.1", "http/1.1"},
         {NULL, ""},
         {"\x03"
