@@ -107,6 +107,9 @@ static int rename_between(const struct cay_tool_tree *tree, const struct cay_pat
         return -errno;
     if (old_slash && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
+    int kept = cay_tree_keep_mount(tree, old_fd, old_name);
+    if (kept < 0)
+        return kept;
     *out_about = destination;
     cay_autoclose int new_fd =
         cay_tree_parent(tree, destination->bytes, create_parents, new_name, &new_slash);
@@ -114,6 +117,9 @@ static int rename_between(const struct cay_tool_tree *tree, const struct cay_pat
         return new_fd == -EISDIR ? (no_replace ? -EEXIST : -EINVAL) : cay_take_fd(new_fd);
     if (new_slash && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
+    kept = cay_tree_keep_mount(tree, new_fd, new_name);
+    if (kept < 0)
+        return kept;
     unsigned flags = no_replace ? RENAME_WITHOUT_REPLACING : 0;
     if (syscall(SYS_renameat2, old_fd, old_name, new_fd, new_name, flags) == 0)
         return 0;

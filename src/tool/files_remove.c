@@ -205,6 +205,9 @@ static int remove_at(const struct cay_tool_tree *tree, const struct cay_path *pa
         return -errno;
     if (slash && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
+    int kept = cay_tree_keep_mount(tree, parent_fd, name);
+    if (kept < 0)
+        return kept;
     if (unlinkat(parent_fd, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) == 0) {
         ++*out_removed;
         return 0;

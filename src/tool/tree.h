@@ -10,6 +10,7 @@
  * int give a descriptor (O_CLOEXEC) or 0, or -errno; cay_tree_fail makes an error of it.
  */
 
+#include <linux/capability.h>
 #include <sys/stat.h>
 
 #include "base/base.h"
@@ -34,12 +35,17 @@ struct cay_tool_tree {
     bool has_mounts;    /* the root is that of a running sandbox, with what is mounted in it */
 };
 
+/* Capabilities of a thread. */
+struct cay_tree_caps {
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+};
+
 /* What a thread was before it entered; belongs to the tree functions. */
 struct cay_tree_visit {
     bool entered;
     bool reduced;
     bool regrouped;
-    uint64_t caps; /* the effective ones, when they were reduced */
+    struct cay_tree_caps caps; /* when they were reduced */
     uint32_t fsuid, fsgid;
     int group_count;
     gid_t groups[CAY_TREE_GROUPS_MAX];
@@ -80,6 +86,11 @@ void cay_tree_leave(struct cay_tree_visit *visit);
  * at its end. *out_stat is what is there (never a link); st_nlink is 0 when there is nothing. */
 [[nodiscard]] int cay_tree_target(const struct cay_tool_tree *tree, const char *path, bool create,
                                   char out_name[CAY_TREE_NAME_BYTES], struct stat *out_stat);
+
+/* -EBUSY when something is mounted at that name in a running sandbox. The kernel keeps nobody
+ * outside from removing or renaming it, and takes the mount away with it. */
+[[nodiscard]] int cay_tree_keep_mount(const struct cay_tool_tree *tree, int parent_fd,
+                                      const char *name);
 
 /* mkdirat, then exactly `mode`, whatever the umask is. */
 [[nodiscard]] int cay_tree_make_dir(int parent_fd, const char *name, uint32_t mode);

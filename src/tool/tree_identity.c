@@ -19,9 +19,14 @@
     ((1u << CAP_CHOWN) | (1u << CAP_DAC_OVERRIDE) | (1u << CAP_DAC_READ_SEARCH) | \
      (1u << CAP_FOWNER) | (1u << CAP_FSETID))
 
+uint32_t cay_tree_set_fsuid(uint32_t uid)
+{
+    return (uint32_t)syscall(SYS_setfsuid, uid);
+}
+
 static uint32_t current_fsuid(void)
 {
-    return (uint32_t)syscall(SYS_setfsuid, -1);
+    return cay_tree_set_fsuid((uint32_t)-1);
 }
 
 static uint32_t current_fsgid(void)
@@ -29,28 +34,32 @@ static uint32_t current_fsgid(void)
     return (uint32_t)syscall(SYS_setfsgid, -1);
 }
 
-/* Sets the effective capabilities to some of the permitted ones; *out_old is what they were. */
-static int set_caps(uint64_t wanted, uint64_t *out_old)
+static int set_caps(const struct __user_cap_data_struct *data)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
-    if (syscall(SYS_capget, &header, data) < 0)
-        return -errno;
-    *out_old = data[0].effective | (uint64_t)data[1].effective << 32;
-    data[0].effective = (uint32_t)wanted & data[0].permitted;
-    data[1].effective = (uint32_t)(wanted >> 32) & data[1].permitted;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-int cay_tree_bare(uint64_t *out_caps)
+/* Sets the effective capabilities to some of the permitted ones; *out_old is what there was. */
+static int reduce_caps(uint32_t wanted, struct cay_tree_caps *out_old)
 {
-    return set_caps(0, out_caps);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    if (syscall(SYS_capget, &header, out_old->data) < 0)
+        return -errno;
+    struct cay_tree_caps reduced = *out_old;
+    reduced.data[0].effective = wanted & reduced.data[0].permitted;
+    reduced.data[1].effective = 0;
+    return set_caps(reduced.data);
 }
 
-void cay_tree_unbare(uint64_t caps)
+int cay_tree_bare(struct cay_tree_caps *out_caps)
 {
-    uint64_t ignored = 0;
-    if (set_caps(caps, &ignored) < 0)
+    return reduce_caps(0, out_caps);
+}
+
+void cay_tree_unbare(const struct cay_tree_caps *caps)
+{
+    if (set_caps(caps->data) < 0)
         abort();
 }
 
@@ -102,7 +111,7 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
         return cay_fail_errno(err, CAY_R_INTERNAL, taken, "take on the user's groups");
     }
     if (uid != 0) {
-        int reduced = set_caps(tree->uid == 0 ? CAPS_OVER_FILES : 0, &out_visit->caps);
+        int reduced = reduce_caps(tree->uid == 0 ? CAPS_OVER_FILES : 0, &out_visit->caps);
         out_visit->reduced = reduced == 0;
         if (reduced < 0) {
             cay_tree_leave(out_visit);
@@ -115,11 +124,10 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
 void cay_tree_leave(struct cay_tree_visit *visit)
 {
     if (visit->entered) {
-        uint64_t ignored = 0;
-        bool ok = !visit->reduced || set_caps(visit->caps, &ignored) == 0;
+        /* Their old values are the thread's own ids, to which the kernel lets everybody return. */
+        bool ok = !visit->reduced || set_caps(visit->caps.data) == 0;
         syscall(SYS_setfsgid, visit->fsgid);
         syscall(SYS_setfsuid, visit->fsuid);
-        ok = is(visit->fsuid, visit->fsgid) && ok;
         if (visit->regrouped)
             ok = syscall(SYS_setgroups, (size_t)visit->group_count, visit->groups) == 0 && ok;
         if (!ok)

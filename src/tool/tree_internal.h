@@ -9,8 +9,11 @@
 [[nodiscard]] int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve);
 
 /* Between the two, this thread has no capabilities at all. */
-[[nodiscard]] int cay_tree_bare(uint64_t *out_caps);
-void cay_tree_unbare(uint64_t caps);
+[[nodiscard]] int cay_tree_bare(struct cay_tree_caps *out_caps);
+void cay_tree_unbare(const struct cay_tree_caps *caps);
+
+/* Whom files see in this thread; returns whom they saw. */
+uint32_t cay_tree_set_fsuid(uint32_t uid);
 
 /* tree_mounts.c: the same as cay_tree_open for a path that leads into another mount. */
 [[nodiscard]] int cay_tree_cross(const struct cay_tool_tree *tree, const char *path, int flags);

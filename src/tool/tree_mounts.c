@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -33,6 +34,15 @@ bool cay_tree_is_mounted(struct cay_str path)
     return false;
 }
 
+int cay_tree_keep_mount(const struct cay_tool_tree *tree, int parent_fd, const char *name)
+{
+    struct statx st;
+    if (!tree->has_mounts ||
+        statx(parent_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &st) < 0)
+        return 0;
+    return st.stx_attributes & STATX_ATTR_MOUNT_ROOT ? -EBUSY : 0;
+}
+
 bool cay_tree_is_proc(int fd)
 {
     struct statfs fs;
@@ -41,12 +51,12 @@ bool cay_tree_is_proc(int fd)
 
 static int look_up_bare(const struct cay_tool_tree *tree, const char *path, int flags)
 {
-    uint64_t caps = 0;
+    struct cay_tree_caps caps;
     int bare = cay_tree_bare(&caps);
     if (bare < 0)
         return bare;
     int fd = cay_tree_lookup(tree->root_fd, path, flags, ACROSS);
-    cay_tree_unbare(caps);
+    cay_tree_unbare(&caps);
     return fd;
 }
 
@@ -70,14 +80,14 @@ static int reopen(int fd, int flags)
 
 static int reopen_proc(int fd, int flags)
 {
-    uint64_t caps = 0;
+    struct cay_tree_caps caps;
     if ((flags & O_ACCMODE) != O_RDONLY)
         return -EROFS;
     int opened = cay_tree_bare(&caps);
     if (opened < 0)
         return opened;
     opened = reopen(fd, flags);
-    cay_tree_unbare(caps);
+    cay_tree_unbare(&caps);
     return opened;
 }
 
@@ -116,13 +126,13 @@ int cay_tree_copy_proc(int fd, struct stat *out_stat)
     cay_autoclose int copy_fd = memfd_create("proc", MFD_CLOEXEC);
     if (copy_fd < 0)
         return -errno;
-    uint64_t caps = 0;
+    struct cay_tree_caps caps;
     int64_t len = 0;
     int copied = cay_tree_bare(&caps);
     if (copied < 0)
         return copied;
     copied = copy_all(fd, copy_fd, &len);
-    cay_tree_unbare(caps);
+    cay_tree_unbare(&caps);
     if (copied < 0)
         return copied;
     if (lseek(copy_fd, 0, SEEK_SET) < 0)

@@ -8,6 +8,7 @@
 
 #include "sys/resolve.h"
 #include "tool/owner.h"
+#include "tool/tree_internal.h"
 
 static const char *const files[] = {"/etc/passwd", "/etc/group"};
 
@@ -142,9 +143,8 @@ bool cay_user_find(const struct cay_tool_tree *tree, struct cay_str who, bool an
     return true;
 }
 
-bool cay_user_stamp(int root_fd, struct cay_user_stamp *out_stamp)
+static bool stamp_files(int root_fd, struct cay_user_stamp *out_stamp)
 {
-    *out_stamp = (struct cay_user_stamp){};
     for (size_t i = 0; i < CAY_COUNT(files); i++) {
         struct stat st;
         cay_autoclose int fd = cay_resolve_open_cached(root_fd, files[i], O_PATH);
@@ -159,4 +159,15 @@ bool cay_user_stamp(int root_fd, struct cay_user_stamp *out_stamp)
         out_stamp->files[i].changed_ns = st.st_ctim.tv_nsec;
     }
     return true;
+}
+
+/* As the sandbox's root: whoever does not own a directory may be asked for its access list, which
+ * the kernel does not have at hand for a mapped layer, and then the lookup would have to wait. */
+bool cay_user_stamp(const struct cay_tool_tree *tree, struct cay_user_stamp *out_stamp)
+{
+    *out_stamp = (struct cay_user_stamp){};
+    uint32_t fsuid = cay_tree_set_fsuid(tree->id_base);
+    bool is_known = stamp_files(tree->root_fd, out_stamp);
+    (void)cay_tree_set_fsuid(fsuid);
+    return is_known;
 }

@@ -39,4 +39,5 @@ struct cay_user_stamp {
                                  bool any_number, struct cay_user *out_user, struct cay_error *err);
 
 /* What the files are now; never waits for a disk. False: it would have to. */
-[[nodiscard]] bool cay_user_stamp(int root_fd, struct cay_user_stamp *out_stamp);
+[[nodiscard]] bool cay_user_stamp(const struct cay_tool_tree *tree,
+                                  struct cay_user_stamp *out_stamp);

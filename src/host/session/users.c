@@ -28,7 +28,7 @@ static bool recall(const struct cay_session *session, struct cay_user_search *se
 {
     struct cay_user_stamp stamp;
     const struct cay_known_users *known = session->users;
-    if (!known || !cay_user_stamp(session->root_fd, &stamp))
+    if (!known || !cay_user_stamp(&search->tree, &stamp))
         return false;
     for (size_t i = 0; i < KNOWN_MAX; i++) {
         if (strcmp(known->entries[i].who, search->who) == 0 &&
@@ -62,7 +62,7 @@ bool cay_user_search_begin(struct cay_user_search *search, struct cay_session *s
 bool cay_user_search_work(struct cay_user_search *search, struct cay_error *err)
 {
     /* Before the files are read: what changes meanwhile is noticed by the next search. */
-    search->has_stamp = cay_user_stamp(search->tree.root_fd, &search->stamp);
+    search->has_stamp = cay_user_stamp(&search->tree, &search->stamp);
     return cay_user_find(&search->tree, cay_str(search->who), search->any_number, &search->user,
                          err);
 }
