@@ -38,7 +38,7 @@ void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause, c
     cay_arena_finish(&process->result_arena);
     const struct cay_v1_exec_result result = {
         .cause = cause,
-        .signal = cause == CAY_V1_END_CAUSE_KILLED ? SIGKILL : 0,
+        .signal = cause == CAY_V1_END_CAUSE_LOST ? 0 : SIGKILL,
         .started_at = cay_noun_time(&process->result_arena, process->started_ns),
         .duration = cay_noun_duration(&process->result_arena,
                                       CAY_MAX(now_ns - process->started_ns, (int64_t)0)),

@@ -120,7 +120,7 @@ struct cay_process {
     bool is_unread; /* its init knows that nobody reads */
     uint64_t acked_offset;
 
-    bool is_writing; /* to the database */
+    struct cay_process_write *writing; /* to the database, or NULL */
     bool is_dirty;
     bool releases; /* init may forget it once its end is written down */
 };

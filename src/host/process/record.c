@@ -158,17 +158,18 @@ bool cay_process_restore(struct cay_processes *table, const struct cay_process_r
     return true;
 }
 
-struct write_job {
+struct cay_process_write {
     struct cay_job job;
     struct cay_processes *table;
     struct cay_db *db;
     struct cay_process_record record;
     bool is_erased;
+    bool is_erased_next; /* the loop's: workers would do both in any order */
 };
 
 static void write_work(struct cay_job *job)
 {
-    struct write_job *self = CAY_CONTAINER_OF(job, struct write_job, job);
+    struct cay_process_write *self = CAY_CONTAINER_OF(job, struct cay_process_write, job);
     struct cay_error err = {};
     bool is_done = self->is_erased ? cay_process_record_delete(self->db, self->record.id, &err)
                                    : cay_process_record_put(self->db, &self->record, &err);
@@ -185,58 +186,79 @@ static void release(struct cay_process *process)
     process->releases = false;
 }
 
+static bool submit(struct cay_process_write *self);
+
+static void end(struct cay_process_write *self)
+{
+    struct cay_processes *table = self->table;
+    cay_process_record_finish(&self->record);
+    free(self);
+    table->ops->let_go(table->owner);
+}
+
 static void write_done(struct cay_job *job)
 {
-    struct write_job *self = CAY_CONTAINER_OF(job, struct write_job, job);
-    struct cay_processes *table = self->table;
+    struct cay_process_write *self = CAY_CONTAINER_OF(job, struct cay_process_write, job);
+    if (self->is_erased_next) {
+        self->is_erased = true;
+        self->is_erased_next = false;
+        submit(self);
+        return;
+    }
     struct cay_process *process =
-        self->is_erased ? NULL : cay_processes_find(table, cay_str(self->record.id));
+        self->is_erased ? NULL : cay_processes_find(self->table, cay_str(self->record.id));
     if (process) {
-        process->is_writing = false;
+        process->writing = NULL;
         if (process->is_dirty)
             cay_process_write(process);
         else if (cay_process_is_over(process))
             release(process);
     }
-    cay_process_record_finish(&self->record);
-    free(self);
-    table->ops->let_go(table->owner);
+    end(self);
 }
 
-static void submit(struct cay_processes *table, struct write_job *self)
+/* False when it is done already: the daemon ends. */
+static bool submit(struct cay_process_write *self)
 {
+    if (cay_loop_try_submit(self->table->loop, &self->job))
+        return true;
+    write_work(&self->job);
+    end(self);
+    return false;
+}
+
+static struct cay_process_write *new_write(struct cay_processes *table)
+{
+    struct cay_process_write *self = cay_new(struct cay_process_write);
     self->table = table;
     self->db = table->db;
     self->job.work = write_work;
     self->job.done = write_done;
     table->ops->hold(table->owner);
-    if (cay_loop_try_submit(table->loop, &self->job))
-        return;
-    /* The daemon ends: here and now. */
-    write_work(&self->job);
-    cay_process_record_finish(&self->record);
-    free(self);
-    table->ops->let_go(table->owner);
+    return self;
 }
 
 void cay_process_write(struct cay_process *process)
 {
-    process->is_dirty = process->is_writing;
-    if (process->is_writing || process->table->is_closing)
+    process->is_dirty = process->writing != NULL;
+    if (process->writing || process->table->is_closing)
         return;
-    struct write_job *self = cay_new(struct write_job);
+    struct cay_process_write *self = new_write(process->table);
     cay_process_record_take(&self->record, process);
     process->is_recorded = true;
-    process->is_writing = true;
-    submit(process->table, self);
+    process->writing = submit(self) ? self : NULL;
 }
 
 void cay_process_erase(const struct cay_process *process)
 {
     if (process->table->is_closing)
         return;
-    struct write_job *self = cay_new(struct write_job);
+    if (process->writing) {
+        process->writing->is_erased_next = true;
+        return;
+    }
+    struct cay_process_write *self = new_write(process->table);
     memcpy(self->record.id, process->id, sizeof(process->id));
     self->is_erased = true;
-    submit(process->table, self);
+    (void)submit(self);
 }
