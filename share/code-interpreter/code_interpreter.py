@@ -31,6 +31,8 @@ CONTEXTS_MAX = 64
 LINE_BYTES_MAX = 64 << 20  # of one result
 LANGUAGES = ("python", "python3")
 PATIENCE_S = 2  # of an interrupted execution, before its process is killed
+OUTPUT_BYTES_MAX = 1 << 18  # about, of one message
+LINE_REST_S = 0.02  # how long the beginning of a line waits for the rest of it
 
 
 class Refusal(Exception):
@@ -366,6 +368,10 @@ class Teller:
         held = b""
         while True:
             held += os.read(fd, 1 << 16)
+            # print() writes a line in two pieces; it is told in one.
+            while (not held.endswith(b"\n") and len(held) < OUTPUT_BYTES_MAX and mark not in held
+                   and select.select([fd], [], [], LINE_REST_S)[0]):
+                held += os.read(fd, 1 << 16)
             before, found, after = held.partition(mark)
             if found:
                 self.say_output(name, before)

@@ -52,6 +52,7 @@ enum {
     CAY_LIMIT_DIFF_PATHS          = 1000,             /* a diff may be confined to */
     CAY_LIMIT_PATCH_BYTES         = 8 * 1024 * 1024,  /* of one file in a diff */
     CAY_LIMIT_SPAN_S              = 2'000'000'000,    /* of a deadline: some sixty years */
+    CAY_LIMIT_BUILD_FILES_BYTES   = 2'000'000'000,    /* one archive for a build */
     CAY_LIMIT_PAGE_SIZE           = 1000,
     CAY_LIMIT_PAGE_SIZE_DEFAULT   = 100,
 

@@ -6,6 +6,10 @@
 #include "api/cay_v1.h"
 #include "base/arena.h"
 
+/* A label of sessions that stand for something else, which is its value: lists leave them out
+ * unless they are asked for. */
+#define CAY_LABEL_HIDDEN "cay.hidden"
+
 /* A deep copy that borrows nothing: through the binary codec. NULL when the arena is full. */
 [[nodiscard]] void *cay_noun_copy(const struct cay_pb_message *desc, const void *message,
                                   struct cay_arena *arena);

@@ -170,6 +170,7 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--name: what the base is to be called");
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_names(cli, "alias", &request.aliases, err) ||
+        !cay_values_network(cli, &request.network, err) ||
         !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
         return false;
     bool done = cay_client_call_stream(client, &cay_v1_methods[CAY_V1_BASE_SERVICE_BUILD_BASE],
@@ -193,6 +194,7 @@ static const struct cay_flag build_flags[] = {
      .value = "URL",
      .help = "where to get packages; where the host gets them otherwise"},
     {.name = "packages", .value = "A,B,C", .help = "packages to add to the usual ones"},
+    CAY_FLAG_NETWORK,
     {.name = "replace", .help = "put it in place of a base of the same name"},
     {.name = "label",
      .letter = 'l',

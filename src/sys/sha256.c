@@ -2,6 +2,7 @@
 #include "sys/sha256.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,13 +20,18 @@ void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len)
         abort();
 }
 
+static void write_hex(const unsigned char *digest, char *out_hex)
+{
+    for (size_t i = 0; i < CAY_SHA256_BYTES; i++)
+        snprintf(out_hex + 2 * i, 3, "%02x", digest[i]);
+}
+
 void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE])
 {
     unsigned char digest[CAY_SHA256_BYTES];
     if (EVP_DigestFinal_ex(sha->context, digest, NULL) != 1)
         abort();
-    for (size_t i = 0; i < sizeof(digest); i++)
-        snprintf(out_hex + 2 * i, 3, "%02x", digest[i]);
+    write_hex(digest, out_hex);
     cay_sha256_finish(sha);
 }
 
@@ -33,6 +39,16 @@ void cay_sha256_finish(struct cay_sha256 *sha)
 {
     EVP_MD_CTX_free(sha->context);
     sha->context = NULL;
+}
+
+void cay_hmac_sha256(const void *key, size_t key_len, struct cay_str text,
+                     char out_hex[static CAY_SHA256_HEX_SIZE])
+{
+    unsigned char digest[CAY_SHA256_BYTES];
+    if (!HMAC(EVP_sha256(), key, (int)key_len, (const unsigned char *)text.ptr, text.len, digest,
+              NULL))
+        abort();
+    write_hex(digest, out_hex);
 }
 
 bool cay_sha256_is_hex(struct cay_str text)

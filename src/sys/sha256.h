@@ -23,5 +23,9 @@ void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len);
 void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE]);
 void cay_sha256_finish(struct cay_sha256 *sha);
 
+/* HMAC-SHA-256: what only who has the key can say of the text. */
+void cay_hmac_sha256(const void *key, size_t key_len, struct cay_str text,
+                     char out_hex[static CAY_SHA256_HEX_SIZE]);
+
 /* 64 lower-case hex digits. */
 [[nodiscard]] bool cay_sha256_is_hex(struct cay_str text);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hostile or broken programs do: bounded, told apart, cleaned up, and a neighbour still answers."""
 
+import contextlib
 import sys
 import time
 
-from daemon import MIB, RpcError, case, eventually, fails, unb64
+from daemon import MIB, SANDBOX, RpcError, case, eventually, fails, unb64
 from process_client import Processes
 from small_base import run_with_cayd
 
@@ -49,6 +50,28 @@ def memory_bomb(cay):
     assert result["cause"] in ("END_CAUSE_OOM", "END_CAUSE_EXITED"), result
     assert cay.launch("memory", "/bin/echo", "alive")[1] == b"alive\n"
     plane.end(process_id)
+    over(cay, "memory")
+
+
+@case
+def no_memory_at_all(cay):
+    """memory that no process has and nobody frees ends the whole sandbox: everybody is told, the session lives on"""
+    plane = hostile(cay, "memory", memoryBytes=32 * MIB)
+    cay.sh("memory", "echo kept > kept")
+    process_id = plane.sh("sleep 1000")
+    for _ in range(100):
+        with contextlib.suppress(RpcError):
+            cay.launch("memory", "/bin/dd", "if=/dev/zero", "of=/dev/shm/full", "bs=64k", "count=640")
+        if cay.get("memory").get("stateReason"):
+            break
+    lost = cay.get("memory")
+    assert lost["stateReason"] == "out_of_memory" and "out of memory" in lost["stateMessage"], lost
+    result = plane.result(process_id)
+    assert result["cause"] == "END_CAUSE_OOM", result
+    told = cay.stream(SANDBOX + "WatchEvents", {"sessionIds": ["memory"], "types": ["session.lost"], "noFollow": True})
+    assert [frame["event"]["reason"] for frame in told if "event" in frame] == ["out_of_memory"], told
+    assert cay.sh("memory", "cat kept") == "kept\n"
+    assert "stateReason" not in cay.get("memory"), cay.get("memory")
     over(cay, "memory")
 
 

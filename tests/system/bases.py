@@ -14,7 +14,7 @@ import socket
 import tarfile
 import threading
 
-from daemon import BASE, IS_FULL, PATIENCE_S, Cayd, Client, Skip, Stream, b64, case, eventually, fails, run
+from daemon import BASE, IS_FULL, PATIENCE_S, Cayd, Client, Skip, Stream, b64, case, eventually, fails, run, together
 from small_base import import_small
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -206,6 +206,47 @@ def build_canceled(cay):
             eventually(lambda: not cay.children(), "debootstrap is gone")
     eventually(lambda: len(cay.store()["l"]) <= layers, "the draft is gone", PATIENCE_S)
     assert "deb" not in listed(cay) and not cay.mounts()
+
+
+RACERS = 6
+
+
+@case
+def race(cay):
+    """of several that make a base of one name at once, one does; it stays, with what is known of it"""
+    for number in range(RACERS):
+        cay.create(f"racer-{number}", base="small", lazyStart=True)
+    for kind in ("import", "publish"):
+        for attempt in range(3):
+            name = f"{kind}-{attempt}"
+            if kind == "import":
+                outcomes = together(*[lambda number=number: send(
+                    cay, tar_of({"x": b"x"}), name=name, labels={"number": str(number)}) for number in range(RACERS)])
+            else:
+                outcomes = together(*[lambda number=number: cay.snapshot(
+                    f"racer-{number}", f"s-{attempt}", publishBase=name) for number in range(RACERS)])
+            done = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, Exception)]
+            assert len(done) == 1, (name, outcomes)
+            assert {getattr(outcome, "code", "done") for outcome in outcomes} == {"already_exists", "done"}, outcomes
+            check_winner(cay, name, done[0], attempt)
+    cay.restart()
+    for kind in ("import", "publish"):
+        for attempt in range(3):
+            assert f"{kind}-{attempt}" in listed(cay), listed(cay)
+            cay.call(BASE + "RemoveBase", {"name": f"{kind}-{attempt}"})
+    for number in range(RACERS):
+        cay.destroy(f"racer-{number}")
+
+
+def check_winner(cay, name, number, attempt):
+    """In the records, too, which a start reads."""
+    for _ in range(2):
+        base = listed(cay)[name]
+        if name.startswith("import"):
+            assert base["origin"] == "BASE_ORIGIN_IMPORTED" and base["labels"] == {"number": str(number)}, base
+        else:
+            assert base["source"] == f"racer-{number}@s-{attempt}", base
+        cay.restart()
 
 
 @case

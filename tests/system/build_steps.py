@@ -3,37 +3,12 @@
 """Bases built by steps on other bases."""
 
 import gzip
-import io
 import tarfile
 import threading
 
-from daemon import BASE, SANDBOX, Cayd, Client, RpcError, Stream, b64, case, eventually, fails, run
+from building import archive, build_sessions, listed, nothing_left, step
+from daemon import BASE, Cayd, Client, RpcError, Stream, b64, case, eventually, fails, run
 from small_base import import_small
-
-KIND = "BUILD_STEP_KIND_"
-
-
-def step(kind, *args):
-    return {"kind": KIND + kind, "args": list(args)}
-
-
-def archive(*members):
-    """(name, content or None for a directory, changes of the entry)"""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, content, *changes in members:
-            member = tarfile.TarInfo(name)
-            member.mode = 0o640
-            if content is None:
-                member.type = tarfile.DIRTYPE
-                member.mode = 0o755
-            else:
-                member.size = len(content)
-            for change in changes:
-                for key, value in change.items():
-                    setattr(member, key, value)
-            tar.addfile(member, io.BytesIO(content) if content else None)
-    return out.getvalue()
 
 
 def build(cay, *steps, name="built", **fields):
@@ -45,22 +20,8 @@ def lines(frames):
     return [(frame["log"].get("step", 0), frame["log"]["message"]) for frame in frames if "log" in frame]
 
 
-def listed(cay):
-    return {base["name"]: base for base in cay.call(BASE + "ListBases").get("bases", [])}
-
-
 def remove(cay, name="built"):
     cay.call(BASE + "RemoveBase", {"name": name})
-
-
-def build_sessions(cay):
-    answer = cay.call(SANDBOX + "ListSessions", {"labels": {"cay.build": "1"}})
-    return [session["id"] for session in answer.get("sessions", [])]
-
-
-def nothing_left(cay, bases=("small",)):
-    eventually(lambda: not build_sessions(cay), "the session of the build is gone")
-    assert sorted(listed(cay)) == sorted(bases), listed(cay)
 
 
 @case
@@ -105,10 +66,10 @@ def copies(cay):
           step("COPY", ".", "/all", "1000:7"), step("RUN", "ln -s /opt /srv/inside && ls -R /srv"),
           step("COPY", "top", "inside/by-link"), context=b64(gzip.compress(context)))
     cay.create("s", base="built")
-    shown = cay.sh("s", "cd /srv/here && cat one link hard sub/two && stat -c %h one && readlink link; "
+    shown = cay.sh("s", "cd /srv/here && cat one link hard sub/two && test one -ef hard && echo same && readlink link; "
                         "stat -c '%a %u %g' /opt/renamed /opt/into/top /all/top /srv/here/one; "
                         "cat /tmp/two /opt/by-link", user="root")
-    assert shown == "1112" + "2\none\n" + "755 0 0\n700 1000 1000\n755 1000 7\n640 0 0\n" + "2top", shown
+    assert shown == "1112" + "same\none\n" + "755 0 0\n700 1000 1000\n755 1000 7\n640 0 0\n" + "2top", shown
     cay.destroy("s")
     remove(cay)
 
@@ -158,7 +119,7 @@ def failures(cay):
     fails("deadline_exceeded", build, cay, step("RUN", "sleep 1000"), timeout="1s")
     fails("invalid_argument", cay.create, "x", labels={"cay.build": "1"})
     guest = Client(cay, cay.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"])
-    fails("permission_denied", build, guest, step("RUN", "true"))
+    fails("permission_denied", build, guest, recipe="debian", fromBase="")
     nothing_left(cay)
     assert not cay.leftovers(), cay.leftovers()
 
@@ -209,6 +170,7 @@ def left(cay):
     remove(cay)
 
 
-with Cayd("--default-base", "small") as daemon:
-    import_small(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    with Cayd("--default-base", "small") as daemon:
+        import_small(daemon)
+        run(daemon)

@@ -482,6 +482,23 @@ class RemoveBase(Scenario):
         seen["bases"] = ["small"]
 
 
+class RemoveAlias(Scenario):
+    """The last one of a base that goes with its aliases."""
+
+    def prepare(self, cay):
+        cay.stream(BASE + "BuildBase", {"name": "other", "fromBase": "small", "aliases": ["me/other:1"],
+                                        "goesWithAliases": True})
+
+    def act(self, cay):
+        def is_gone():
+            return "other" not in str(cay.call(BASE + "ListBases"))
+        cay.call(BASE + "RemoveBase", {"name": "me/other:1"})
+        eventually(is_gone, "the base is gone, too")
+
+    def after(self, world, seen):
+        seen["bases"] = ["small"]
+
+
 def does(scenario, cay):
     """True when the verb was acknowledged."""
     try:

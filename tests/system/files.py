@@ -472,7 +472,14 @@ def mounts(cay):
         refused(cay.file, "MakeDir", SID, path="/proc/new", user=user)
         refused(cay.write, SID, "/dev/null", b"x", user=user, writeMode="WRITE_MODE_TRUNCATE")
         refused(cay.read, SID, "/dev/zero", user=user)
-    sh(cay, "rm -rf /dev/shm/* shm memory")
+    sh(cay, "mkdir -p empty; ln -sf / top")
+    for path in ("/proc", "/dev", "/dev/shm", "/dev/pts", "top/proc", "/proc/"):
+        for recursive in (True, False):
+            refused(cay.file, "RemoveFile", SID, path=path, user="root", recursive=recursive)
+        refused(cay.file, "MoveFile", SID, source=path, destination="/workspace/moved", user="root")
+        refused(cay.file, "MoveFile", SID, source="empty", destination=path, user="root")
+    assert sh(cay, "ls -d /proc/1 /dev/null /dev/shm /dev/pts/ptmx empty | wc -l") == "5\n"
+    sh(cay, "rm -rf /dev/shm/* shm memory empty top")
 
 
 @case

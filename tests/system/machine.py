@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine of our own, emulated by qemu: Debian's kernel, version 2 control groups only, cayd and what it needs.
+For programs with the arguments CAYD CAY CAY_INIT KERNEL_TOOL.
 
 Commands are sent to a shell on its first serial line; the kernel talks on the second. Its root is an image that
 nobody writes to; what must survive is on another disk.
 """
 
-import os
+import contextlib
 import re
 import select
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
+
+from daemon import Skip
+from power_disk import PowerDisk
+from small_base import busybox as find_busybox, make_root as make_base
+
+CAYD, CAY, CAY_INIT, KERNEL_TOOL = sys.argv[1:5]
+DISK_MIB = 160
+ROOT_MIB = 160
+MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 
 MODULES = ("virtio_pci", "virtio_blk", "overlay")
 MODULES_OF = {"ext4": (), "btrfs": ("crc32c_generic", "btrfs")}
@@ -194,6 +206,18 @@ class Machine:
         assert status == 0, f"{command}: {status}: {said}"
         return said
 
+    def boot(self):
+        """Up, with a daemon that serves."""
+        self.start()
+        self.sh("mkdir -p /data/cay && chmod 700 /data/cay")
+        self.start_cayd()
+
+    def start_cayd(self):
+        self.sh("cayd --data /data/cay --run /run/cay --listen 127.0.0.1:0 --default-base small"
+                " --no-access-log </dev/null >/tmp/said 2>>/tmp/log & echo $! >/tmp/pid; "
+                "until grep -q ready /tmp/said; do kill -0 $! || { cat /tmp/log; break; }; usleep 50000; done; "
+                "grep -q ready /tmp/said")
+
     def cut(self):
         """No goodbye for anybody."""
         if self.process:
@@ -202,3 +226,38 @@ class Machine:
             self.process = None
             self.line.close()
         return self.disk.cut()
+
+
+def find_kernel():
+    if not shutil.which("qemu-system-x86_64"):
+        raise Skip("needs qemu-system-x86_64 (package qemu-system-x86)")
+    folder = Path("guest-kernel").absolute()
+    done = subprocess.run([KERNEL_TOOL, str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no kernel to emulate")
+    return folder
+
+
+@contextlib.contextmanager
+def machine_on(filesystem, chance):
+    """A machine with an empty disk; what it runs is the build under test."""
+    kernel = find_kernel()
+    busybox = find_busybox()
+    with tempfile.TemporaryDirectory(prefix="caysys-machine-") as name:
+        folder = Path(name)
+        base = folder / "base"
+        base.mkdir()
+        make_base(base, {})
+        make_root(folder / "root", busybox,
+                  {"src/bin/cayd": CAYD, "src/bin/cay": CAY, "src/init/cay-init": CAY_INIT}, base)
+        make_image(folder / "root", folder / "root.img", ROOT_MIB)
+        shutil.rmtree(folder / "root")
+        make_initrd(kernel, busybox, filesystem, folder / "initrd")
+        with open(folder / "disk", "wb") as disk:
+            disk.truncate(DISK_MIB << 20)
+        subprocess.run([*MAKE[filesystem], str(folder / "disk")], check=True)
+        machine = Machine(folder, kernel, PowerDisk(folder / "disk", folder / "nbd", chance), filesystem)
+        try:
+            yield machine
+        finally:
+            machine.cut()

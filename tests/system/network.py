@@ -17,7 +17,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from daemon import PATIENCE_S, SANDBOX, Cayd, RpcError, case, eventually, fails, init_of, run
+from daemon import BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, case, eventually, fails, init_of, run
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
@@ -452,6 +452,59 @@ def side_by_side(cay, _world):
     assert is_clean(), (devices(), tables())
 
 
+def e2b(cay, method, path, body=None):
+    """A call of E2B's control plane: its status and what it answers."""
+    data = json.dumps(body or {}).encode()
+    with Raw(cay.socket(PATIENCE_S)) as raw:
+        raw.send(f"{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n"
+                 f"content-length: {len(data)}\r\n\r\n".encode() + data)
+        answer = raw.answer()
+    return answer.status, answer.json() if answer.body else None
+
+
+@case
+def clients_of_e2b(cay, _world):
+    """clients of E2B get what is configured for them, unless they close or open it"""
+    def check(daemon, is_open):
+        """`is_open`: what is configured."""
+        def create(**words):
+            status, made = e2b(daemon, "POST", "/v2/sandboxes", {"templateID": "small", "timeout": 60} | words)
+            assert status == 201, made
+            return made["sandboxID"]
+
+        def assert_is(session_id, is_open):
+            assert e2b(daemon, "GET", f"/sandboxes/{session_id}")[1]["allowInternetAccess"] == is_open
+            (assert_open if is_open else assert_closed)(daemon, session_id)
+
+        def update(session_id, **rules):
+            return e2b(daemon, "PUT", f"/sandboxes/{session_id}/network", rules)[0]
+
+        sandboxes = [create(), create(allow_internet_access=True), create(allow_internet_access=False)]
+        for session_id, wanted in zip(sandboxes, (is_open, is_open, False)):
+            assert_is(session_id, wanted)
+        first = sandboxes[0]
+        for rules, wanted in (({"allow_internet_access": True}, True), ({"allow_internet_access": False}, False),
+                              ({"allow_internet_access": True}, True), ({"denyOut": ["0.0.0.0/0"]}, False), ({}, is_open)):
+            assert update(first, **rules) == 204, rules
+            assert_is(first, wanted)
+        for rules in ({"allow_internet_access": True, "denyOut": ["203.0.113.0/24"]}, {"denyOut": ["0.0.0.0/0"], "allowOut": ["203.0.113.10"]},
+                      {"allow_internet_access": False, "allowOut": ["203.0.113.10"]}):
+            assert update(first, **rules) >= 400, rules
+            assert_is(first, is_open)
+        for session_id in sandboxes:
+            assert e2b(daemon, "DELETE", f"/sandboxes/{session_id}")[0] == 204
+    check(cay, False)
+    with Cayd("--e2b-network", "open") as other:
+        import_small(other, net_client=NET_CLIENT)
+        check(other, True)
+        other.create("own")
+        assert_closed(other, "own")
+    with Cayd("--network", "open", "--e2b-network", "none") as other:
+        import_small(other, net_client=NET_CLIENT)
+        check(other, False)
+    assert is_clean(), (devices(), tables())
+
+
 @case
 def command_line(cay, _world):
     """cay run --network open, and what cay show says"""
@@ -467,6 +520,24 @@ def command_line(cay, _world):
     assert "open" not in cli("show", "shown").stdout
     assert cli("create", "--network", "most").returncode == 125
     cay.destroy("shown")
+    assert is_clean(), (devices(), tables())
+
+
+@case
+def builds(cay, _world):
+    """steps of a build reach what the build asks for, and otherwise what sessions do"""
+    def said(*flags):
+        steps = f"FROM small\nRUN net_client tcp {WORLD[0]} 80; true\n"
+        ran = subprocess.run([CAY, "base", "build", "--name", "built", "--replace", "-f", "-", *flags],
+                             env=os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}, input=steps,
+                             capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stderr
+    shown = said("--network", "open")
+    assert "\nok " in shown, shown
+    assert "\nok " not in said()
+    assert "\nok " not in said("--network", "none")
+    cay.call(BASE + "RemoveBase", {"name": "built"})
     assert is_clean(), (devices(), tables())
 
 

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import threading
 import time
+import uuid
+from pathlib import Path
 
 from daemon import SANDBOX, Closed, RpcError, case, eventually, fails
 from past import put, text_of
@@ -292,6 +294,38 @@ def stopped(cay):
     assert cay.sh("s", "echo fresh") == "fresh\n"
     pause(cay, "s")
     cay.destroy("s")
+
+
+@case
+def boots(cay):
+    """a session has a boot id of its own, as long as its processes are kept and no longer"""
+    def boot_id(session_id="boots", user="user"):
+        text = cay.sh(session_id, "cat /proc/sys/kernel/random/boot_id", user=user)
+        assert cay.read(session_id, "/proc/sys/kernel/random/boot_id") == text.encode(), "as files see it"
+        return uuid.UUID(text.strip())
+    cay.create("boots")
+    cay.create("other")
+    host = uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    first = boot_id()
+    assert first.version == host.version == 4 and first.variant == host.variant, first
+    assert len({host, first, boot_id("other")}) == 3, "everybody has one"
+    assert cay.launch("boots", "/bin/sh", "-c", "echo x > /proc/sys/kernel/random/boot_id", user="root")[0]["exitCode"]
+    cay.turn("boots")
+    assert boot_id() == first, "over a turn"
+    pause(cay, "boots")
+    resume(cay, "boots")
+    assert boot_id() == first, "over a pause"
+    cay.restart()
+    assert boot_id(user="root") == first, "over the end of a daemon"
+    pause(cay, "boots", mode="PAUSE_MODE_STOP")
+    resume(cay, "boots")
+    second = boot_id()
+    assert second not in (first, host), "a new start is another boot"
+    pause(cay, "boots")
+    resume(cay, "boots", cold=True)
+    assert boot_id() not in (first, second, host), "a cold one, too"
+    cay.destroy("boots")
+    cay.destroy("other")
 
 
 @case

@@ -11,69 +11,15 @@ import json
 import os
 import random
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 sys.dont_write_bytecode = True
 from daemon import IS_FULL, Skip, case, run  # noqa: E402
-from machine import Machine, make_image, make_initrd, make_root  # noqa: E402
-from power_disk import PowerDisk  # noqa: E402
-from small_base import busybox, make_root as make_base  # noqa: E402
+from machine import machine_on  # noqa: E402
 
-CAYD, CAY, CAY_INIT, KERNEL_TOOL = sys.argv[1:5]
 SEED = int(os.environ.get("CAY_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
 CUTS = 8 if IS_FULL else 2
-DISK_MIB = 160
-ROOT_MIB = 160
-MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 TREE = "cd /workspace && find . -type f | sort | xargs sha256sum"
-
-
-def kernel():
-    if not shutil.which("qemu-system-x86_64"):
-        raise Skip("needs qemu-system-x86_64 (package qemu-system-x86)")
-    folder = Path("guest-kernel").absolute()
-    done = subprocess.run([KERNEL_TOOL, str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Skip(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no kernel to emulate")
-    return folder
-
-
-@contextlib.contextmanager
-def machine_on(filesystem, chance):
-    """A machine with an empty disk; what it runs is the build under test."""
-    found = kernel()
-    with tempfile.TemporaryDirectory(prefix="caysys-power-") as name:
-        folder = Path(name)
-        base = folder / "base"
-        base.mkdir()
-        make_base(base, {})
-        make_root(folder / "root", busybox(),
-                  {"src/bin/cayd": CAYD, "src/bin/cay": CAY, "src/init/cay-init": CAY_INIT}, base)
-        make_image(folder / "root", folder / "root.img", ROOT_MIB)
-        shutil.rmtree(folder / "root")
-        make_initrd(found, busybox(), filesystem, folder / "initrd")
-        with open(folder / "disk", "wb") as disk:
-            disk.truncate(DISK_MIB << 20)
-        subprocess.run([*MAKE[filesystem], str(folder / "disk")], check=True)
-        machine = Machine(folder, found, PowerDisk(folder / "disk", folder / "nbd", chance), filesystem)
-        try:
-            yield machine
-        finally:
-            machine.cut()
-
-
-def boot(machine):
-    """Up, with a daemon that serves."""
-    machine.start()
-    machine.sh("mkdir -p /data/cay && chmod 700 /data/cay")
-    machine.sh("cayd --data /data/cay --run /run/cay --listen 127.0.0.1:0 --default-base small"
-               " --no-access-log </dev/null >/tmp/said 2>/tmp/log & "
-               "until grep -q ready /tmp/said; do kill -0 $! || { cat /tmp/log; break; }; usleep 50000; done; "
-               "grep -q ready /tmp/said")
 
 
 class Story:
@@ -152,7 +98,7 @@ def lose_power(filesystem):
     print(f"# CAY_TEST_SEED={SEED}")
     with machine_on(filesystem, chance) as machine:
         story = Story(machine, chance)
-        boot(machine)
+        machine.boot()
         story.begin()
         for _ in range(CUTS):
             story.live(chance.randrange(1, 4))
@@ -161,7 +107,7 @@ def lose_power(filesystem):
             written, arrived = machine.cut()
             print(f"# cut with {written} pieces not flushed, of which {arrived} arrived; "
                   f"durable {sorted(story.durable)}")
-            boot(machine)
+            machine.boot()
             story.check()
 
 

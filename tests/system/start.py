@@ -46,16 +46,17 @@ def comes_back(cay):
     assert runs(cay, "s") == 1, "the sandbox outlives the daemon, and so does it"
     cay.call(SANDBOX + "PauseSession", {"sessionId": "s", "mode": "PAUSE_MODE_STOP"})
     cay.call(SANDBOX + "ResumeSession", {"sessionId": "s"})
-    cay.sh("s", "true")
-    eventually(lambda: runs(cay, "s") == 1, "it runs again after a stop")
-    eventually(lambda: cay.sh("s", "ls /tmp/up || :") == "/tmp/up\n", "it did its work again")
-    cay.fork("s", newSessionId="f")
-    eventually(lambda: runs(cay, "f") == 1, "it runs in a fork")
+    assert runs(cay, "s") == 1, "it runs again after a stop"
+    assert cay.sh("s", "ls /tmp/up") == "/tmp/up\n", "who resumes waits until it is ready"
+    cay.fork("s", newSessionId="f", count=3)
+    for fork in ("f-1", "f-2", "f-3"):
+        assert runs(cay, fork) == 1 and cay.sh(fork, "ls /tmp/up") == "/tmp/up\n", f"{fork} is not ready"
+        cay.destroy(fork)
     lazy = cay.create("lazy", lazyStart=True)
     assert lazy["startCommand"] and not lazy.get("sandboxRunning"), lazy
     cay.sh("lazy", "true")
     eventually(lambda: runs(cay, "lazy") == 1, "it runs when the sandbox is there")
-    for name in ("s", "f", "lazy"):
+    for name in ("s", "lazy"):
         cay.destroy(name)
 
 
@@ -97,6 +98,16 @@ def failures(cay):
     settings(cay, startCommand=["/bin/sleep", "1000"])
     cay.create("good")
     assert runs(cay, "good") == 1
+    cay.destroy("good")
+    settings(cay, user="root", startCommand=sh("if test -e /broken; then exit 4; fi; exec sleep 1000"),
+             readyCommand=sh("test ! -e /broken"))
+    cay.create("good")
+    cay.sh("good", "touch /broken", user="root")
+    fails("failed_precondition", cay.fork, "good", newSessionId="bad", count=2, reason="not_ready")
+    eventually(lambda: cay.ids() == ["good"], "all forks are gone again")
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "good", "mode": "PAUSE_MODE_STOP"})
+    cay.call(SANDBOX + "ResumeSession", {"sessionId": "good"})
+    assert cay.sh("good", "rm -v /broken", user="root"), "it is resumed even so"
     cay.destroy("good")
     fails("invalid_argument", settings, cay, readyCommand=["/bin/true"])
 

@@ -113,6 +113,7 @@ def interrupt(cay):
         screen.type(b"\x03")
         screen.type(b"echo status-$?-\n")
         screen.until(b"status-130-")
+        screen.until(b"$ ")  # before its prompt the shell does not see single keys
         screen.type(b"\x04")
         assert screen.end() in (0, 130)
 

@@ -36,6 +36,18 @@ bool cay_base_check_alias(struct cay_str alias, const char *field,
                     "%s: 1 to 128 letters, digits, '.', '_' or '-'; host is Cay's own", field);
 }
 
+bool cay_base_check_owns_alias(const struct cay_caller *caller, struct cay_str alias,
+                               struct cay_error *err)
+{
+    size_t len = strlen(caller->owner);
+    if (caller->role == CAY_ROLE_ADMIN ||
+        (cay_str_starts(alias, caller->owner) && alias.len > len && alias.ptr[len] == '/'))
+        return true;
+    return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                    "aliases: yours begin with '%.100s/'; others are for an admin to give",
+                    caller->owner);
+}
+
 bool cay_base_check_settings(const struct cay_host *host,
                              const struct cay_v1_base_settings *settings, struct cay_error *err)
 {
@@ -86,7 +98,7 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
     memcpy(self->draft_id, info->id, sizeof(self->draft_id));
     self->is_recorded =
         self->replaces ? cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err)
-                       : cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
+                       : cay_base_record_add(self->host->db, &self->spec, err);
     CAY_CRASH_POINT("base.recorded");
     return self->is_recorded;
 }
@@ -125,7 +137,7 @@ bool cay_base_keeping_confirm(struct cay_base_keeping *self, struct cay_error *e
 {
     return self->replaces
                ? cay_base_record_end_replace(self->host->db, self->draft_id, &self->spec, err)
-               : cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+               : cay_base_record_keep(self->host->db, &self->spec, err);
 }
 
 /* What stood there is gone for good: the new one stays, or it never came. */
@@ -142,7 +154,7 @@ static bool remove_both(struct cay_base_keeping *self, struct cay_error *err)
 {
     if (self->is_named && !cay_store_base_remove(self->host->store, self->name, err))
         return false;
-    return !self->is_recorded || cay_base_record_delete(self->host->db, self->name, err);
+    return !self->is_recorded || cay_base_record_take_back(self->host->db, self->name, err);
 }
 
 /* What cannot be done now, the next start does. */

@@ -11,6 +11,7 @@
  * Then, on the loop thread, cay_bases_put; also for what has replaced another and went wrong after.
  */
 
+#include "api/call.h"
 #include "api/cay_v1.h"
 #include "host/store/store.h"
 
@@ -43,6 +44,9 @@ struct cay_base_keeping {
 [[nodiscard]] bool cay_base_check_alias(struct cay_str alias, const char *field,
                                         char out_key[static CAY_STORE_NAME_SIZE],
                                         struct cay_error *err);
+/* Aliases of a caller who is no admin are in the namespace of the owner. */
+[[nodiscard]] bool cay_base_check_owns_alias(const struct cay_caller *caller, struct cay_str alias,
+                                             struct cay_error *err);
 /* NULL is fine. */
 [[nodiscard]] bool cay_base_check_settings(const struct cay_host *host,
                                            const struct cay_v1_base_settings *settings,

@@ -123,18 +123,39 @@ static bool put(struct cay_db *db, struct cay_str key, enum cay_base_record_stat
     if (cay_pb_encode(&cay_v1_base_desc, spec, &bytes) < 0)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "labels and settings are too large");
     cay_db_begin(&query, db,
-                 "INSERT INTO bases (name, state, spec) VALUES (?, ?, ?)"
-                 " ON CONFLICT (name) DO UPDATE SET state = excluded.state, spec = excluded.spec");
+                 state == CAY_BASE_NEW ? "INSERT INTO bases (name, state, spec) VALUES (?, ?, ?)"
+                                         " ON CONFLICT (name) DO NOTHING RETURNING 1"
+                                       : "INSERT INTO bases (name, state, spec) VALUES (?, ?, ?)"
+                                         " ON CONFLICT (name) DO UPDATE SET state = excluded.state,"
+                                         " spec = excluded.spec RETURNING 1");
     cay_db_bind_text(&query, key);
     cay_db_bind_int(&query, state);
     cay_db_bind_blob(&query, cay_buf_str(&bytes));
-    return cay_db_end(&query, err) || cay_wrap(err, "record the base");
+    bool is_put = cay_db_row(&query);
+    if (!cay_db_end(&query, err))
+        return cay_wrap(err, "record the base");
+    return is_put ||
+           cay_fail(err, CAY_R_BASE_EXISTS, "a base '%.*s' exists", (int)key.len, key.ptr);
 }
 
-bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
-                         const struct cay_v1_base *spec, struct cay_error *err)
+bool cay_base_record_add(struct cay_db *db, const struct cay_v1_base *spec, struct cay_error *err)
 {
-    return put(db, spec->name, state, spec, err);
+    return put(db, spec->name, CAY_BASE_NEW, spec, err);
+}
+
+bool cay_base_record_keep(struct cay_db *db, const struct cay_v1_base *spec, struct cay_error *err)
+{
+    return put(db, spec->name, CAY_BASE_KEPT, spec, err);
+}
+
+/* Not that of one which has taken the name's place meanwhile. */
+bool cay_base_record_take_back(struct cay_db *db, const char *name, struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db, "DELETE FROM bases WHERE name = ? AND state = ?");
+    cay_db_bind_text(&query, cay_str(name));
+    cay_db_bind_int(&query, CAY_BASE_NEW);
+    return cay_db_end(&query, err) || cay_wrap(err, "take back the record of base '%s'", name);
 }
 
 bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_error *err)

@@ -42,10 +42,23 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
 void cay_bases_put(struct cay_host *host, const struct cay_v1_base *spec);
 void cay_bases_remove(struct cay_host *host, const char *name);
 void cay_bases_finish(struct cay_map *bases);
+/* Removes, in the background, those that go with their aliases and have none left. After every
+ * change of aliases. */
+void cay_bases_sweep(struct cay_host *host);
+/* The same at the start, before anything is served. */
+void cay_bases_sweep_now(struct cay_host *host);
+/* As clients see it, by its own name; in the call's arena. NULL: err says why. */
+[[nodiscard]] struct cay_v1_base *cay_base_noun(const struct cay_host *host, struct cay_call *call,
+                                                struct cay_str name, struct cay_error *err);
 
-/* On a worker. */
-[[nodiscard]] bool cay_base_record_put(struct cay_db *db, enum cay_base_record_state state,
-                                       const struct cay_v1_base *spec, struct cay_error *err);
+/* On a worker. A new base: its record takes the name, before the store gives it. Order: add,
+ * cay_store_base_commit, keep; or take_back. BASE_EXISTS when another has the name, or is at it. */
+[[nodiscard]] bool cay_base_record_add(struct cay_db *db, const struct cay_v1_base *spec,
+                                       struct cay_error *err);
+[[nodiscard]] bool cay_base_record_keep(struct cay_db *db, const struct cay_v1_base *spec,
+                                        struct cay_error *err);
+[[nodiscard]] bool cay_base_record_take_back(struct cay_db *db, const char *name,
+                                             struct cay_error *err);
 
 /* For a base that may take another's place: its record stands beside the other's, under the id of
  * its draft, until the store has switched; which of the two is there after a crash, the store

@@ -107,10 +107,10 @@ void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
         cay_watching_end(session, &err);
     }
     session->root_fd = waking->root_fd;
-    if (waking->sandbox)
-        session->state_text[0] = '\0';
-    if (waking->sandbox)
+    if (waking->sandbox) {
+        session->state_text[0] = session->state_reason[0] = '\0';
         session->live = cay_live_open(session, cay_take_ptr(waking->sandbox), false);
+    }
 }
 
 static struct cay_birth *birth_of(struct cay_op *op)
@@ -235,6 +235,7 @@ static void birth_end(struct cay_op *op)
         if (!birth->is_held)
             come_to_be(session, birth->call);
         cay_host_prepare_soon(op->host);
+        cay_host_spares_soon(op->host);
     } else {
         cay_session_forget(session);
         birth->session = NULL;

@@ -26,6 +26,19 @@ struct placing {
     unsigned mode;
 };
 
+/* Up to the last '/' before what is special in patterns. */
+static struct cay_str plain_part(struct cay_str source)
+{
+    size_t plain = 0;
+    for (size_t i = 0; i < source.len; i++) {
+        if (memchr("*?[{", source.ptr[i], 4))
+            return (struct cay_str){source.ptr, plain};
+        if (source.ptr[i] == '/')
+            plain = i + 1;
+    }
+    return source;
+}
+
 static bool too_long(struct cay_error *err)
 {
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a path is too long, or has '..'");
@@ -168,15 +181,31 @@ static bool copy_inside(struct placing *self, int context_fd, uint64_t *entries,
     return put_all(self, context_fd, entries, err);
 }
 
-bool cay_build_copy(struct cay_build_copy *copy, struct cay_error *err)
+/* At its beginning, with a position of its own; or -errno. */
+static int open_archive(const struct cay_build_copy *copy)
 {
-    struct placing self = {.copy = copy};
-    if (!clean(copy->source, self.source) || !clean(copy->destination, self.destination))
-        return too_long(err);
+    char path[64];
+    if (copy->files_fd >= 0) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", copy->files_fd);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+    }
     cay_autoclose int fd = memfd_create("context", MFD_CLOEXEC);
     if (fd < 0 || write(fd, copy->context.ptr, copy->context.len) != (ssize_t)copy->context.len ||
         lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_errno(err, CAY_R_RESOURCE_EXHAUSTED, -errno, "keep the context");
+        return errno ? -errno : -EIO;
+    return cay_take_fd(fd);
+}
+
+bool cay_build_copy(struct cay_build_copy *copy, struct cay_error *err)
+{
+    struct placing self = {.copy = copy};
+    if (!clean(plain_part(copy->source), self.source) ||
+        !clean(copy->destination, self.destination))
+        return too_long(err);
+    cay_autoclose int fd = open_archive(copy);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_R_RESOURCE_EXHAUSTED, fd, "keep the context");
     if (!read_mode(&self, err) || !find_owner(&self, err))
         return false;
     struct cay_tree_visit visit = {};
@@ -184,6 +213,7 @@ bool cay_build_copy(struct cay_build_copy *copy, struct cay_error *err)
         cay_tree_enter(&copy->tree, &visit, err) && copy_inside(&self, fd, &copy->entries, err);
     cay_tree_leave(&visit);
     if (is_good && !copy->entries && self.source[0])
-        return cay_fail(err, CAY_R_FILE_NOT_FOUND, "the context has no '%.100s'", self.source);
+        return cay_fail(err, CAY_R_FILE_NOT_FOUND, "there is no '%.100s' in what it copies from",
+                        self.source);
     return is_good;
 }

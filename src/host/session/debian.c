@@ -17,8 +17,10 @@ enum {
     USER_ID = 1000,
 };
 
-static const char default_packages[] = "bash,coreutils,python3,python-is-python3,git,curl,"
-                                       "ca-certificates,sudo,procps,ncurses-base,ncurses-bin";
+/* A sandbox is called after its session: myhostname lets sudo and others find that name. */
+static const char default_packages[] =
+    "bash,coreutils,python3,python-is-python3,git,curl,ca-certificates,sudo,procps,ncurses-base,"
+    "ncurses-bin,libnss-myhostname";
 
 static bool has_only(struct cay_str text, const char *allowed)
 {
@@ -236,14 +238,37 @@ static int empty_dir(int root_fd, const char *path)
     return rc;
 }
 
+/* What adduser would put there: the start files of shells. */
+static int copy_skeleton(int root_fd, int home_fd, struct cay_arena *arena)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    cay_autoclose int skel_fd =
+        cay_resolve_open_plain(root_fd, "etc/skel", O_RDONLY | O_DIRECTORY, 0);
+    if (skel_fd < 0)
+        return skel_fd == -ENOENT ? 0 : skel_fd;
+    int rc = cay_dir_list_read(&names, skel_fd);
+    for (size_t i = 0; !rc && i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        const char *text = cay_arena_copy(arena, read_text(skel_fd, name, arena));
+        rc = text ? write_text(home_fd, name, text, O_TRUNC, 0644) : -ENOMEM;
+        if (!rc && fchownat(home_fd, name, USER_ID, USER_ID, AT_SYMLINK_NOFOLLOW) < 0)
+            rc = -errno;
+    }
+    return rc;
+}
+
 static int make_home(int root_fd)
 {
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, (size_t)16 * FILE_BYTES_MAX);
     if (mkdirat(root_fd, "home/user", 0755) < 0 && errno != EEXIST)
         return -errno;
     cay_autoclose int fd = cay_resolve_open_plain(root_fd, "home/user", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
-    return fchown(fd, USER_ID, USER_ID) < 0 ? -errno : 0;
+    if (fchown(fd, USER_ID, USER_ID) < 0)
+        return -errno;
+    return copy_skeleton(root_fd, fd, &arena);
 }
 
 bool cay_debian_finish(int root_fd, struct cay_error *err)

@@ -55,7 +55,8 @@ void cay_history_message(const struct cay_session *session, const struct cay_sna
     *out_message = *snapshot->spec;
     out_message->session_id = cay_str(session->id);
     out_message->is_head = strcmp(session->head, snapshot->name) == 0;
-    out_message->branch = snapshot->tip ? cay_str(snapshot->tip->name) : CAY_STR("");
+    out_message->branch =
+        snapshot->tip && !out_message->is_head ? cay_str(snapshot->tip->name) : CAY_STR("");
 }
 
 /* A session that was forked from it and still exists. */

@@ -25,7 +25,7 @@ struct cay_snapshot *cay_history_parent(const struct cay_session *session,
 /* Sets is_on_line and tip of every snapshot. */
 void cay_history_mark(struct cay_session *session);
 
-/* What clients see of a snapshot; after cay_history_mark. Borrows from it. */
+/* What clients see of a snapshot; after cay_history_mark, but for the head. Borrows from it. */
 void cay_history_message(const struct cay_session *session, const struct cay_snapshot *snapshot,
                          struct cay_v1_snapshot *out_message);
 

@@ -13,6 +13,8 @@
 #include "host/net/gateway.h"
 #include "host/net/net.h"
 #include "host/runtime/runtime.h"
+#include "host/session/build_files.h"
+#include "host/session/builds.h"
 #include "host/session/gone.h"
 #include "host/session/service.h"
 #include "host/session/session.h"
@@ -68,6 +70,8 @@ struct cay_host {
     struct cay_sessions sessions;
     struct cay_gone_table gone;
     struct cay_map bases; /* struct cay_base_entry, by name */
+    struct cay_builds builds;
+    struct cay_build_files build_files;
     struct cay_v1_resource_limits default_limits;
     char *default_base;
     char *snapshot_prefix;
@@ -75,6 +79,8 @@ struct cay_host {
     size_t max_sessions;         /* 0: as many as fit */
     size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
     struct cay_timer prepare;    /* makes the base "host" before somebody needs it */
+    struct cay_timer spares;     /* see cay_host_spares_soon */
+    uint64_t spares_wanted_ms;   /* since when; 0: not */
     atomic_bool is_stopping;
     bool is_preparing;
     bool is_collecting;
@@ -93,6 +99,13 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
 
 /* Frees the space of what was destroyed, in the background. */
 void cay_host_collect_soon(struct cay_host *host);
+
+/* After a turn or a birth, on stores that clone ahead of need: does so when a moment of quiet has
+ * come, so that turns in a row are not held up by clones that the next one makes worthless. */
+void cay_host_spares_soon(struct cay_host *host);
+
+/* Whether the store must map owners for what runs here. */
+bool cay_host_needs_owner_map(const struct cay_host *host);
 
 /* Lives in another pool and store from now on; both are the host's. There are no sessions. */
 void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store);
@@ -187,4 +200,9 @@ cay_verb cay_host_grow_pool;
 cay_verb cay_host_list_bases;
 cay_verb cay_host_import_base;
 cay_verb cay_host_build_base;
+cay_verb cay_host_start_build;
+cay_verb cay_host_get_build;
+cay_verb cay_host_put_build_files;
+cay_verb cay_host_get_build_files;
+cay_verb cay_host_update_base;
 cay_verb cay_host_remove_base;

@@ -90,7 +90,6 @@ struct applying {
     bool is_open;     /* a section is under way */
     bool has_content; /* something in it is not the root itself */
     bool is_ended;
-    bool is_base_made;
     struct cay_unpack unpack;
     struct cay_store_base_draft draft;
     int root_fd;
@@ -226,7 +225,8 @@ static bool write_base_down(void *ctx, const struct cay_base_info *info, struct 
     if (manifest->base_digest.len && !cay_str_is(manifest->base_digest, info->digest))
         return damaged(err, "its base does not have the digest it should");
     import->base_spec.digest = cay_arena_str(&import->arena, cay_str(info->digest));
-    return cay_base_record_put(import->host->db, CAY_BASE_NEW, &import->base_spec, err);
+    import->is_base_recorded = cay_base_record_add(import->host->db, &import->base_spec, err);
+    return import->is_base_recorded;
 }
 
 static bool finish_base(struct applying *self)
@@ -238,9 +238,9 @@ static bool finish_base(struct applying *self)
         return true;
     import->base_spec.size_bytes = (int64_t)self->unpack.stats.bytes;
     import->base_spec.entry_count = (int64_t)self->unpack.stats.entries;
-    self->is_base_made = true;
-    return cay_base_keep(import->host->store, &self->draft, import->base, &options, &info,
-                         self->err);
+    import->is_base_made =
+        cay_base_keep(import->host->store, &self->draft, import->base, &options, &info, self->err);
+    return import->is_base_made;
 }
 
 static bool keep_point(struct applying *self, const char *store_id, bool *out_changed)
@@ -421,12 +421,11 @@ static bool acknowledge(struct cay_import *self, struct cay_error *err)
                db,
                cay_import_put_snapshots(self, false, err) &&
                    cay_session_record_put(db, &self->session, err) &&
-                   (!self->makes_base ||
-                    cay_base_record_put(db, CAY_BASE_KEPT, &self->base_spec, err)),
+                   (!self->makes_base || cay_base_record_keep(db, &self->base_spec, err)),
                err);
 }
 
-static void undo(struct cay_import *self, bool is_base_made)
+static void undo(struct cay_import *self)
 {
     struct cay_host *host = self->host;
     struct cay_error err = {};
@@ -443,10 +442,10 @@ static void undo(struct cay_import *self, bool is_base_made)
     else
         is_good = is_good && cay_session_record_delete(host->db, self->session.id, &err);
     struct cay_error ignored = {};
-    if (is_base_made) {
+    if (self->is_base_made)
         (void)cay_store_base_remove(host->store, self->base, &ignored);
-        is_good = cay_base_record_delete(host->db, self->base, &err) && is_good;
-    }
+    if (self->is_base_recorded)
+        is_good = cay_base_record_take_back(host->db, self->base, &err) && is_good;
     if (!is_good)
         cay_log(CAY_WARN, "import.undo_failed", CAY_S("session", self->session.id), CAY_ERR(&err));
 }
@@ -472,6 +471,6 @@ bool cay_import_apply(struct cay_import *self, struct cay_error *err)
     drop_tree(&applying);
     is_good = is_good && acknowledge(self, err);
     if (!is_good)
-        undo(self, applying.is_base_made);
+        undo(self);
     return is_good || cay_wrap(err, "import session '%s'", self->session.id);
 }

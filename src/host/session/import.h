@@ -38,6 +38,8 @@ struct cay_import {
     bool has_live;                          /* there is such a point */
     char base[CAY_STORE_NAME_SIZE];         /* to put it on, as the store calls it */
     bool makes_base;                        /* from what is in the stream */
+    bool is_base_recorded;
+    bool is_base_made;
     struct cay_v1_base base_spec;
 };
 

@@ -15,6 +15,7 @@
 #include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/ports.h"
+#include "host/session/tell.h"
 
 /* A command that runs longer is written down. */
 enum { LINGER_MS = 200 };
@@ -395,6 +396,17 @@ static void start_burial(struct cay_session *session, struct cay_sandbox *sandbo
     cay_op_start_on(&burial->op, session, NULL, CAY_VERB_LOOK, true, &steps);
 }
 
+/* The link breaks when init dies; what it died of is worth more to whoever reads it. */
+static bool was_out_of_memory(const struct cay_live *live, struct cay_error *out_err)
+{
+    struct cay_sandbox_stats stats = {};
+    cay_sandbox_stats(live->sandbox, &stats);
+    if (!stats.usage.init_oom_kills)
+        return false;
+    cay_fail(out_err, CAY_R_RESOURCE_EXHAUSTED, "it ran out of memory");
+    return true;
+}
+
 void cay_live_lost(struct cay_session *session, const struct cay_error *err)
 {
     struct cay_live *live = session->live;
@@ -406,14 +418,23 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
         return;
     }
     session->live = NULL;
+    struct cay_error told = *err;
+    bool is_oom = was_out_of_memory(live, &told);
+    const char *why = is_oom ? "out_of_memory" : "init_died";
+    err = &told;
     snprintf(session->state_text, sizeof(session->state_text),
              "its sandbox was lost (%.80s); the next call makes a new one", err->text);
+    snprintf(session->state_reason, sizeof(session->state_reason), "%s", why);
+    cay_tell(session->host,
+             &(struct cay_happening){
+                 .type = "session.lost", .session = session, .reason = why, .is_nobodys = true});
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
     cay_watch_close(&live->death_watch); /* its descriptor goes with the sandbox */
     start_burial(session, live->sandbox);
     cay_unexpose_all(session, "sandbox_lost");
     end_all(live, err);
-    cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err->text);
+    cay_processes_detach(&session->processes, is_oom ? CAY_V1_END_CAUSE_OOM : CAY_V1_END_CAUSE_LOST,
+                         err->text);
     free_live(live);
 }
 

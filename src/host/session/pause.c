@@ -8,11 +8,13 @@
 #include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/record.h"
 #include "host/session/request.h"
+#include "host/session/start.h"
 #include "host/session/tell.h"
 
 enum {
@@ -380,6 +382,26 @@ bool cay_pause_ends_by_call(const struct cay_session *session)
            session->spec->pause_mode == CAY_V1_PAUSE_MODE_FREEZE;
 }
 
+/* Ready or not, it is resumed: whoever wants to know why it is not must get in. */
+static void answer_ready(struct cay_call *call, struct cay_session *session,
+                         const struct cay_error *)
+{
+    struct cay_v1_resume_session_response response = {
+        .session = cay_session_message(session, &call->arena), .resumed = true};
+    cay_call_done(call, &response);
+}
+
+static void answer_awake(struct cay_call *call, struct cay_session *session, void *,
+                         const struct cay_error *err)
+{
+    if (err)
+        cay_call_fail(call, err);
+    else
+        cay_start_wait(session, call, answer_ready);
+}
+
+/* What the base starts is there again when the caller is told; without it, a sandbox that was
+ * stopped can wait until it is needed. */
 static void answer_resumed(struct cay_session *session, void *context, const struct cay_error *err)
 {
     struct cay_call *call = context;
@@ -390,9 +412,10 @@ static void answer_resumed(struct cay_session *session, void *context, const str
     }
     if (request->expire_in)
         cay_deadline_expire_in(session, cay_noun_duration_ms(request->expire_in), false);
-    struct cay_v1_resume_session_response response = {
-        .session = cay_session_message(session, &call->arena), .resumed = true};
-    cay_call_done(call, &response);
+    if (session->live || !session->spec->start_command.count)
+        answer_ready(call, session, NULL);
+    else
+        cay_wake(session, call, true, answer_awake, NULL);
 }
 
 void cay_host_resume_session(struct cay_service *service, struct cay_call *call)

@@ -114,6 +114,11 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
     [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
     [CAY_V1_BASE_SERVICE_BUILD_BASE]             = cay_host_build_base,
+    [CAY_V1_BASE_SERVICE_START_BUILD]            = cay_host_start_build,
+    [CAY_V1_BASE_SERVICE_GET_BUILD]              = cay_host_get_build,
+    [CAY_V1_BASE_SERVICE_PUT_BUILD_FILES]        = cay_host_put_build_files,
+    [CAY_V1_BASE_SERVICE_GET_BUILD_FILES]        = cay_host_get_build_files,
+    [CAY_V1_BASE_SERVICE_UPDATE_BASE]            = cay_host_update_base,
     [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
     [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
     [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,
@@ -261,14 +266,9 @@ static void look_at_stores(struct cay_host *host, const char *directory)
 }
 
 /* Files belong to the owners that a sandbox knows, whose numbers are others on the host. */
-static bool check_owners(const struct cay_host *host, struct cay_error *err)
+bool cay_host_needs_owner_map(const struct cay_host *host)
 {
-    if (cay_store_caps(host->store) & CAY_STORE_ID_MAPPED ||
-        !(cay_runtime_caps(host->runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
-        return true;
-    return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                    "the file system of the data directory has no id-mapped mounts, which sessions "
-                    "need: put it on ext4, xfs, btrfs or OpenZFS 2.2 or later (zfs-fuse has none)");
+    return (cay_runtime_caps(host->runtime) & CAY_RUNTIME_RUNS_PROGRAMS) != 0;
 }
 
 /* Daemons are told apart by their data directories: no two share one. */
@@ -308,13 +308,14 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                       options->port_advertise, err) ||
         !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
         return false;
-    const struct cay_store_config store = {.kind = options->store,
-                                           .directory = host->pool.store_dir};
     if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
         !cay_tokens_init(&host->tokens, host->data_fd, err) ||
-        !cay_store_open(&store, &host->store, err) ||
-        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err) ||
-        !check_owners(host, err))
+        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
+        return false;
+    const struct cay_store_config store = {.kind = options->store,
+                                           .directory = host->pool.store_dir,
+                                           .needs_owner_map = cay_host_needs_owner_map(host)};
+    if (!cay_store_open(&store, &host->store, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
     if (cay_runtime_warning(host->runtime))
@@ -329,6 +330,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
         return false;
+    cay_bases_sweep_now(host);
     cay_host_prepare_soon(host);
     if (strcmp(host->default_base, "host") == 0) {
         cay_timer_open(&host->prepare, host->loop, on_prepare);
@@ -399,6 +401,8 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
     cay_map_init(&host->bases);
+    cay_builds_init(&host->builds);
+    cay_build_files_init(&host->build_files, loop);
     if (!open_host(host, options, err)) {
         cay_loop_finish_jobs(loop);
         cay_host_destroy(host);
@@ -440,6 +444,7 @@ void cay_host_stop(struct cay_host *host)
         return;
     atomic_store(&host->is_stopping, true);
     cay_timer_close(&host->prepare);
+    cay_timer_close(&host->spares);
 }
 
 void cay_host_destroy(struct cay_host *host)
@@ -458,6 +463,8 @@ void cay_host_destroy(struct cay_host *host)
     cay_net_finish(&host->net);
     cay_network_stop(host);
     cay_bases_finish(&host->bases);
+    cay_builds_finish(&host->builds);
+    cay_build_files_finish(&host->build_files);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);
@@ -486,140 +493,4 @@ void cay_host_destroy(struct cay_host *host)
 struct cay_service *cay_host_service(struct cay_host *host)
 {
     return &host->service;
-}
-
-enum { COLLECT_STEP = 20'000 };
-
-struct collect_job {
-    struct cay_job job;
-    struct cay_host *host;
-    bool has_more;
-};
-
-static void collect_work(struct cay_job *job)
-{
-    struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
-    struct cay_error err = {};
-    if (!cay_store_collect(self->host->store, COLLECT_STEP, &self->has_more, &err)) {
-        self->has_more = false;
-        cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&err));
-    }
-}
-
-static void collect_done(struct cay_job *job)
-{
-    struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
-    struct cay_host *host = self->host;
-    bool goes_on = self->has_more || host->is_collect_wanted;
-    free(self);
-    host->is_collecting = false;
-    host->is_collect_wanted = false;
-    if (goes_on)
-        cay_host_collect_soon(host);
-}
-
-void cay_host_collect_soon(struct cay_host *host)
-{
-    if (host->is_collecting) {
-        host->is_collect_wanted = true;
-        return;
-    }
-    struct collect_job *self = cay_new(struct collect_job);
-    self->host = host;
-    self->job.work = collect_work;
-    self->job.done = collect_done;
-    host->is_collecting = true;
-    if (!cay_loop_try_submit(host->loop, &self->job)) {
-        host->is_collecting = false; /* the daemon ends; the next one goes on */
-        free(self);
-    }
-}
-
-struct ready_job {
-    struct cay_job job;
-    struct cay_host *host;
-};
-
-static void ready_work(struct cay_job *job)
-{
-    cay_runtime_prepare(CAY_CONTAINER_OF(job, struct ready_job, job)->host->runtime);
-}
-
-static void ready_done(struct cay_job *job)
-{
-    struct ready_job *self = CAY_CONTAINER_OF(job, struct ready_job, job);
-    self->host->is_preparing = false;
-    free(self);
-}
-
-void cay_host_prepare_soon(struct cay_host *host)
-{
-    if (host->is_preparing)
-        return;
-    struct ready_job *self = cay_new(struct ready_job);
-    self->host = host;
-    self->job.work = ready_work;
-    self->job.done = ready_done;
-    host->is_preparing = cay_loop_try_submit(host->loop, &self->job);
-    if (!host->is_preparing)
-        free(self);
-}
-
-struct close_job {
-    struct cay_job job;
-    int fd;
-};
-
-static void close_work(struct cay_job *job)
-{
-    close(CAY_CONTAINER_OF(job, struct close_job, job)->fd);
-}
-
-static void close_done(struct cay_job *job)
-{
-    free(CAY_CONTAINER_OF(job, struct close_job, job));
-}
-
-void cay_host_close_later(struct cay_host *host, int fd)
-{
-    if (fd < 0)
-        return;
-    struct close_job *self = cay_new(struct close_job);
-    self->fd = fd;
-    self->job.work = close_work;
-    self->job.done = close_done;
-    if (!cay_loop_try_submit(host->loop, &self->job)) {
-        close(fd);
-        free(self);
-    }
-}
-
-struct bury_job {
-    struct cay_job job;
-    struct cay_sandbox *sandbox;
-};
-
-static void bury_work(struct cay_job *job)
-{
-    struct bury_job *self = CAY_CONTAINER_OF(job, struct bury_job, job);
-    struct cay_error err = {};
-    if (!cay_sandbox_destroy(self->sandbox, &err))
-        cay_log(CAY_WARN, "sandbox.destroy_failed", CAY_ERR(&err));
-}
-
-static void bury_done(struct cay_job *job)
-{
-    free(CAY_CONTAINER_OF(job, struct bury_job, job));
-}
-
-void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox)
-{
-    struct bury_job *self = cay_new(struct bury_job);
-    self->sandbox = sandbox;
-    self->job.work = bury_work;
-    self->job.done = bury_done;
-    if (!cay_loop_try_submit(host->loop, &self->job)) {
-        bury_work(&self->job);
-        free(self);
-    }
 }

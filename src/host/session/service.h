@@ -5,7 +5,7 @@
  * The host on this machine: what stands behind the hallway in cayd. Owns the database and
  * everything that is recorded there.
  *
- * Order: create -> serve calls -> stop -> destroy (after the doors are drained).
+ * Order: create -> serve calls -> drain (after the doors) -> stop -> destroy.
  */
 
 #include "api/service.h"
@@ -46,6 +46,9 @@ struct cay_host;
                                    struct cay_host **out_host, struct cay_error *err);
 /* Gives up what takes long and is for later: before jobs are waited for. Accepts NULL. */
 void cay_host_stop(struct cay_host *host);
+/* The doors are drained: builds that still run end now, and `on_quiet` is called when all have,
+ * maybe inside. */
+void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context);
 void cay_host_destroy(struct cay_host *host);
 
 struct cay_service *cay_host_service(struct cay_host *host);

@@ -11,13 +11,14 @@
 struct look_job {
     struct cay_job job;
     struct cay_host *host;
+    struct cay_pool pool; /* a copy: the host may move meanwhile, and keeps the old one open */
     struct cay_space space;
 };
 
 static void look_work(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
-    (void)cay_pool_look(&self->host->pool, &self->space.now, &self->space.err);
+    (void)cay_pool_look(&self->pool, &self->space.now, &self->space.err);
     self->space.looked_ns = cay_clock_wall_ns();
 }
 
@@ -28,12 +29,19 @@ static double used_share(const struct cay_pool_space *space)
     return usable ? (double)space->used_bytes / (double)usable : 1;
 }
 
+void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
+                    const struct cay_space *space)
+{
+    if (pool->path == host->pool.path)
+        host->space = *space;
+}
+
 static void look_done(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
     struct cay_host *host = self->host;
     double before = used_share(&host->space.now);
-    host->space = self->space;
+    cay_space_seen(host, &self->pool, &self->space);
     double now = used_share(&host->space.now);
     if (before < host->pool_warn && now >= host->pool_warn)
         cay_log(CAY_WARN, "pool.nearly_full",
@@ -50,6 +58,7 @@ static void on_look(struct cay_timer *timer)
         return;
     struct look_job *self = cay_new(struct look_job);
     self->host = host;
+    self->pool = host->pool;
     self->job.work = look_work;
     self->job.done = look_done;
     host->is_looking = cay_loop_try_submit(host->loop, &self->job);

@@ -22,6 +22,10 @@ struct cay_space {
 void cay_space_start(struct cay_host *host, int64_t interval_ms);
 void cay_space_stop(struct cay_host *host);
 
+/* What was seen of a pool counts if it is still the host's. */
+void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
+                    const struct cay_space *space);
+
 /* On a worker, before something new takes space: RESOURCE_EXHAUSTED when there is too little. */
 [[nodiscard]] bool cay_space_check(struct cay_host *host, struct cay_error *err);
 

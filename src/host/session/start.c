@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/noun.h"
 #include "base/log.h"
+#include "host/session/base_record.h"
 #include "host/session/errand.h"
 #include "host/session/host.h"
 #include "io/loop.h"
@@ -233,13 +235,20 @@ void cay_start_soon(struct cay_session *session)
     cay_errand_start(errand, started, session);
 }
 
-void cay_start_wait(struct cay_session *session, struct cay_call *call,
-                    struct cay_pb_strs ready_command, cay_ready_fn *ready)
+void cay_start_wait(struct cay_session *session, struct cay_call *call, cay_ready_fn *ready)
 {
+    const struct cay_v1_base *base = cay_bases_find(session->host, session->spec->base);
+    if (!session->live || !session->spec->start_command.count || !base || !base->settings) {
+        ready(call, session, NULL);
+        return;
+    }
+    /* The base may go meanwhile. */
+    const struct cay_v1_base_settings *settings =
+        cay_noun_copy(&cay_v1_base_settings_desc, base->settings, &call->arena);
     struct cay_start_waiting *self = cay_new(struct cay_start_waiting);
     self->session = session;
     self->call = call;
-    self->ready_command = ready_command;
+    self->ready_command = settings ? settings->ready_command : (struct cay_pb_strs){};
     self->ready = ready;
     self->until_ms = cay_loop_now_ms(session->host->loop) + READY_WITHIN_MS;
     self->pause_ms = PAUSE_MS_FIRST;

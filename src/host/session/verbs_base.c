@@ -146,6 +146,23 @@ static bool list_all(struct list_context *list, struct cay_error *err)
            cay_store_list(list->host->store, add_alias, list, err);
 }
 
+struct cay_v1_base *cay_base_noun(const struct cay_host *host, struct cay_call *call,
+                                  struct cay_str name, struct cay_error *err)
+{
+    struct list_context list = {.call = call, .host = host};
+    if (!list_all(&list, err)) {
+        if (!err->reason)
+            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, NULL);
+        return NULL;
+    }
+    for (size_t i = 0; i < list.response.bases.count; i++) {
+        if (cay_str_equal(list.response.bases.items[i].name, name))
+            return &list.response.bases.items[i];
+    }
+    cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
+    return NULL;
+}
+
 void cay_host_list_bases(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_list_bases_request *request = call->request;
@@ -195,7 +212,9 @@ static void remove_done(struct cay_job *job)
     struct cay_v1_remove_base_response response = {
         .freed_bytes = entry && !self->is_alias ? entry->spec->size_bytes : 0};
     if (self->is_done) {
-        if (!self->is_alias)
+        if (self->is_alias)
+            cay_bases_sweep(self->host);
+        else
             cay_bases_remove(self->host, self->key);
         cay_host_collect_soon(self->host);
         cay_call_done(self->call, &response);

@@ -40,6 +40,7 @@ struct import {
     bool is_existing;         /* only names and settings */
     bool is_running;
     bool is_done;
+    bool is_recorded;
     bool is_switched; /* the name stands for the new base, whatever came after */
     struct cay_base_info info;
     struct cay_v1_base spec; /* as recorded; in the call's arena */
@@ -103,9 +104,11 @@ static bool write_down(void *context, const struct cay_base_info *info, struct c
     };
     if (self->options->settings)
         self->spec.settings = self->options->settings;
-    if (self->options->replace)
-        return cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err);
-    return cay_base_record_put(self->host->db, CAY_BASE_NEW, &self->spec, err);
+    self->is_recorded =
+        self->options->replace
+            ? cay_base_record_begin_replace(self->host->db, info->id, &self->spec, err)
+            : cay_base_record_add(self->host->db, &self->spec, err);
+    return self->is_recorded;
 }
 
 static bool give_aliases(struct import *self, struct cay_error *err)
@@ -119,8 +122,7 @@ static bool give_aliases(struct import *self, struct cay_error *err)
 
 static bool name_it(struct import *self, struct cay_error *err)
 {
-    return give_aliases(self, err) &&
-           cay_base_record_put(self->host->db, CAY_BASE_KEPT, &self->spec, err);
+    return give_aliases(self, err) && cay_base_record_keep(self->host->db, &self->spec, err);
 }
 
 /* The other base is gone for good: whatever happens now, this one stays. */
@@ -134,7 +136,7 @@ static void take_back(struct import *self)
 {
     struct cay_error ignored = {};
     if (!cay_store_base_remove(self->host->store, self->name, &ignored) ||
-        !cay_base_record_delete(self->host->db, self->name, &ignored))
+        !cay_base_record_take_back(self->host->db, self->name, &ignored))
         cay_log(CAY_WARN, "base.undo_failed", CAY_S("base", self->name), CAY_ERR(&ignored));
 }
 
@@ -170,11 +172,11 @@ static void import_work(struct cay_job *job)
         cay_base_import(store, self->name, self->source_fd, &options, &self->info, &self->err);
     if (!self->is_done) {
         struct cay_error ignored = {};
-        if (self->spec.name.len && wanted->replace)
+        if (self->is_recorded && wanted->replace)
             (void)cay_base_record_abort_replace(self->host->db, self->info.id, self->name,
                                                 &ignored);
-        else if (self->spec.name.len)
-            (void)cay_base_record_delete(self->host->db, self->name, &ignored);
+        else if (self->is_recorded)
+            (void)cay_base_record_take_back(self->host->db, self->name, &ignored);
     } else if (wanted->replace) {
         self->is_switched = true;
         self->is_done = finish_replace(self, &self->err);
@@ -229,6 +231,7 @@ static void import_end(struct import *self)
     if (self->is_done || self->is_switched)
         cay_bases_put(self->host, &self->spec);
     if (self->is_done) {
+        cay_bases_sweep(self->host);
         cay_host_collect_soon(self->host);
         answer(self);
     } else {

@@ -11,6 +11,7 @@
 #include "host/session/base_record.h"
 #include "host/session/build_log.h"
 #include "host/session/build_steps.h"
+#include "host/session/builds.h"
 #include "host/session/debian.h"
 #include "host/session/host.h"
 #include "host/session/interpreter.h"
@@ -71,9 +72,11 @@ static void abort_done(struct cay_job *job)
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
     struct cay_call *call = self->call;
     struct cay_error err = self->err;
-    cay_host_collect_soon(self->host);
+    struct cay_host *host = self->host;
+    cay_host_collect_soon(host);
     build_free(self);
     cay_call_fail(call, &err);
+    cay_builds_leave(host);
 }
 
 static void close_child(struct build *self)
@@ -206,11 +209,14 @@ static void keep_done(struct cay_job *job)
         self->keeping.spec.aliases = request->aliases;
         cay_build_log_base(&self->log, &self->keeping.spec);
     }
+    struct cay_host *host = self->host;
+    cay_bases_sweep(host);
     build_free(self);
     if (is_good)
         cay_call_done(call, NULL);
     else
         cay_call_fail(call, &err);
+    cay_builds_leave(host);
 }
 
 static void on_exit_of(struct cay_child *child)
@@ -370,6 +376,7 @@ static void build_by_recipe(struct cay_host *host, struct cay_call *call,
     call->state = self;
     call->on_cancel = on_cancel;
     call->on_room = on_room;
+    cay_builds_enter(host);
     submit(self, begin_work, begin_done);
 }
 
@@ -378,8 +385,8 @@ void cay_host_build_base(struct cay_service *service, struct cay_call *call)
     struct cay_host *host = cay_host_of(service);
     const struct cay_v1_build_base_request *request = call->request;
     struct cay_error err = {};
-    if (call->caller.role != CAY_ROLE_ADMIN)
-        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build bases");
+    if (call->caller.role != CAY_ROLE_ADMIN && request->recipe.len)
+        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build by a recipe");
     else if (!request->recipe.len && !request->from_base.len)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "recipe or from_base: one of them is needed");
     struct cay_v1_build_base_request *made =

@@ -12,6 +12,7 @@
 #include "host/session/network.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
+#include "host/session/start.h"
 #include "host/session/tokens.h"
 
 /*
@@ -27,7 +28,7 @@ struct fork_op {
     struct cay_gate_ticket *tickets; /* in the forks' gates: whoever wants one of them waits */
     char (*store_ids)[CAY_STORE_ID_SIZE];
     size_t count;
-    size_t waiting;            /* births under way */
+    size_t waiting;            /* births, and then start commands, under way */
     struct cay_birth **births; /* that went well, in the call's arena */
     size_t born;
     struct cay_job publish;
@@ -211,7 +212,8 @@ static void answer(struct fork_op *self)
         for (size_t i = 0; i < self->count; i++) {
             if (!self->forks[i])
                 continue;
-            cay_death_start(self->forks[i], "undone");
+            if (!self->forks[i]->is_gone)
+                cay_death_start(self->forks[i], "undone");
             let_go(self->forks[i]);
         }
         cay_call_fail(call, &self->birth_err);
@@ -228,6 +230,20 @@ static void answer(struct fork_op *self)
     for (size_t i = 0; i < self->count; i++)
         let_go(self->forks[i]);
     cay_call_done(call, &response);
+}
+
+/* One of them is ready or will not be; the last one brings the answer. */
+static void fork_ready(struct cay_call *call, struct cay_session *, const struct cay_error *err)
+{
+    struct fork_op *self = call->state;
+    if (err) {
+        self->failed++;
+        self->birth_err = *err;
+    }
+    if (--self->waiting > 0)
+        return;
+    answer(self);
+    free(self);
 }
 
 /* All are there, or none: their records change together. */
@@ -249,10 +265,15 @@ static void publish_work(struct cay_job *job)
 static void publish_done(struct cay_job *job)
 {
     struct fork_op *self = CAY_CONTAINER_OF(job, struct fork_op, publish);
+    size_t count = self->failed ? 0 : self->count;
+    struct cay_session **forks = self->forks;
+    struct cay_call *call = self->op.call;
     for (size_t i = 0; i < self->born; i++)
         cay_birth_release(self->births[i]);
-    answer(self);
-    free(self);
+    self->waiting = count + 1;
+    for (size_t i = 0; i < count; i++)
+        cay_start_wait(forks[i], call, fork_ready);
+    fork_ready(call, NULL, NULL);
 }
 
 /* The forks are held by their place in self->forks, found by the call's state. */

@@ -55,7 +55,7 @@ struct pool_job {
     struct cay_pool_plan plan;
     uint64_t grow_bytes;
     bool is_create;
-    struct cay_pool pool;    /* the new one, */
+    struct cay_pool pool;    /* a copy of the host's, then the new one, */
     struct cay_store *store; /* and what is in it */
     char *store_kind;
     struct cay_space space;
@@ -68,19 +68,20 @@ static bool create(struct pool_job *self, struct cay_error *err)
     if (!cay_pool_create(self->host->data_dir, &self->plan, &self->pool, err))
         return false;
     const struct cay_store_config config = {.kind = self->store_kind,
-                                            .directory = self->pool.store_dir};
+                                            .directory = self->pool.store_dir,
+                                            .needs_owner_map =
+                                                cay_host_needs_owner_map(self->host)};
     return cay_store_open(&config, &self->store, err);
 }
 
 static void pool_work(struct cay_job *job)
 {
     struct pool_job *self = CAY_CONTAINER_OF(job, struct pool_job, job);
-    struct cay_pool *pool = self->is_create ? &self->pool : &self->host->pool;
     self->is_done = self->is_create    ? create(self, &self->err)
-                    : self->grow_bytes ? cay_pool_grow(pool, self->grow_bytes, &self->err)
+                    : self->grow_bytes ? cay_pool_grow(&self->pool, self->grow_bytes, &self->err)
                                        : true;
     if (self->is_done)
-        (void)cay_pool_look(pool, &self->space.now, &self->space.err);
+        (void)cay_pool_look(&self->pool, &self->space.now, &self->space.err);
     self->space.looked_ns = cay_clock_wall_ns();
 }
 
@@ -107,9 +108,9 @@ static void pool_done(struct cay_job *job)
     struct pool_job *self = CAY_CONTAINER_OF(job, struct pool_job, job);
     struct cay_host *host = self->host;
     if (self->is_done) {
-        host->space = self->space;
         if (self->is_create)
             cay_host_move(host, &self->pool, self->store);
+        cay_space_seen(host, &self->pool, &self->space);
         answer(self);
     } else {
         cay_call_fail(self->call, &self->err);
@@ -124,6 +125,7 @@ static struct pool_job *start(struct cay_service *service, struct cay_call *call
     struct pool_job *self = cay_new(struct pool_job);
     self->call = call;
     self->host = cay_host_of(service);
+    self->pool = self->host->pool;
     self->job.work = pool_work;
     self->job.done = pool_done;
     return self;

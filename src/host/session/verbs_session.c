@@ -221,16 +221,7 @@ static void created(struct cay_birth *birth)
         cay_call_fail(call, &birth->err);
         return;
     }
-    const struct cay_v1_base *base = cay_bases_find(session->host, session->spec->base);
-    if (!session->live || !session->spec->start_command.count || !base || !base->settings) {
-        ready(call, session, NULL);
-        return;
-    }
-    /* The base may go meanwhile. */
-    const struct cay_v1_base_settings *settings =
-        cay_noun_copy(&cay_v1_base_settings_desc, base->settings, &call->arena);
-    cay_start_wait(session, call, settings ? settings->ready_command : (struct cay_pb_strs){},
-                   ready);
+    cay_start_wait(session, call, ready);
 }
 
 void cay_host_create_session(struct cay_service *service, struct cay_call *call)
@@ -299,6 +290,21 @@ static bool has_labels(const struct cay_session *session, struct cay_pb_pairs wa
     return true;
 }
 
+/* Sessions that stand for something else are listed for who asks for such, nobody else. */
+static bool is_hidden(const struct cay_session *session, struct cay_pb_pairs wanted)
+{
+    struct cay_pb_pairs labels = session->spec->labels;
+    for (size_t i = 0; i < wanted.count; i++) {
+        if (cay_str_is(wanted.items[i].key, CAY_LABEL_HIDDEN))
+            return false;
+    }
+    for (size_t i = 0; i < labels.count; i++) {
+        if (cay_str_is(labels.items[i].key, CAY_LABEL_HIDDEN))
+            return labels.items[i].value.len > 0;
+    }
+    return false;
+}
+
 static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t absent)
 {
     return stamp ? cay_noun_time_ns(stamp) : absent;
@@ -307,7 +313,7 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)
 {
     const struct cay_v1_list_sessions_request *request = call->request;
-    if (session->is_gone ||
+    if (session->is_gone || is_hidden(session, request->labels) ||
         (cay_build_is_label(session->spec->labels) && !cay_build_is_label(request->labels)))
         return false;
     if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)

@@ -230,7 +230,9 @@ static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapsh
 {
     struct snapshot_op *self = snapshot_of(op);
     struct cay_v1_snapshot *message = self->spec;
-    cay_history_mark(op->session);
+    /* The place of the head is known; a long history is walked through for others only. */
+    if (strcmp(op->session->head, snapshot->name) != 0)
+        cay_history_mark(op->session);
     cay_history_message(op->session, snapshot, message);
     if (self->taken) {
         self->taken(self->context, snapshot->name, NULL);
@@ -290,9 +292,10 @@ static void snapshot_end(struct cay_op *op)
                                                    .tool_call_id = self->spec->tool_call_id});
         tell_victims(self, session);
         answer_snapshot(op, snapshot);
-        if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0 ||
-            (self->pointing.point.changed && cay_store_caps(op->host->store) & CAY_STORE_PREPARES))
+        if (self->victims.count || cay_session_snapshot_count(session) % TIDY_EVERY == 0)
             cay_host_collect_soon(op->host);
+        if (self->pointing.point.changed)
+            cay_host_spares_soon(op->host);
     }
     cay_publishing_free(self->publishing);
     cay_victims_finish(&self->victims);

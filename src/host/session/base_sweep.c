@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+#include "host/session/base_record.h"
+#include "host/session/host.h"
+
+/* Bases that go with their last alias. */
+
+struct sweep {
+    struct cay_job job;
+    struct cay_host *host;
+    char (*names)[CAY_STORE_NAME_SIZE];
+    bool *is_kept; /* an alias names it, or it could not be removed */
+    size_t count;
+};
+
+static bool note_alias(void *context, const struct cay_store_item *item)
+{
+    struct sweep *self = context;
+    for (size_t i = 0; item->kind == CAY_STORE_ITEM_ALIAS && i < self->count; i++)
+        self->is_kept[i] = self->is_kept[i] || strcmp(self->names[i], item->target) == 0;
+    return true;
+}
+
+static void sweep_free(struct sweep *self)
+{
+    free(self->names);
+    free(self->is_kept);
+    free(self);
+}
+
+static void sweep_work(struct cay_job *job)
+{
+    struct sweep *self = CAY_CONTAINER_OF(job, struct sweep, job);
+    for (size_t i = 0; i < self->count; i++) {
+        struct cay_error err = {};
+        if (self->is_kept[i])
+            continue;
+        self->is_kept[i] = !cay_store_base_remove(self->host->store, self->names[i], &err);
+        CAY_CRASH_POINT("base.swept");
+        if (self->is_kept[i] || !cay_base_record_delete(self->host->db, self->names[i], &err))
+            cay_log(CAY_WARN, "base.sweep_failed", CAY_S("base", self->names[i]), CAY_ERR(&err));
+    }
+}
+
+static void sweep_done(struct cay_job *job)
+{
+    struct sweep *self = CAY_CONTAINER_OF(job, struct sweep, job);
+    for (size_t i = 0; i < self->count; i++) {
+        if (!self->is_kept[i])
+            cay_bases_remove(self->host, self->names[i]);
+    }
+    cay_host_collect_soon(self->host);
+    sweep_free(self);
+}
+
+/* NULL: there is nothing to do. */
+static struct sweep *find_unnamed(struct cay_host *host)
+{
+    struct sweep *self = cay_new(struct sweep);
+    struct cay_error err = {};
+    size_t cursor = 0;
+    bool has_work = false;
+    self->host = host;
+    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
+        if (!entry->spec->goes_with_aliases)
+            continue;
+        self->names = cay_realloc_array(self->names, self->count + 1, sizeof(*self->names));
+        self->is_kept = cay_realloc_array(self->is_kept, self->count + 1, sizeof(bool));
+        memcpy(self->names[self->count], entry->name, sizeof(entry->name));
+        self->is_kept[self->count++] = false;
+    }
+    if (self->count && cay_store_list(host->store, note_alias, self, &err)) {
+        for (size_t i = 0; i < self->count; i++)
+            has_work = has_work || !self->is_kept[i];
+    }
+    if (has_work)
+        return self;
+    sweep_free(self);
+    return NULL;
+}
+
+void cay_bases_sweep(struct cay_host *host)
+{
+    struct sweep *self = find_unnamed(host);
+    if (!self)
+        return;
+    self->job.work = sweep_work;
+    self->job.done = sweep_done;
+    if (!cay_loop_try_submit(host->loop, &self->job))
+        sweep_free(self); /* the daemon ends; the next start does it */
+}
+
+void cay_bases_sweep_now(struct cay_host *host)
+{
+    struct sweep *self = find_unnamed(host);
+    if (!self)
+        return;
+    sweep_work(&self->job);
+    sweep_done(&self->job);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Builds that go on without anybody waiting (StartBuild), with their logs: while they run, and for
+ * an hour after. In memory only: their end is the daemon's. All of it on the loop thread.
+ *
+ * Every build that runs, waited for or not, is counted: the daemon ends when none is left.
+ */
+
+#include "api/cay_v1.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "io/loop.h"
+
+struct cay_host;
+
+enum {
+    CAY_BUILDS_OF_OWNER = 32,
+    CAY_BUILDS_IN_ALL = 128,
+    CAY_BUILD_LOG_LINES_MAX = 10'000,
+    CAY_BUILD_LOG_BYTES_MAX = 1 << 20,
+};
+
+/* Of the log: where its text ends, who said it when. */
+struct cay_build_line {
+    int64_t time_ns;
+    uint32_t text_end;
+    int32_t step;
+    uint8_t level;
+};
+
+struct cay_build {
+    struct cay_list_node in_table;
+    struct cay_host *host;
+    char id[129];
+    char owner[129];
+    struct cay_buf name_text; /* of the base */
+    enum cay_v1_build_state state;
+    int64_t started_ns;
+    int64_t ended_ns;
+    uint64_t ended_ms; /* of the loop's clock */
+    int32_t step;      /* being done, or done last */
+    int32_t steps;
+    double fraction;
+    struct cay_error err;
+    struct cay_buf text; /* of the log */
+    struct cay_build_line *lines;
+    size_t line_count;
+    uint64_t lost_lines;
+};
+
+struct cay_builds {
+    struct cay_list list; /* struct cay_build, the oldest first */
+    size_t running;       /* of all kinds */
+    void (*on_quiet)(void *context);
+    void *context;
+};
+
+void cay_builds_init(struct cay_builds *builds);
+void cay_builds_finish(struct cay_builds *builds);
+
+/* Around every build, of whatever kind. */
+void cay_builds_enter(struct cay_host *host);
+void cay_builds_leave(struct cay_host *host);

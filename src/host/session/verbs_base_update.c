@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/session/base_keep.h"
+#include "host/session/base_record.h"
+#include "host/session/host.h"
+
+/* UpdateBase: further names of a base. */
+
+struct update {
+    struct cay_job job;
+    struct cay_call *call;
+    struct cay_host *host;
+    char base[CAY_STORE_NAME_SIZE];
+    char (*added)[CAY_STORE_NAME_SIZE]; /* in the call's arena */
+    size_t added_count;
+    bool is_done;
+    struct cay_error err;
+};
+
+static void update_work(struct cay_job *job)
+{
+    struct update *self = CAY_CONTAINER_OF(job, struct update, job);
+    struct cay_store *store = self->host->store;
+    self->is_done = true;
+    for (size_t i = 0; self->is_done && i < self->added_count; i++)
+        self->is_done = cay_store_base_alias(store, self->added[i], self->base, &self->err);
+}
+
+static void update_done(struct cay_job *job)
+{
+    struct update *self = CAY_CONTAINER_OF(job, struct update, job);
+    struct cay_call *call = self->call;
+    struct cay_host *host = self->host;
+    struct cay_error err = self->err;
+    struct cay_v1_base *base =
+        self->is_done ? cay_base_noun(host, call, cay_str(self->base), &err) : NULL;
+    cay_bases_sweep(host);
+    free(self);
+    struct cay_v1_update_base_response response = {.base = base};
+    if (base)
+        cay_call_done(call, &response);
+    else
+        cay_call_fail(call, &err);
+}
+
+static bool check(struct update *self, struct cay_error *err)
+{
+    const struct cay_v1_update_base_request *request = self->call->request;
+    const struct cay_caller *caller = &self->call->caller;
+    const struct cay_v1_base *base = cay_bases_find(self->host, request->name);
+    char key[CAY_STORE_NAME_SIZE];
+    if (!cay_base_key(request->name, key) || !cay_bases_shown_to(self->host, caller, request->name))
+        return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
+    if (!cay_store_base_resolve(self->host->store, key, self->base, err))
+        return false;
+    if (caller->role != CAY_ROLE_ADMIN && !(base && base->owner.len))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "only an admin may change bases that are for everybody");
+    self->added_count = request->add_aliases.count;
+    for (size_t i = 0; i < self->added_count; i++) {
+        if (!cay_base_check_owns_alias(caller, request->add_aliases.items[i], err))
+            return false;
+    }
+    return cay_base_check_aliases(request->add_aliases, &self->call->arena, &self->added, err);
+}
+
+void cay_host_update_base(struct cay_service *service, struct cay_call *call)
+{
+    struct update *self = cay_new(struct update);
+    self->call = call;
+    self->host = cay_host_of(service);
+    if (!check(self, &self->err)) {
+        struct cay_error err = self->err;
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    self->job.work = update_work;
+    self->job.done = update_done;
+    cay_loop_submit(self->host->loop, &self->job);
+}

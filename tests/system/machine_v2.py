@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions and their limits where there are version 2 control groups only, in an emulated machine.
+
+    machine_v2.py CAYD CAY CAY_INIT KERNEL_TOOL
+"""
+
+import json
+import random
+import shlex
+import sys
+
+sys.dont_write_bytecode = True
+from daemon import Skip, case, eventually, run  # noqa: E402
+from machine import machine_on  # noqa: E402
+
+# Takes memory until it is killed; a shell that only stores text.
+EATS = "x=0123456789abcdef; while :; do x=$x$x; done"
+SMALL = {"limits": {"memoryBytes": str(16 << 20)}}
+BEATS = "while :; do date +%s%N > /workspace/new && mv /workspace/new /workspace/beat; usleep 20000; done"
+
+
+class Guest:
+    """What a client does, done in the machine."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def api(self, method, **request):
+        said = self.machine.sh(f"cay api {method} {shlex.quote(json.dumps(request))}")
+        return json.loads(said)
+
+    def bash(self, cmd, policy=None, **params):
+        call = {"toolName": "bash", "params": {"cmd": cmd} | params, "policy": policy or {}}
+        return self.api("SandboxService/ExecuteTool", sessionId="v", call=call)["result"]
+
+    def sh(self, cmd):
+        result = self.bash(cmd)
+        assert not result.get("isError"), result
+        return result["content"][0]["text"] if result.get("content") else ""
+
+    def beat(self):
+        return self.sh("cat /workspace/beat")
+
+    def beats(self, what):
+        before = self.beat()
+        eventually(lambda: self.beat() != before, what)
+
+    def groups(self, name):
+        """Lines of the files of that name, with the group, of all groups of sessions."""
+        said = self.machine.sh(f"find /sys/fs/cgroup -mindepth 3 -name {name} -exec grep -H '' {{}} +")
+        return [line.split(f"/{name}:", 1) for line in said.splitlines()]
+
+    def has(self, name, line):
+        found = self.groups(name)
+        assert line in [said for _, said in found], (name, line, found)
+
+
+@case
+def runs(guest):
+    """a session runs its commands, in groups of version 2"""
+    kinds = guest.machine.sh("cut -d' ' -f3 /proc/mounts | sort -u").split()
+    assert "cgroup2" in kinds and "cgroup" not in kinds, kinds
+    guest.machine.sh("cay create --name v --memory 96M --pids 60 --cpus 1.5")
+    assert guest.sh("echo hi; id -u") == "hi\n1000\n"
+    guest.has("memory.max", str(96 << 20))
+    guest.has("pids.max", "60")
+    guest.has("cpu.max", "150000 100000")
+    guest.bash(BEATS, background=True)
+    eventually(lambda: "1" in guest.sh("cat /workspace/beat || true"), "a neighbour of all that follows")
+
+
+@case
+def memory(guest):
+    """a call that takes too much memory is killed and told so, and the session's others go on"""
+    for _ in range(2):
+        result = guest.bash(EATS, SMALL)
+        assert result["errorReason"] == "oom" and result["exec"]["cause"] == "END_CAUSE_OOM", result
+    result = guest.bash(f"(sh -c '{EATS}') & wait $!; exit 7", SMALL)
+    assert result["exec"]["cause"] == "END_CAUSE_OOM", ("a child is of the call, too", result)
+    result = guest.bash(f"(sh -c '{EATS}') & wait $!; echo went on", SMALL)
+    assert result["exec"]["cause"] == "END_CAUSE_EXITED" and "went on" in str(result["content"]), result
+    assert guest.machine.run(f"cay exec v --memory 16M -- sh -c '{EATS}'")[0] == 137
+    guest.beats("the neighbour lives")
+
+
+@case
+def processes(guest):
+    """a call has no more processes than it may, and the next one as many as it likes"""
+    forks = "i=0; while [ $i -lt 20 ]; do sleep 5 & i=$((i+1)); done; echo all"
+    kill = {"leftovers": "LEFTOVER_POLICY_KILL"}
+    result = guest.bash(forks, {"limits": {"pids": "8"}} | kill)
+    assert result.get("isError") and "fork" in str(result), result
+    result = guest.bash(forks, kill)
+    assert not result.get("isError") and "all" in str(result), result
+
+
+@case
+def processors(guest):
+    """a call's share of the processors is its own"""
+    process = guest.bash("sleep 1000", {"limits": {"cpus": 0.25}}, background=True)["processId"]
+    guest.has("cpu.max", "25000 100000")
+    guest.machine.sh(f"cay kill v {process}")
+
+
+@case
+def pause(guest):
+    """what is paused stands still, and goes on"""
+    guest.machine.sh("cay pause v")
+    guest.has("cgroup.events", "frozen 1")
+    assert guest.machine.run("cay exec v -- true")[0] == 125
+    guest.machine.sh("cay resume v")
+    guest.beats("it goes on")
+
+
+@case
+def adoption(guest):
+    """a killed daemon's successor has the session, its processes and their limits"""
+    waiting = guest.bash(f"while [ ! -e /workspace/go ]; do usleep 20000; done; {EATS}", SMALL,
+                         background=True)["processId"]
+    guest.machine.sh("kill -9 $(cat /tmp/pid); while kill -0 $(cat /tmp/pid) 2>/dev/null; do usleep 20000; done")
+    guest.machine.start_cayd()
+    guest.beats("the neighbour was adopted")
+    guest.sh("touch /workspace/go")
+    ended = guest.api("ProcessService/WaitProcess", sessionId="v", processId=waiting)["process"]
+    assert ended["result"]["cause"] == "END_CAUSE_OOM", ended
+    assert guest.bash("true", {"limits": {"pids": "20"}})["exec"].get("exitCode", 0) == 0
+
+
+@case
+def session_memory(guest):
+    """what takes all memory of its session is killed for it, and the session goes on"""
+    result = guest.bash(EATS)
+    assert result["errorReason"] == "oom", result
+    assert guest.sh("echo on") == "on\n"
+
+
+@case
+def nothing_stays(guest):
+    """a session that is gone leaves no group"""
+    guest.machine.sh("cay rm v")
+    eventually(lambda: not guest.groups("cgroup.events"), "its groups are gone")
+
+
+def main():
+    try:
+        with machine_on("ext4", random.Random(1)) as machine:
+            machine.boot()
+            machine.sh("cay base import small /base")
+            run(Guest(machine))
+    except Skip as skip:
+        print(f"1..0 # SKIP {skip}")
+
+
+if __name__ == "__main__":
+    main()
