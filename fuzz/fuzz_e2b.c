@@ -4,6 +4,7 @@
 #include "wire/e2b/filter.h"
 #include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
+#include "wire/e2b/template.h"
 #include "wire/http1.h"
 
 /* What clients made for E2B put into paths, headers and queries, and what programs in sandboxes
@@ -45,6 +46,13 @@ static void check_texts(struct cay_str text)
         for (size_t i = 0; i < pairs.count; i++)
             FUZZ_CHECK(pairs.items[i].key.len <= text.len && pairs.items[i].value.len <= text.len);
     }
+    struct cay_e2b_ref ref;
+    if (cay_e2b_ref_parse(text, &arena, &ref))
+        FUZZ_CHECK(ref.name.len && ref.name.len <= CAY_E2B_TEMPLATE_BYTES_MAX &&
+                   ref.tag.len <= CAY_E2B_TEMPLATE_BYTES_MAX && ref.space.len < text.len);
+    static const char *const lines[] = {"a:1=one", "a=two"};
+    struct cay_str base = cay_e2b_image_base(lines, CAY_COUNT(lines), text);
+    FUZZ_CHECK(!base.len || base.len == 3);
     cay_arena_finish(&arena);
 }
 

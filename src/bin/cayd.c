@@ -15,6 +15,7 @@
 #include "front/http/server.h"
 #include "front/router.h"
 #include "host/session/service.h"
+#include "wire/e2b/template.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -30,10 +31,16 @@ struct daemon {
     const char *address; /* of the first TCP listener, for the ready line */
 };
 
-static void on_drained(void *context)
+static void on_quiet(void *context)
 {
     struct daemon *daemon = context;
     cay_loop_stop(daemon->loop);
+}
+
+static void on_drained(void *context)
+{
+    struct daemon *daemon = context;
+    cay_host_drain(daemon->host, on_quiet, daemon);
 }
 
 static void on_stop(struct cay_signal *, int);
@@ -193,6 +200,16 @@ static void print_ready(const struct daemon *daemon)
     fflush(stdout);
 }
 
+static bool check_images(const struct cay_conf_list *images, struct cay_error *err)
+{
+    for (size_t i = 0; i < images->count; i++) {
+        if (!cay_e2b_image_line_valid(cay_str(images->items[i])))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "e2b_images: '%.100s' is not of the form IMAGE=BASE", images->items[i]);
+    }
+    return true;
+}
+
 static bool start(struct daemon *daemon, struct cay_error *err)
 {
     const struct cayd_conf *conf = &daemon->conf;
@@ -230,13 +247,17 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .has_durable_turns = conf->durable_turns,
         .destroys_on_exit = conf->destroy_on_exit,
     };
-    if (!make_run_dir(conf->run, err) ||
+    if (!check_images(&conf->e2b_images, err) || !make_run_dir(conf->run, err) ||
         !cay_host_create(daemon->loop, &host_options, &daemon->host, err))
         return false;
     const struct cay_e2b_options e2b_options = {
         .is_on = conf->e2b,
         .domain = conf->e2b_domain,
         .template = conf->e2b_template ? conf->e2b_template : conf->default_base,
+        /* The first choice is that of network. */
+        .is_network_open = conf->e2b_network ? conf->e2b_network == 2 : conf->network == 1,
+        .images = (const char *const *)conf->e2b_images.items,
+        .image_count = conf->e2b_images.count,
     };
     cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
                     conf->insecure_no_auth);

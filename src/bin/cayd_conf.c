@@ -6,6 +6,7 @@
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const networks[] = {"none", "open", NULL};
+static const char *const e2b_networks[] = {"default", "none", "open", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
 #define FLAG_ONLY (CAY_CONF_DEFAULT | CAY_CONF_FLAG)
@@ -75,6 +76,10 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Name below which ports of sandboxes have host names, PORT-ID.NAME, with the port clients use if it is not 443. It must lead here for every name below it."},
     {CAY_CONF_FIELD(struct cayd_conf, e2b_template), .type = CAY_CONF_STRING, .metavar = "BASE", .max = 128,
      .help = "Base that the E2B template named base stands for. Unset, it is default_base."},
+    {CAY_CONF_FIELD(struct cayd_conf, e2b_network), .type = CAY_CONF_ENUM, .choices = e2b_networks, .fallback = "default",
+     .help = "Network of sandboxes made by clients of E2B that do not deny them the internet: none, open, or default, which is what network says."},
+    {CAY_CONF_FIELD(struct cayd_conf, e2b_images), .type = CAY_CONF_LIST, .metavar = "IMAGE=BASE",
+     .help = "Which base stands for an image that E2B templates are built from: IMAGE=BASE, like python:3.12=debian. An image without a tag is meant with any, * is every image. Unset, there is only e2bdev/base, which stands for e2b_template. May be repeated."},
     {CAY_CONF_FIELD(struct cayd_conf, network), .type = CAY_CONF_ENUM, .choices = networks, .fallback = "none",
      .help = "Network of a session that asks for none: none (a loopback of its own) or open (the internet, but never this machine, private ranges and addresses of cloud metadata)."},
     {CAY_CONF_FIELD(struct cayd_conf, network_pool), .type = CAY_CONF_STRING, .metavar = "RANGE", .min = 1, .max = 18,

@@ -34,6 +34,8 @@ struct cayd_conf {
     bool e2b;
     char *e2b_domain;
     char *e2b_template;
+    int e2b_network; /* default, none, open */
+    struct cay_conf_list e2b_images;
     int network; /* place in cayd_networks */
     char *network_pool;
     struct cay_conf_list network_allow;

@@ -29,9 +29,9 @@ testEach(versions, "a command runs, with its output, exit code, environment, dir
     });
     equal([result.exitCode, result.stdout, result.stderr], [0, "out\n", "err\n"]);
     equal(seen.sort(), [["err", "err\n"], ["out", "out\n"]]);
-    const env = await sandbox.commands.run("echo $OF $BOTH $CALL $E2B_SANDBOX $E2B_SANDBOX_ID; echo $HOME $USER $LOGNAME; pwd; id -u",
+    const env = await sandbox.commands.run("echo $OF $BOTH $CALL $E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID; echo $HOME $USER $LOGNAME; pwd; id -u",
       { envs: { BOTH: "call", CALL: "call" } });
-    equal(env.stdout, `sandbox call call true ${sandbox.sandboxId}\n/home/user user user\n/home/user\n1000\n`);
+    equal(env.stdout, `sandbox call call true ${sandbox.sandboxId} ${(await sandbox.getInfo()).templateId}\n/home/user user user\n/home/user\n1000\n`);
     equal((await sandbox.commands.run("id -u; pwd; echo $HOME", { user: "root" })).stdout, "0\n/root\n/root\n");
     equal((await sandbox.commands.run("pwd", { cwd: "/tmp" })).stdout, "/tmp\n");
     const failed = await fails(sdk.CommandExitError, sandbox.commands.run("echo partly; exit 3"));
@@ -147,6 +147,51 @@ test("the sandbox is killed under a stream: the client is told so", async () => 
   await until(() => handle.stdout === "begun\n", "its output");
   await daemon.call("SandboxService/DestroySession", { sessionId: sandbox.sandboxId });
   await fails(sdk.TimeoutError, handle.wait());
+});
+
+test("a silent stream says that it lives, as often as it is asked to", async () => {
+  await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
+    /** The keys of the messages that come within a time, and when the last one came. */
+    const listen = async (method, message, interval, ms) => {
+      const stop = new AbortController();
+      const answer = await inside(daemon, sandbox.sandboxId, 49983, method, {
+        method: "POST", body: envelope(message), signal: stop.signal,
+        headers: { "content-type": "application/connect+json", "x-access-token": sandbox.envdAccessToken, "keepalive-ping-interval": interval },
+      });
+      const began = Date.now(), seen = [];
+      let bytes = Buffer.alloc(0);
+      setTimeout(() => stop.abort(), ms);
+      try {
+        for await (const piece of answer.body) {
+          bytes = Buffer.concat([bytes, piece]);
+          while (bytes.length >= 5 && bytes.length >= 5 + bytes.readUInt32BE(1)) {
+            const event = JSON.parse(bytes.subarray(5, 5 + bytes.readUInt32BE(1)));
+            bytes = bytes.subarray(5 + bytes.readUInt32BE(1));
+            seen.push({ key: Object.keys(event.event ?? event)[0], ms: Date.now() - began });
+          }
+        }
+      } catch { /* stopped */ }
+      return seen;
+    };
+    const start = (script) => ({ process: { cmd: "/bin/sh", args: ["-c", script] }, tag: "silent" });
+    const keys = (list) => list.map(({ key }) => key);
+    const [silent, busy, zero, rare, bad, connected, watched] = await Promise.all([
+      listen("/process.Process/Start", start("sleep 1000"), "1", 2_700),
+      listen("/process.Process/Start", start("while sleep 0.3; do echo x; done"), "1", 2_700),
+      listen("/process.Process/Start", start("sleep 1000"), "0", 1_700),
+      listen("/process.Process/Start", start("sleep 1000"), "60", 1_700),
+      listen("/process.Process/Start", start("sleep 1000"), "soon", 1_700),
+      sandbox.commands.run("sleep 1000", { background: true }).then((handle) =>
+        listen("/process.Process/Connect", { process: { pid: handle.pid } }, "1", 1_700)),
+      listen("/filesystem.Filesystem/WatchDir", { path: "/tmp" }, "1", 1_700),
+    ]);
+    equal(keys(silent), ["start", "keepalive", "keepalive"]);
+    assert(silent[1].ms >= 950 && silent[2].ms >= 1_950, silent);
+    equal([...new Set(keys(busy))], ["start", "data"], "who speaks needs no sign of life");
+    equal(keys(zero), ["start", "keepalive"], "not more often than every second");
+    equal([keys(rare), keys(bad)], [["start"], ["start"]]);
+    equal([keys(connected), keys(watched)], [["start", "keepalive"], ["start", "keepalive"]]);
+  });
 });
 
 test("input comes as a stream, too", async () => {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane of E2B, by its own SDKs.
+import { readFileSync } from "node:fs";
 import { assert, equal, eventually, run, test, throws } from "./harness.mjs";
-import { api, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { api, fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
@@ -156,6 +157,56 @@ for (const keepMemory of [true, false])
     });
   });
 
+testEach(versions, "a start without memory is another boot, a resume is none", async (sdk, version) => {
+  await withSandbox(sdk, daemon, { timeoutMs: 60_000 }, async (sandbox) => {
+    const boot = async () => (await sandbox.commands.run("cat /proc/sys/kernel/random/boot_id")).stdout.trim();
+    const ids = [await boot()];
+    assert(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(ids[0]) && ids[0] !== readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(), ids);
+    await sandbox.files.write("kept", "kept");
+    await sandbox.pause();
+    await sandbox.connect();
+    equal(await boot(), ids[0], "with memory");
+    const handle = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
+    const lost = handle.wait().catch((error) => error);
+    await sandbox.pause({ keepMemory: false });
+    assert((await lost) instanceof Error);
+    await sandbox.connect();
+    ids.push(await boot());
+    assert(ids[1] !== ids[0], ids);
+    equal((await sandbox.commands.list()).length, 0);
+    await sandbox.pause();
+    await sandbox.connect({ onResume: "reboot" });
+    ids.push(await boot());
+    equal(new Set(ids).size, version === "2.45" ? 2 : 3, ids); // 2.45 cannot ask for it
+    equal(await sandbox.files.read("kept"), "kept");
+  });
+});
+
+test("a sandbox that ran out of memory says so, and goes on", async () => {
+  const sdk = versions["2.51"];
+  await withSandbox(sdk, daemon, { timeoutMs: 60_000 }, async (sandbox) => {
+    const id = sandbox.sandboxId;
+    await daemon.call("SandboxService/UpdateSession", { sessionId: id, limits: { memoryBytes: String(32 << 20) } });
+    const greedy = await fails(sdk.CommandExitError, sandbox.commands.run("x=0123456789abcdef; while :; do x=$x$x; done"));
+    equal([greedy.exitCode, greedy.error], [-1, "signal: killed: the sandbox ran out of memory"], "one command");
+    const quiet = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
+    const ended = quiet.wait().catch((error) => error);
+    // Memory that belongs to nobody: in the end the sandbox's first process is the only one left to kill.
+    const detail = async () => (await api(daemon, "GET", `/sandboxes/${id}`)).json;
+    for (let round = 0; round < 100 && !(await detail()).why; round++)
+      await sandbox.commands.run("dd if=/dev/zero of=/dev/shm/full bs=64k count=640").catch(() => {});
+    assert(/out of memory/.test((await detail()).why), await detail());
+    equal((await ended).error, "signal: killed: the sandbox ran out of memory");
+    const port = await inside(daemon, id, 8000, "/");
+    equal(port.status, 502);
+    assert(/out of memory/.test((await port.json()).why), "of a port");
+    const { logs } = (await api(daemon, "GET", `/v2/sandboxes/${id}/logs`)).json;
+    assert(logs.some((line) => line.message === "session.lost"), logs);
+    equal((await sandbox.commands.run("echo again")).stdout, "again\n");
+    equal((await detail()).why, undefined);
+  });
+});
+
 testEach(versions, "a sandbox is paused at its deadline, and traffic wakes it", async (sdk) => {
   await withSandbox(sdk, daemon, { timeoutMs: 1_000, lifecycle: { onTimeout: "pause", autoResume: true } }, async (sandbox) => {
     const state = async () => (await sandbox.getInfo()).state;
@@ -203,7 +254,7 @@ testEach(versions, "a list can be filtered, ordered and read in pages", async (s
     assert(after.includes(ids[2]) && !after.includes(ids[0]), after);
     equal((await query(`startedAfter=${new Date(Date.now() + 1000).toISOString()}`)).json, []);
     equal((await query("template=base")).json.length, 5);
-    equal((await query("template=small")).json.length, 5);
+    equal((await query(`template=${daemon.base}`)).json.length, 5);
     equal((await query("template=nothing")).json, []);
     for (const bad of ["limit=0", "limit=101", "limit=x", "order=up", "state=dead", "startedAfter=then", "nextToken=x"])
       equal((await query(bad)).status, 400, bad);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cayd for clients made for E2B: with a small base, keys of two owners, and every case run with
-// both versions of the SDK.
-import { execFile, execFileSync } from "node:child_process";
+// A cayd for clients made for E2B: with the base that the recipe `debian` makes, keys of two owners,
+// and every case run with both versions of the SDK; with E2B_TEST_TLS=1, by TLS and host names. Where no Debian can be had, a small base takes its
+// place, and a skipped case says so.
+import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync, chmodSync, chownSync } from "node:fs";
+import net from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import tls from "node:tls";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Daemon, Skip, assert, caydPath, test } from "./harness.mjs";
+import { named } from "./e2b_names.mjs";
+import { Daemon, Skip, assert, caydPath, groupName, removeGroup, test } from "./harness.mjs";
 
 const APPLETS = `[ awk base64 cat chmod cp cut date dd df echo env false find grep head hostname httpd id kill ln
 ls mkdir mv nc printf ps pwd readlink rm rmdir sed seq sh sleep sort stat tail tee test touch tr true truncate
@@ -61,32 +66,51 @@ export async function fails(kind, promise) {
   throw new Error("it went well");
 }
 
-/** A cayd that serves E2B's clients; its base `small` is what the template `base` stands for. */
-export async function startE2b({ flags = [], programs = {}, listens = true } = {}) {
+/** Puts the data directory of a cayd that has built the base at `data`; why not, where it cannot be. */
+function takeBuilt(recipe, data) {
+  const program = fileURLToPath(new URL("debian_base.py", import.meta.url));
+  const { status, stdout, stderr } = spawnSync("/usr/bin/python3", [program, caydPath, recipe, data], { encoding: "utf8" });
+  return status === 0 ? "" : stdout.trim() || `${recipe}: ${stderr.trim().split("\n").at(-1)}`;
+}
+
+async function importSmall(daemon, socket, programs) {
+  const root = join(daemon.folder, "root");
+  makeRoot(root, programs);
+  const message = envelope({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } });
+  writeFileSync(join(daemon.folder, "import"), message);
+  await rpc(socket, "BaseService/ImportBase", `@${join(daemon.folder, "import")}`, "application/connect+json");
+  rmSync(root, { recursive: true });
+}
+
+/** A cayd that serves E2B's clients; the template `base` stands for its base, which is what `recipe` makes. */
+export async function startE2b({ flags = [], programs = {}, listens = true, recipe = "debian" } = {}) {
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
   if (process.getuid() !== 0) throw new Skip("needs root");
   if (!existsSync("/bin/busybox")) throw new Skip("needs a static busybox (package busybox-static)");
+  const names = listens && process.env.E2B_TEST_TLS ? await named() : undefined;
   const folder = mkdtempSync(join(tmpdir(), "cay-e2b-"));
+  const group = groupName();
+  const without = takeBuilt(recipe, join(folder, "data"));
+  const base = without ? "small" : recipe;
   const daemon = new Daemon(caydPath, [
-    "--data", join(folder, "data"), "--run", join(folder, "run"), ...(listens ? ["--listen", "127.0.0.1:0"] : []),
-    "--e2b-template", "small", "--default-base", "small", "--destroy-on-exit", ...(process.env.CAY_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
+    "--data", join(folder, "data"), "--run", join(folder, "run"), ...(names?.flags ?? (listens ? ["--listen", "127.0.0.1:0"] : [])),
+    "--e2b-template", base, "--default-base", base, "--destroy-on-exit", "--cgroup-parent", group, ...(process.env.E2B_TEST_VERBOSE ? [] : ["--log-level", "error"]), ...flags,
   ]);
-  daemon.folder = folder;
-  daemon.ended.then(() => rmSync(folder, { recursive: true, force: true }));
+  Object.assign(daemon, { folder, base, isDebian: !without });
+  daemon.ended.then(() => { rmSync(folder, { recursive: true, force: true }); removeGroup(group); });
   await daemon.ready();
   const socket = join(folder, "run", "cayd.sock");
   daemon.call = async (method, message) => JSON.parse(await rpc(socket, method, JSON.stringify(message)));
-  const root = join(folder, "root");
-  makeRoot(root, programs);
-  writeFileSync(join(folder, "import"), envelope({ options: { name: "small", format: "BASE_FORMAT_DIRECTORY", hostPath: root } }));
-  await rpc(socket, "BaseService/ImportBase", `@${join(folder, "import")}`, "application/connect+json");
-  rmSync(root, { recursive: true });
+  daemon.cay = (...args) => promisify(execFile)(join(dirname(caydPath), "cay"), ["--url", `unix:${socket}`, ...args]);
+  if (without) await importSmall(daemon, socket, programs);
+  test(`the sandboxes stand on the recipe ${recipe}`, () => { if (without) throw new Skip(without); });
   const key = async (owner) =>
     (await daemon.call("KeyService/CreateKey", { owner, role: "KEY_ROLE_USER", e2b: true })).secret;
   daemon.key = await key("alice");
   daemon.otherKey = await key("bob");
   /** What every call of the SDK is told. */
-  daemon.options = { apiKey: daemon.key, apiUrl: daemon.url, sandboxUrl: daemon.url };
+  if (names) daemon.url = `https://api.${names.domain}`;
+  daemon.options = { apiKey: daemon.key, ...(names ? { domain: names.domain } : { apiUrl: daemon.url, sandboxUrl: daemon.url }) };
   return daemon;
 }
 
@@ -132,6 +156,13 @@ export function inside(daemon, id, port, path, init = {}) {
   });
 }
 
+/** A connection of one's own to where a URL leads. */
+export function connectTo(url) {
+  const { protocol, hostname, port } = new URL(url);
+  const where = { host: hostname, port: Number(port), servername: hostname };
+  return protocol === "https:" ? tls.connect(where) : net.connect(where);
+}
+
 /** A tool, by the daemon's own contract. */
 export async function tool(daemon, sandbox, toolName, params) {
   const { result } = await daemon.call("SandboxService/ExecuteTool", { sessionId: sandbox.sandboxId, call: { toolName, params } });
@@ -140,6 +171,7 @@ export async function tool(daemon, sandbox, toolName, params) {
 
 /** Starts a program in a sandbox and waits until it listens; returns its port. */
 export async function serve(daemon, sandbox, code, port) {
+  if (daemon.isDebian) await daemon.cay("cp", "--user", "root", process.execPath, `${sandbox.sandboxId}:/usr/bin/node`);
   const { process: { id } } = await daemon.call("ProcessService/LaunchProcess",
     { sessionId: sandbox.sandboxId, spec: { argv: ["/usr/bin/node", "-e", code] } });
   await daemon.call("ProcessService/ExposePort",

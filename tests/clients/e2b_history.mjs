@@ -38,6 +38,12 @@ testEach(versions, "a snapshot outlives its sandbox, and sandboxes are made from
     equal((await api(daemon, "GET", `/snapshots?name=nobody%2F${name}`)).json, []);
     equal((await api(daemon, "GET", "/snapshots?name=nothing")).json, []);
     equal((await all(sdk.Sandbox.list(daemon.options))).map((item) => item.sandboxId), [source.sandboxId], "snapshots are not sandboxes");
+    // Snapshots take no place in lists of sandboxes, neither here nor in those of the daemon itself.
+    const page = sdk.Sandbox.list({ ...daemon.options, limit: 1 });
+    equal([(await page.nextItems()).map((item) => item.sandboxId), page.hasNext], [[source.sandboxId], false]);
+    const listed = async (labels) => (await daemon.call("SandboxService/ListSessions", { labels })).sessions.map((session) => session.id);
+    equal(await listed({}), [source.sandboxId]);
+    equal((await listed({ "cay.hidden": "e2b-snapshot" })).length, 2);
     await source.kill();
     const first = await create(plain.snapshotId, { metadata: { b: "2" } });
     const second = await create(`alice/${name}`);
@@ -87,10 +93,10 @@ testEach(versions, "a running sandbox forks eightfold, a paused one does not", a
 
 testEach(versions, "templates are bases", async (sdk) => {
   equal(await sdk.Template.exists("base", daemon.options), true);
-  equal(await sdk.Template.exists("small", daemon.options), true);
+  equal(await sdk.Template.exists(daemon.base, daemon.options), true);
   equal(await sdk.Template.exists("nothing", daemon.options), false);
   const { json } = await api(daemon, "GET", "/templates/aliases/base");
-  equal(json.templateID, "small");
+  equal(json.templateID, daemon.base);
 });
 
 testEach(versions, "metrics tell what a sandbox uses, now and over time", async (sdk) => {

@@ -2,9 +2,8 @@
 // Much at once, and over and over: many E2B sandboxes and connections, streams that are killed,
 // pauses with processes and listening sockets.
 import { once } from "node:events";
-import { connect } from "node:net";
 import { assert, equal, run, test, throws } from "./harness.mjs";
-import { api, inside, sdks, serve, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { api, inside, sdks, serve, startE2b, testEach, withSandbox, connectTo } from "./e2b_harness.mjs";
 
 const daemon = await startE2b({ programs: { node: process.execPath } });
 const versions = await sdks();
@@ -24,9 +23,8 @@ test("50 sandboxes and 310 connections at once", async () => {
   try {
     // Streams hold their connections: three commands in each sandbox, waiting for their input. The SDK has 200
     // connections for them; the others come from somebody else.
-    const { hostname, port } = new URL(daemon.url);
     const idle = await Promise.all(Array.from({ length: 160 }, async (_, i) => {
-      const socket = connect(Number(port), hostname);
+      const socket = connectTo(daemon.url);
       socket.write(`GET /health HTTP/1.1\r\nhost: x\r\ne2b-sandbox-id: ${sandboxes[i % 50].sandboxId}\r\ne2b-sandbox-port: 49983\r\n\r\n`);
       const [data] = await once(socket, "data");
       assert(data.toString().startsWith("HTTP/1.1 204 "), data.toString());

@@ -196,6 +196,11 @@ test("a closed port says so, in JSON or as a page", async () => {
   equal(await answer.json(), { sandboxId: id, message: "The sandbox is running but port is not open", port: 8001, code: 502 });
   const page = await inside(daemon, id, 8001, "/", { headers: { accept: "text/html,*/*" } });
   equal([page.status, page.headers.get("content-type").split(";")[0]], [502, "text/html"]);
+  const nowhere = await inside(daemon, "inothere", 8001, "/", { headers: { accept: "text/html" } });
+  equal([nowhere.status, nowhere.headers.get("content-type").split(";")[0]], [502, "text/html"]);
+  assert((await nowhere.text()).includes("The sandbox was not found"));
+  const files = await inside(daemon, "inothere", 49983, "/health", { headers: { accept: "text/html" } });
+  equal(files.headers.get("content-type"), "application/json", "what programs talk to");
 });
 
 test("private ports need the traffic token", async () => {

@@ -1,68 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // E2B by host names and TLS: E2B_DOMAIN alone, as the SDK does it by default, and links to ports.
-import { execFileSync, spawnSync } from "node:child_process";
-import dns from "node:dns";
-import { mkdtempSync, rmSync } from "node:fs";
 import https from "node:https";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { assert, equal, run, test, throws } from "./harness.mjs";
+import { Skip, assert, equal, run, test, throws } from "./harness.mjs";
 import { sdks, serve, startE2b, testEach } from "./e2b_harness.mjs";
+import { DOMAIN, named } from "./e2b_names.mjs";
 
-const DOMAIN = "sbx.test";
-const folder = process.env.E2B_TEST_CERTIFICATES ?? mkdtempSync(join(tmpdir(), "cay-e2b-tls-"));
-const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")];
-
-if (!process.env.E2B_TEST_CERTIFICATES) {
-  // Node reads further authorities at its start only: once more, with ours.
-  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-    "-subj", "/CN=test", "-addext", `subjectAltName=DNS:${DOMAIN},DNS:*.${DOMAIN}`, "-keyout", key, "-out", cert], { stdio: "ignore" });
-  const { status } = spawnSync(process.execPath, [fileURLToPath(import.meta.url), ...process.argv.slice(2)],
-    { stdio: "inherit", env: { ...process.env, E2B_TEST_CERTIFICATES: folder, NODE_EXTRA_CA_CERTS: cert } });
-  rmSync(folder, { recursive: true, force: true });
-  process.exit(status ?? 1);
-}
-
-// Every name below the domain leads here.
-const lookup = dns.lookup;
-dns.lookup = (name, options, done) => {
-  if (typeof options === "function") [options, done] = [{}, options];
-  if (name !== DOMAIN && !name.endsWith(`.${DOMAIN}`)) return lookup(name, options, done);
-  process.nextTick(() => (options.all ? done(null, [{ address: "127.0.0.1", family: 4 }]) : done(null, "127.0.0.1", 4)));
-};
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
-const port = await freePort();
+const { domain, port, flags } = await named();
 const daemon = await startE2b({
-  flags: ["--listen", `127.0.0.1:${port}`, "--tls-cert", cert, "--tls-key", key, "--e2b-domain", `${DOMAIN}:${port}`],
+  flags,
   programs: { node: process.execPath },
   listens: false,
+  recipe: "code-interpreter",
 });
 const versions = await sdks();
-const options = { apiKey: daemon.key, domain: `${DOMAIN}:${port}` };
+const options = { apiKey: daemon.key, domain };
 
 const SERVER = `require("http").createServer((request, response) => response.end(request.headers.host + request.url)).listen(8000)`;
 
 testEach(versions, "the SDK needs the domain only", async (sdk) => {
   const sandbox = await sdk.Sandbox.create({ ...options, timeoutMs: 60_000 });
   try {
-    equal(sandbox.sandboxDomain ?? `${DOMAIN}:${port}`, `${DOMAIN}:${port}`);
+    equal(sandbox.sandboxDomain ?? domain, domain);
     equal(await sandbox.isRunning(), true, "envd by its host name");
     equal((await sandbox.getInfo()).state, "running");
     await serve(daemon, sandbox, SERVER, 8000);
     const host = sandbox.getHost(8000);
-    equal(host, `8000-${sandbox.sandboxId}.${DOMAIN}:${port}`);
+    equal(host, `8000-${sandbox.sandboxId}.${domain}`);
     equal(await (await fetch(`https://${host}/a?b`)).text(), `${host}/a?b`);
     equal((await fetch(`https://${sandbox.getHost(8001)}/`)).status, 502);
     await sandbox.pause();
@@ -71,7 +35,23 @@ testEach(versions, "the SDK needs the domain only", async (sdk) => {
   } finally {
     await sandbox.kill();
   }
-  equal((await fetch(`https://8000-${sandbox.sandboxId}.${DOMAIN}:${port}/`)).status, 502);
+  equal((await fetch(`https://8000-${sandbox.sandboxId}.${domain}/`)).status, 502);
+});
+
+test("code runs behind its own host name (code-interpreter)", async () => {
+  if (!daemon.isDebian) throw new Skip("needs the recipe code-interpreter");
+  const { Sandbox } = await import("@e2b/code-interpreter");
+  const sandbox = await Sandbox.create({ ...options, timeoutMs: 60_000 });
+  try {
+    const seen = [];
+    const execution = await sandbox.runCode("print('ünï')\nx = 6 * 7\nx", { onStdout: ({ line }) => { seen.push(line); } });
+    equal([execution.text, execution.executionCount, seen], ["42", 1, ["ünï\n"]]);
+    const context = await sandbox.createCodeContext({ cwd: "/tmp" });
+    equal((await sandbox.runCode("x", { context })).error.name, "NameError");
+    equal((await fetch(`https://${sandbox.getHost(49999)}/contexts`)).status, 200, "it is a port like others");
+  } finally {
+    await sandbox.kill();
+  }
 });
 
 test("names that make no sense are refused, others lead to the daemon", async () => {
@@ -92,6 +72,18 @@ function statusOf(host, path) {
 
 testEach(versions, "a certificate that is not trusted is not trusted", async (sdk) => {
   await throws(sdk.Sandbox.create({ apiKey: daemon.key, apiUrl: `https://127.0.0.1:${port}` }), (error) => assert(error, error));
+});
+
+testEach(versions, "files of a template go to a link of the same name", async (sdk) => {
+  const template = sdk.Template({ fileContextPath: fileURLToPath(new URL(".", import.meta.url)) })
+    .fromBaseImage().copy("package.json", "/srv/package.json", { forceUpload: true });
+  await sdk.Template.build(template, "by-name", options);
+  const sandbox = await sdk.Sandbox.create("by-name", { ...options, timeoutMs: 60_000 });
+  try {
+    assert((await sandbox.files.read("/srv/package.json")).includes("e2b"), "what was copied");
+  } finally {
+    await sandbox.kill();
+  }
 });
 
 await run(daemon);

@@ -3,7 +3,7 @@
 // cayd, the contract's descriptor set.
 import { spawn, execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -19,8 +19,8 @@ const CASE_MS = 30_000;
 export class Skip extends Error {}
 
 /** Register a case; `name` is a sentence. */
-export function test(name, run) {
-  cases.push({ name, run });
+export function test(name, run, limitMs = CASE_MS) {
+  cases.push({ name, run, limitMs });
 }
 
 export function assert(isTrue, ...what) {
@@ -55,6 +55,21 @@ export async function eventually(condition, what, patienceMs = 10_000) {
   while (!(await condition())) {
     if (Date.now() > until) throw new Error(`still not so: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const CGROUPS = "/sys/fs/cgroup";
+let groups = 0;
+
+/** A name for a daemon's control groups, by which the runner knows whose they are. */
+export function groupName() {
+  return `${process.env.CAY_TEST_RUN ?? "cayclients"}-${process.pid}-${++groups}`;
+}
+
+/** After the end of the daemon. A group that is not empty stays, for the runner to find. */
+export function removeGroup(name) {
+  for (const folder of [CGROUPS, ...readdirSync(CGROUPS).map((each) => join(CGROUPS, each))]) {
+    try { rmdirSync(join(folder, name)); } catch { /* not there, or in use */ }
   }
 }
 
@@ -99,10 +114,11 @@ export async function startEchod(...flags) {
 export async function startCayd() {
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
   const folder = mkdtempSync(join(tmpdir(), "c"));
+  const group = groupName();
   const daemon = new Daemon(caydPath, [
-    "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0",
+    "--data", join(folder, "data"), "--run", join(folder, "run"), "--listen", "127.0.0.1:0", "--cgroup-parent", group,
   ]);
-  daemon.ended.then(() => rmSync(folder, { recursive: true, force: true }));
+  daemon.ended.then(() => { rmSync(folder, { recursive: true, force: true }); removeGroup(group); });
   await daemon.ready();
   const { stdout } = await promisify(execFile)("curl", [
     "-sS", "--fail-with-body", "--unix-socket", join(folder, "run", "cayd.sock"),
@@ -113,10 +129,10 @@ export async function startCayd() {
   return daemon;
 }
 
-function withLimit(promise) {
+function withLimit(promise, limitMs) {
   let timer;
   const limit = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no end after ${CASE_MS} ms`)), CASE_MS);
+    timer = setTimeout(() => reject(new Error(`no end after ${limitMs} ms`)), limitMs);
   });
   return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
 }
@@ -128,10 +144,10 @@ export async function run(...daemons) {
   });
   console.log(`1..${cases.length}`);
   let failed = 0;
-  for (const [index, { name, run: body }] of cases.entries()) {
+  for (const [index, { name, run: body, limitMs }] of cases.entries()) {
     const started = Date.now();
     try {
-      await withLimit(body());
+      await withLimit(body(), limitMs);
       console.log(`ok ${index + 1} - ${name}`);
     } catch (error) {
       if (error instanceof Skip) {

@@ -3,33 +3,51 @@
 
 /* clang-format off */
 static const struct cay_e2b_route routes[] = {
-    {"POST",   "/v2/sandboxes",              cay_e2b_create},
-    {"POST",   "/sandboxes",                 cay_e2b_create},
-    {"GET",    "/v2/sandboxes",              cay_e2b_list},
-    {"GET",    "/sandboxes",                 cay_e2b_list_running},
-    {"GET",    "/sandboxes/{}",              cay_e2b_info},
-    {"DELETE", "/sandboxes/{}",              cay_e2b_kill},
-    {"POST",   "/v2/sandboxes/{}/connect",   cay_e2b_connect},
-    {"POST",   "/sandboxes/{}/connect",      cay_e2b_connect},
-    {"POST",   "/sandboxes/{}/resume",       cay_e2b_connect},
-    {"POST",   "/sandboxes/{}/timeout",      cay_e2b_set_timeout},
-    {"POST",   "/sandboxes/{}/refreshes",    cay_e2b_refresh},
-    {"POST",   "/sandboxes/{}/pause",        cay_e2b_pause},
-    {"GET",    "/sandboxes/{}/metrics",      cay_e2b_metrics},
-    {"GET",    "/v2/sandboxes/{}/logs",      cay_e2b_logs},
-    {"GET",    "/sandboxes/{}/logs",         cay_e2b_logs},
-    {"PUT",    "/sandboxes/{}/network",      cay_e2b_set_network},
-    {"POST",   "/sandboxes/{}/snapshots",    cay_e2b_take_snapshot},
-    {"GET",    "/snapshots",                 cay_e2b_list_snapshots},
-    {"DELETE", "/templates/{}",              cay_e2b_delete_snapshot},
-    {"POST",   "/sandboxes/{}/fork",         cay_e2b_fork},
-    {"GET",    "/templates/aliases/{}",      cay_e2b_template_alias},
+    {"POST",   "/v2/sandboxes",                    cay_e2b_create},
+    {"POST",   "/sandboxes",                       cay_e2b_create},
+    {"GET",    "/v2/sandboxes",                    cay_e2b_list},
+    {"GET",    "/sandboxes",                       cay_e2b_list_running},
+    {"GET",    "/sandboxes/{}",                    cay_e2b_info},
+    {"DELETE", "/sandboxes/{}",                    cay_e2b_kill},
+    {"POST",   "/v2/sandboxes/{}/connect",         cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/connect",            cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/resume",             cay_e2b_connect},
+    {"POST",   "/sandboxes/{}/timeout",            cay_e2b_set_timeout},
+    {"POST",   "/sandboxes/{}/refreshes",          cay_e2b_refresh},
+    {"POST",   "/sandboxes/{}/pause",              cay_e2b_pause},
+    {"GET",    "/sandboxes/{}/metrics",            cay_e2b_metrics},
+    {"GET",    "/v2/sandboxes/{}/logs",            cay_e2b_logs},
+    {"GET",    "/sandboxes/{}/logs",               cay_e2b_logs},
+    {"PUT",    "/sandboxes/{}/network",            cay_e2b_set_network},
+    {"POST",   "/sandboxes/{}/snapshots",          cay_e2b_take_snapshot},
+    {"GET",    "/snapshots",                       cay_e2b_list_snapshots},
+    {"POST",   "/sandboxes/{}/fork",               cay_e2b_fork},
+    {"GET",    "/templates/aliases/{}",            cay_e2b_template_alias},
+    {"POST",   "/v3/templates",                    cay_e2b_order_template},
+    {"POST",   "/v2/templates/{}/builds/{}",       cay_e2b_start_build},
+    {"GET",    "/templates/{}/builds/{}/status",   cay_e2b_build_status},
+    {"GET",    "/templates/{}/files/{}",           cay_e2b_files_link},
+    {"POST",   "/templates/tags",                  cay_e2b_assign_tags},
+    {"DELETE", "/templates/tags",                  cay_e2b_remove_tags},
+    {"GET",    "/templates/{}/tags",               cay_e2b_list_tags},
+    {"DELETE", "/templates/{}",                    cay_e2b_delete_template},
+    /* By the signature in its query. */
+    {"PUT",    "/templates/uploads/{}/{}",         cay_e2b_put_files, CAY_E2B_BODY_STREAM, .is_public = true},
 };
 /* clang-format on */
 
 /* First segments, after a version if there is one. */
-static const char *const nouns[] = {"sandboxes", "snapshots", "templates",
-                                    "volumes",   "secrets",   "volumecontent"};
+static const struct {
+    const char *name;
+    bool is_missing; /* nothing of it is here */
+} nouns[] = {
+    {.name = "sandboxes"},
+    {.name = "snapshots"},
+    {.name = "templates"},
+    {.name = "volumes", .is_missing = true},
+    {.name = "volumecontent", .is_missing = true},
+    {.name = "secrets", .is_missing = true},
+};
 
 static bool is_version(struct cay_str segment)
 {
@@ -37,21 +55,31 @@ static bool is_version(struct cay_str segment)
            segment.ptr[1] <= '3';
 }
 
-bool cay_e2b_control_owns(struct cay_str path)
+/* Its place in the table, or that of its end. */
+static size_t noun_of(struct cay_str path)
 {
     struct cay_str segment;
+    size_t at = 0;
     if (!cay_str_split(&path, '/', &segment) || segment.len || !cay_str_split(&path, '/', &segment))
-        return false;
+        return CAY_COUNT(nouns);
     if (is_version(segment) && !cay_str_split(&path, '/', &segment))
-        return false;
-    for (size_t i = 0; i < CAY_COUNT(nouns); i++) {
-        if (cay_str_is(segment, nouns[i]))
-            return true;
-    }
-    return false;
+        return CAY_COUNT(nouns);
+    while (at < CAY_COUNT(nouns) && !cay_str_is(segment, nouns[at].name))
+        at++;
+    return at;
+}
+
+bool cay_e2b_control_owns(struct cay_str path)
+{
+    return noun_of(path) < CAY_COUNT(nouns);
 }
 
 const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status)
 {
+    size_t noun = noun_of(request->exchange->path);
+    if (noun < CAY_COUNT(nouns) && nouns[noun].is_missing) {
+        *out_status = 501;
+        return NULL;
+    }
     return cay_e2b_route_find(request, routes, CAY_COUNT(routes), out_status);
 }

@@ -6,6 +6,7 @@
 #include "front/e2b/control_network.h"
 #include "front/e2b/control_shape.h"
 #include "front/e2b/control_snapshot.h"
+#include "front/e2b/control_template.h"
 #include "front/e2b/hall.h"
 #include "wire/e2b/e2b.h"
 
@@ -34,8 +35,9 @@ static const char *refusal(const struct e2b_new_sandbox *wanted)
     if (!keeps_memory && wanted->auto_resume && wanted->auto_resume->enabled)
         return "a sandbox that is paused without its memory is not resumed by traffic";
     for (size_t i = 0; i < wanted->metadata.count; i++) {
-        if (cay_str_starts(wanted->metadata.items[i].key, CAY_E2B_LABEL))
-            return "metadata: keys that begin with " CAY_E2B_LABEL " are Cay's own";
+        if (cay_e2b_is_own_label(wanted->metadata.items[i].key))
+            return "metadata: " CAY_LABEL_HIDDEN " and what begins with " CAY_E2B_LABEL
+                   " are Cay's own";
     }
     if (wanted->network && wanted->network->has_allow_public_traffic &&
         !wanted->network->allow_public_traffic && wanted->has_secure && !wanted->secure)
@@ -78,11 +80,12 @@ struct plan {
     struct cay_v1_network_policy *network;
 };
 
-static void create_from_base(struct cay_e2b_request *request, const struct plan *plan)
+static void create_from_base(struct cay_e2b_request *request, const struct plan *plan,
+                             struct cay_str base)
 {
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
     struct cay_v1_create_session_request *ask = cay_e2b_call_message(call);
-    ask->base = cay_e2b_base_of(request->door, plan->wanted->template_id);
+    ask->base = base;
     ask->labels = plan->wanted->metadata;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
@@ -108,7 +111,7 @@ static void create_from_snapshot(struct cay_e2b_request *request, const struct p
     struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
     /* A fork has the labels of what it was forked from; this one must not be taken for another
      * snapshot. */
-    struct cay_pb_pair mark = {CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("0")};
+    struct cay_pb_pair mark = {CAY_STR(CAY_LABEL_HIDDEN), CAY_STR("")};
     ask->session_id = session_id;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
@@ -120,13 +123,21 @@ static void create_from_snapshot(struct cay_e2b_request *request, const struct p
     cay_e2b_call_start(call, forked);
 }
 
+/* What is not there is the verb's to refuse. */
+static void base_found(struct cay_e2b_request *request, struct cay_str name,
+                       const struct cay_v1_base *)
+{
+    const struct plan *plan = request->state;
+    create_from_base(request, plan, name.len ? name : plan->wanted->template_id);
+}
+
 static void template_found(struct cay_e2b_request *request, struct cay_str session_id)
 {
     const struct plan *plan = request->state;
     if (session_id.len)
         create_from_snapshot(request, plan, session_id);
     else
-        create_from_base(request, plan);
+        cay_e2b_template_find(request, plan->wanted->template_id, base_found);
 }
 
 void cay_e2b_create(struct cay_e2b_request *request)
@@ -138,9 +149,11 @@ void cay_e2b_create(struct cay_e2b_request *request)
     struct plan *plan = cay_arena_new(&request->arena, struct plan);
     if (!fault && plan) {
         plan->wanted = wanted;
+        /* Some clients allow the internet without being asked to: that is no more than not to
+         * deny it. */
+        bool is_denied = wanted->has_allow_internet_access && !wanted->allow_internet_access;
         plan->network = cay_e2b_network_policy(
-            wanted->network, wanted->has_allow_internet_access && !wanted->allow_internet_access,
-            &request->arena, &fault);
+            wanted->network, request->door->is_network_open && !is_denied, &request->arena, &fault);
     }
     if (fault || !plan) {
         cay_e2b_reply_fault(request, 400, fault ? fault : "this is too much");
@@ -148,7 +161,7 @@ void cay_e2b_create(struct cay_e2b_request *request)
     }
     request->state = plan;
     if (!wanted->template_id.len || cay_str_is(wanted->template_id, "base"))
-        create_from_base(request, plan);
+        create_from_base(request, plan, cay_e2b_base_of(request->door, wanted->template_id));
     else
         cay_e2b_snapshot_find(request, wanted->template_id, template_found);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "front/e2b/control.h"
 #include "front/e2b/control_shape.h"
+#include "front/e2b/control_template.h"
 #include "front/e2b/hall.h"
 #include "wire/e2b/filter.h"
 
@@ -89,7 +90,6 @@ static const char *read_filter(struct cay_e2b_request *request,
     struct cay_str metadata = cay_e2b_query(request, "metadata");
     struct cay_str after = cay_e2b_query(request, "startedAfter");
     struct cay_str order = cay_e2b_query(request, "order");
-    struct cay_str template = cay_e2b_query(request, "template");
     int64_t after_ns = 0;
     if (metadata.len && cay_e2b_filter_parse(metadata, CAY_LIMIT_LABELS, arena, &ask->labels) < 0)
         return "metadata: not a filter";
@@ -102,9 +102,26 @@ static const char *read_filter(struct cay_e2b_request *request,
     if (order.len && !cay_str_is(order, "asc") && !cay_str_is(order, "desc"))
         return "order: asc or desc";
     ask->order = cay_str_is(order, "asc") ? CAY_V1_ORDER_CREATED_ASC : CAY_V1_ORDER_CREATED_DESC;
-    if (template.len)
-        ask->base = cay_e2b_base_of(request->door, template);
     return NULL;
+}
+
+static void list_filtered(struct cay_e2b_request *request)
+{
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    *ask = *(struct cay_v1_list_sessions_request *)request->state;
+    /* Also for an admin it is a list of what is their own. */
+    ask->owner = cay_str(request->caller.owner);
+    cay_e2b_call_start(call, listed);
+}
+
+/* Sandboxes may outlive their template. */
+static void list_of_template(struct cay_e2b_request *request, struct cay_str name,
+                             const struct cay_v1_base *)
+{
+    struct cay_v1_list_sessions_request *filter = request->state;
+    filter->base = name.len ? name : cay_e2b_query(request, "template");
+    list_filtered(request);
 }
 
 static void list(struct cay_e2b_request *request, struct cay_str states)
@@ -113,18 +130,22 @@ static void list(struct cay_e2b_request *request, struct cay_str states)
     struct cay_str token;
     if (!cay_e2b_read_page(request, &page_size, &token))
         return;
-    struct cay_v1_list_sessions_request filter = {.page_size = page_size, .page_token = token};
-    const char *fault = read_filter(request, &filter, &request->arena, states);
+    struct cay_v1_list_sessions_request *filter =
+        cay_arena_new(&request->arena, struct cay_v1_list_sessions_request);
+    const char *fault =
+        filter ? read_filter(request, filter, &request->arena, states) : "this is too much";
     if (fault) {
         cay_e2b_reply_fault(request, 400, fault);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
-    *ask = filter;
-    /* Also for an admin it is a list of what is their own. */
-    ask->owner = cay_str(request->caller.owner);
-    cay_e2b_call_start(call, listed);
+    struct cay_str template = cay_e2b_query(request, "template");
+    filter->page_size = page_size;
+    filter->page_token = token;
+    request->state = filter;
+    if (template.len)
+        cay_e2b_template_find(request, template, list_of_template);
+    else
+        list_filtered(request);
 }
 
 void cay_e2b_list(struct cay_e2b_request *request)

@@ -44,8 +44,7 @@ static const char *refusal(const struct e2b_network *network)
 }
 
 struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *network,
-                                                     bool is_internet_denied,
-                                                     struct cay_arena *arena,
+                                                     bool is_open, struct cay_arena *arena,
                                                      const char **out_fault)
 {
     static const struct e2b_network nothing;
@@ -54,16 +53,17 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
     *out_fault = policy ? refusal(network) : "this is too much";
     if (*out_fault)
         return NULL;
-    bool is_closed = is_internet_denied || denies_everything(network->deny_out);
+    bool is_closed = !is_open || denies_everything(network->deny_out);
     if (is_closed && network->allow_out.count) {
         policy->mode = CAY_V1_NETWORK_MODE_FILTERED;
         policy->allow = network->allow_out;
     } else if (is_closed) {
         policy->mode = CAY_V1_NETWORK_MODE_NONE;
-    } else if (network->deny_out.count) {
+    } else {
         policy->mode = CAY_V1_NETWORK_MODE_OPEN;
-        policy->allow = network->allow_out;
         policy->deny = network->deny_out;
+        if (policy->deny.count) /* else everything is allowed anyway */
+            policy->allow = network->allow_out;
     }
     policy->private_ports = network->has_allow_public_traffic && !network->allow_public_traffic;
     policy->mask_request_host = network->mask_request_host;
@@ -102,9 +102,11 @@ void cay_e2b_set_network(struct cay_e2b_request *request)
     const struct e2b_network *wanted = cay_e2b_read(request, &e2b_network_desc);
     if (!wanted)
         return;
-    struct cay_v1_network_policy *policy = cay_e2b_network_policy(
-        wanted, wanted->has_allow_internet_access && !wanted->allow_internet_access,
-        &request->arena, &fault);
+    /* Nobody says this but who means it, unlike on create. What is not said is as it was made. */
+    bool is_open = wanted->has_allow_internet_access ? wanted->allow_internet_access
+                                                     : request->door->is_network_open;
+    struct cay_v1_network_policy *policy =
+        cay_e2b_network_policy(wanted, is_open, &request->arena, &fault);
     if (!policy) {
         cay_e2b_reply_fault(request, 400, fault);
         return;

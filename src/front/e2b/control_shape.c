@@ -7,6 +7,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
+#include "front/e2b/control_template.h"
 
 enum { MIB = 1024 * 1024 };
 
@@ -34,10 +35,15 @@ struct cay_str cay_e2b_label(const struct cay_v1_session *session, const char *k
     return (struct cay_str){};
 }
 
+bool cay_e2b_is_own_label(struct cay_str key)
+{
+    return cay_str_starts(key, CAY_E2B_LABEL) || cay_str_is(key, CAY_LABEL_HIDDEN);
+}
+
 bool cay_e2b_is_sandbox(const struct cay_v1_session *session)
 {
     return cay_e2b_id_valid(session->id) &&
-           !cay_str_is(cay_e2b_label(session, CAY_E2B_LABEL_SNAPSHOT), "1");
+           !cay_str_is(cay_e2b_label(session, CAY_LABEL_HIDDEN), CAY_E2B_SNAPSHOT);
 }
 
 int64_t cay_e2b_cpu_count(const struct cay_v1_session *session)
@@ -86,7 +92,7 @@ static void write_metadata(struct cay_json_writer *json, const struct cay_v1_ses
     cay_json_object_begin(json);
     for (size_t i = 0; i < session->labels.count; i++) {
         const struct cay_pb_pair *label = &session->labels.items[i];
-        if (cay_str_starts(label->key, CAY_E2B_LABEL))
+        if (cay_e2b_is_own_label(label->key))
             continue;
         cay_json_key_str(json, label->key);
         cay_json_string(json, label->value);
@@ -97,9 +103,12 @@ static void write_metadata(struct cay_json_writer *json, const struct cay_v1_ses
 static void write_template(struct cay_json_writer *json, const struct cay_e2b_door *door,
                            const struct cay_v1_session *session)
 {
-    text(json, "templateID", session->base);
+    struct cay_str name = cay_e2b_template_name(session->base);
+    text(json, "templateID", name);
     if (cay_str_is(session->base, door->template))
         text(json, "alias", CAY_STR("base"));
+    else if (name.len != session->base.len) /* built here */
+        text(json, "alias", name);
 }
 
 /* The members of both shapes. */
@@ -183,6 +192,8 @@ void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b_doo
     text(json, "domain", cay_str(door->domain));
     write_network(json, session);
     write_lifecycle(json, session);
+    if (session->state_message.len)
+        text(json, "why", session->state_message);
     cay_json_object_end(json);
 }
 

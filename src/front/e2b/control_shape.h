@@ -8,14 +8,18 @@
 /* What envd a client may count on: it switches features by this. */
 #define CAY_E2B_ENVD_VERSION "0.6.13"
 
-/* Labels of ours begin so; clients neither see nor set them. */
-#define CAY_E2B_LABEL          "cay.e2b/"
-#define CAY_E2B_LABEL_SNAPSHOT CAY_E2B_LABEL "snapshot" /* "1": it is one, and no sandbox */
-#define CAY_E2B_LABEL_SOURCE   CAY_E2B_LABEL "source"   /* the sandbox it was taken of */
-#define CAY_E2B_LABEL_NAME     CAY_E2B_LABEL "name"     /* as its maker called it; may be empty */
+/* A snapshot is a session that nobody takes for a sandbox: it has CAY_LABEL_HIDDEN with this
+ * value, and labels of ours that clients neither see nor set. */
+#define CAY_E2B_SNAPSHOT     "e2b-snapshot"
+#define CAY_E2B_LABEL        "cay.e2b/"
+#define CAY_E2B_LABEL_SOURCE CAY_E2B_LABEL "source" /* the sandbox it was taken of */
+#define CAY_E2B_LABEL_NAME   CAY_E2B_LABEL "name"   /* as its maker called it; may be empty */
 
 /* The value of a label; an empty string with a NULL ptr when it is absent. */
 [[nodiscard]] struct cay_str cay_e2b_label(const struct cay_v1_session *session, const char *key);
+
+/* A label that is not a client's business. */
+[[nodiscard]] bool cay_e2b_is_own_label(struct cay_str key);
 
 /* Would clients of this wire take it for a sandbox? Its id fits into a host name, and it is not a
  * snapshot. */

@@ -2,6 +2,7 @@
 #include "front/e2b/control_snapshot.h"
 
 #include "api/limits.h"
+#include "api/noun.h"
 #include "base/id.h"
 #include "front/e2b/control_shape.h"
 #include "wire/e2b/e2b.h"
@@ -65,7 +66,7 @@ void cay_e2b_take_snapshot(struct cay_e2b_request *request)
     /* Empty, not absent: it has no deadline whatever its source has. */
     ask->lifecycle = cay_arena_new(&call->call.arena, struct cay_v1_lifecycle);
     if (labels) {
-        labels[0] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("1")};
+        labels[0] = (struct cay_pb_pair){CAY_STR(CAY_LABEL_HIDDEN), CAY_STR(CAY_E2B_SNAPSHOT)};
         labels[1] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), id};
         labels[2] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), wanted->name};
         ask->labels = (struct cay_pb_pairs){labels, LABELS};
@@ -107,7 +108,7 @@ static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct ca
         return call;
     ask->labels.items = labels;
     labels[ask->labels.count++] =
-        (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SNAPSHOT), CAY_STR("1")};
+        (struct cay_pb_pair){CAY_STR(CAY_LABEL_HIDDEN), CAY_STR(CAY_E2B_SNAPSHOT)};
     if (source.len)
         labels[ask->labels.count++] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), source};
     if (name.len)
@@ -158,7 +159,7 @@ static void found_by_id(struct cay_e2b_request *request, struct cay_e2b_call *ca
 {
     const struct cay_v1_get_session_response *got = response;
     struct lookup *lookup = call->state;
-    if (!err && cay_str_is(cay_e2b_label(got->session, CAY_E2B_LABEL_SNAPSHOT), "1")) {
+    if (!err && cay_str_is(cay_e2b_label(got->session, CAY_LABEL_HIDDEN), CAY_E2B_SNAPSHOT)) {
         lookup->found(request, lookup->name);
         return;
     }
@@ -185,19 +186,10 @@ void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
     cay_e2b_call_start(call, found_by_id);
 }
 
-static void delete_found(struct cay_e2b_request *request, struct cay_str session_id)
+void cay_e2b_delete_snapshot(struct cay_e2b_request *request, struct cay_str session_id)
 {
-    if (!session_id.len) {
-        cay_e2b_reply_fault(request, 404, "there is no such snapshot");
-        return;
-    }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
     struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
     ask->session_id = session_id;
     cay_e2b_call_start(call, cay_e2b_done_empty);
-}
-
-void cay_e2b_delete_snapshot(struct cay_e2b_request *request)
-{
-    cay_e2b_snapshot_find(request, request->params[0], delete_found);
 }

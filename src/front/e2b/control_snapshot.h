@@ -18,3 +18,6 @@ typedef void cay_e2b_snapshot_fn(struct cay_e2b_request *request, struct cay_str
 /* Looks it up as the caller. `found` runs once, unless an error was answered. */
 void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
                            cay_e2b_snapshot_fn *found);
+
+/* Answers 204, or the error. */
+void cay_e2b_delete_snapshot(struct cay_e2b_request *request, struct cay_str session_id);

@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
+#include "base/id.h"
 #include "front/auth/auth.h"
 #include "front/e2b/control.h"
 #include "front/e2b/cors.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/gate.h"
+#include "front/e2b/orders.h"
 #include "front/e2b/pollers.h"
 #include "front/e2b/signed.h"
 
@@ -65,15 +67,17 @@ bool cay_e2b_door_open_control(struct cay_e2b_door *door, struct cay_exchange *e
         return false;
     int status = 0;
     struct cay_e2b_request *request = cay_e2b_request_new(door, exchange);
-    const struct cay_e2b_route *route = NULL;
     cay_e2b_enter(request);
-    if (!authenticate(request))
+    const struct cay_e2b_route *route = cay_e2b_control_route(request, &status);
+    if ((!route || !route->is_public) && !authenticate(request))
         ;
-    else if ((route = cay_e2b_control_route(request, &status)))
+    else if (route)
         cay_e2b_request_go(request, route);
     else
         cay_e2b_reply_fault(request, status,
-                            status == 405 ? "not by this method" : "there is no such call");
+                            status == 405   ? "not by this method"
+                            : status == 501 ? "this host has no volumes and secrets of E2B"
+                                            : "there is no such call");
     cay_e2b_leave(request);
     return true;
 }
@@ -87,9 +91,14 @@ void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
         .allow_anonymous = allow_anonymous,
         .domain = cay_strdup(options->domain ? options->domain : ""),
         .template = cay_strdup(options->template ? options->template : "base"),
+        .is_network_open = options->is_network_open,
+        .images = options->images,
+        .image_count = options->image_count,
     };
     cay_list_init(&door->inside);
     cay_list_init(&door->pollers);
+    cay_list_init(&door->orders);
+    cay_random_bytes(door->secret, sizeof(door->secret));
     if (door->is_on)
         cay_e2b_cutter_open(door);
 }
@@ -97,6 +106,7 @@ void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
 void cay_e2b_door_finish(struct cay_e2b_door *door)
 {
     cay_e2b_pollers_close(door);
+    cay_e2b_orders_close(door);
     cay_e2b_cutter_close(door);
     free(cay_take_ptr(door->domain));
     free(cay_take_ptr(door->template));

@@ -18,16 +18,24 @@ struct cay_e2b_door {
     struct cay_e2b_cutter *cutter;
     struct cay_list inside;  /* requests that passed the gate of a sandbox */
     struct cay_list pollers; /* watchers that clients ask for news */
+    struct cay_list orders;  /* builds of templates that were asked for */
     bool is_on;
     bool allow_anonymous;
-    char *domain;   /* below which sandboxes have host names, a port included; may be empty */
-    char *template; /* base that the template "base" stands for */
+    char *domain;         /* below which sandboxes have host names, a port included; may be empty */
+    char *template;       /* base that the template "base" stands for */
+    bool is_network_open; /* of sandboxes whose clients do not close it */
+    const char *const *images; /* IMAGE=BASE, as wire/e2b/template.h has it */
+    size_t image_count;
+    unsigned char secret[32]; /* URLs for uploads are signed with it */
 };
 
 struct cay_e2b_options {
     bool is_on;
-    const char *domain;   /* NULL: none */
-    const char *template; /* NULL: "base" itself */
+    const char *domain;        /* NULL: none */
+    const char *template;      /* NULL: "base" itself */
+    const char *const *images; /* borrowed */
+    size_t image_count;
+    bool is_network_open;
 };
 
 void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,

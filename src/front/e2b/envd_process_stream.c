@@ -7,6 +7,7 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_process.h"
 #include "front/e2b/hall.h"
+#include "front/e2b/keepalive.h"
 
 /*
  * The streams of a process: Start and Connect. Both follow it until it ends; a client that goes
@@ -85,10 +86,28 @@ static void describe_end(const struct cay_v1_exec_result *result, char *out, siz
         result->signal > 0 && result->signal < SIGNALS_MAX ? signal_names[result->signal] : NULL;
     if (result->has_exit_code)
         snprintf(out, size, "exit status %d", result->exit_code);
+    else if (result->cause == CAY_V1_END_CAUSE_LOST)
+        snprintf(out, size, "signal: killed");
     else if (name)
         snprintf(out, size, "signal: %s", name);
     else
         snprintf(out, size, "signal: signal %d", result->signal);
+}
+
+/* Why it was killed is worth more to whoever reads it than that it was. */
+static void write_why(struct cay_json_writer *json, const struct cay_v1_exec_result *result,
+                      const char *status)
+{
+    char text[256];
+    struct cay_str why = {};
+    if (result->cause == CAY_V1_END_CAUSE_OOM)
+        why = CAY_STR("the sandbox ran out of memory");
+    else if (result->cause == CAY_V1_END_CAUSE_LOST)
+        why = result->message;
+    snprintf(text, sizeof(text), "%s%s%.*s", status, why.len ? ": " : "", (int)why.len,
+             why.len ? why.ptr : "");
+    cay_json_key(json, "error");
+    cay_json_text(json, text);
 }
 
 static bool send_end(struct cay_e2b_request *request, const struct cay_v1_exec_result *result)
@@ -106,15 +125,8 @@ static bool send_end(struct cay_e2b_request *request, const struct cay_v1_exec_r
     cay_json_bool(json, result->has_exit_code);
     cay_json_key(json, "status");
     cay_json_text(json, status);
-    if (code) {
-        bool is_oom = result->cause == CAY_V1_END_CAUSE_OOM;
-        cay_json_key(json, "error");
-        /* Why it was killed is worth more to whoever reads it than that it was. */
-        if (is_oom && result->message.len)
-            cay_json_string(json, result->message);
-        else
-            cay_json_text(json, status);
-    }
+    if (code)
+        write_why(json, result, status);
     return send_event(request, &envelope);
 }
 
@@ -129,19 +141,20 @@ struct follow {
     struct cay_str process_id; /* of Connect */
     struct cay_str cwd;        /* of Start, as the client gave it */
     bool is_over;              /* the client was told how it ended */
+    struct cay_e2b_keepalive keepalive;
 };
 
-/* The end of one that went with its sandbox was seen, and measured, by nobody: its stream breaks
- * off. One that was out of the time its client gave it is an error to that client. */
+/* One that went with its sandbox was killed and measured by nobody: its stream breaks off. One that
+ * was out of the time its client gave it is an error to that client. */
 static bool on_exited(struct cay_e2b_request *request, struct follow *self,
                       const struct cay_v1_process *process)
 {
     const struct cay_v1_exec_result *result = process->result;
-    bool is_lost = !result || (!result->has_exit_code && !result->cpu_time);
+    bool is_gone = !result || (result->cause == CAY_V1_END_CAUSE_KILLED && !result->cpu_time);
     bool is_late =
         result && result->cause == CAY_V1_END_CAUSE_TIMEOUT_WALL && !self->process_id.len;
-    self->is_over = is_lost || is_late;
-    if (is_lost)
+    self->is_over = is_gone || is_late;
+    if (is_gone)
         cay_e2b_rpc_cut(request);
     else if (is_late)
         cay_e2b_rpc_fail(request, CAY_CODE_DEADLINE_EXCEEDED, "the command ran out of time");
@@ -162,13 +175,14 @@ static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
             cay_e2b_process_missing(request, self->process_id);
             return true;
         }
+        cay_e2b_keepalive_said(&self->keepalive);
         return send_start(request, response->frame.attached);
     case CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT:
+        cay_e2b_keepalive_said(&self->keepalive);
         return send_output(request, response->frame.output);
     case CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED:
         return on_exited(request, self, response->frame.exited);
-    case CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_HEARTBEAT:
-        return cay_e2b_rpc_send_empty(request, "event", "keepalive");
+    case CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_HEARTBEAT: /* the client has its own */
     case CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_NOT_SET: break;
     }
     return true;
@@ -211,13 +225,22 @@ static void on_room(struct cay_e2b_request *request)
         cay_e2b_call_room(self->call);
 }
 
+static void on_closed(struct cay_e2b_request *request)
+{
+    struct follow *self = request->state;
+    self->call = NULL;
+    cay_e2b_keepalive_close(&self->keepalive);
+}
+
 static void start(struct cay_e2b_request *request, struct cay_e2b_call *call, struct follow *self)
 {
+    cay_e2b_keepalive_open(&self->keepalive, request, "event", "keepalive");
     self->call = call;
     call->state = self;
     call->on_message = on_frame;
     request->state = self;
     request->on_room = on_room;
+    request->on_closed = on_closed;
     cay_e2b_call_start(call, ended);
 }
 
@@ -240,6 +263,7 @@ static struct cay_pb_pairs env_of(const struct cay_e2b_request *request,
     struct cay_pb_pair facts[] = {
         {.key = CAY_STR("E2B_SANDBOX"), .value = CAY_STR("true")},
         {.key = CAY_STR("E2B_SANDBOX_ID"), .value = request->sandbox_id},
+        {.key = CAY_STR("E2B_TEMPLATE_ID"), .value = request->session->base},
     };
     const struct cay_pb_pairs own = {facts, CAY_COUNT(facts)};
     struct cay_pb_pairs env = {};
@@ -260,6 +284,13 @@ static struct cay_v1_exec_policy *policy_of(const struct cay_e2b_request *reques
     return policy;
 }
 
+/* Where the base says, else at home. */
+static struct cay_str default_cwd(const struct cay_e2b_request *request)
+{
+    struct cay_str cwd = request->session->default_cwd;
+    return cwd.len && !cay_str_is(cwd, "/workspace") ? cwd : CAY_STR("~");
+}
+
 static struct cay_v1_process_spec *spec_of(const struct cay_e2b_request *request,
                                            const struct e2b_start_request *wanted,
                                            struct cay_str user, struct cay_arena *arena)
@@ -269,7 +300,7 @@ static struct cay_v1_process_spec *spec_of(const struct cay_e2b_request *request
         return NULL;
     spec->argv = argv_of(wanted->process, arena);
     spec->env = env_of(request, wanted->process, arena);
-    spec->cwd = wanted->process->cwd.len ? wanted->process->cwd : CAY_STR("~");
+    spec->cwd = wanted->process->cwd.len ? wanted->process->cwd : default_cwd(request);
     spec->user = user;
     spec->tag = wanted->tag;
     spec->stdin_open = !wanted->pty && (!wanted->has_stdin || wanted->stdin);
@@ -308,8 +339,14 @@ void cay_e2b_process_start(struct cay_e2b_request *request)
 void cay_e2b_process_connect(struct cay_e2b_request *request)
 {
     const struct e2b_connect_request *wanted = cay_e2b_rpc_read(request, &e2b_connect_request_desc);
+    if (!wanted)
+        return;
     struct follow *self = cay_arena_new(&request->arena, struct follow);
-    if (!wanted || !self || !cay_e2b_process_id(request, wanted->process, &self->process_id))
+    if (!self) {
+        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
+        return;
+    }
+    if (!cay_e2b_process_id(request, wanted->process, &self->process_id))
         return;
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
     struct cay_v1_attach_process_request *ask = cay_e2b_call_message(call);

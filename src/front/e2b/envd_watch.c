@@ -5,6 +5,7 @@
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_rpc.h"
 #include "front/e2b/hall.h"
+#include "front/e2b/keepalive.h"
 #include "wire/e2b/e2b.h"
 
 /* filesystem.Filesystem/WatchDir: changes of a directory as a stream. */
@@ -13,6 +14,7 @@ struct watch {
     struct cay_e2b_request *request;
     struct cay_e2b_call *call; /* NULL once it is answered, or nobody wants it */
     struct cay_timer deadline;
+    struct cay_e2b_keepalive keepalive;
 };
 
 const struct cay_v1_watch_dir_request *cay_e2b_watch_read(struct cay_e2b_request *request)
@@ -85,15 +87,18 @@ static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
                      const void *message)
 {
     const struct cay_v1_watch_dir_response *response = message;
+    struct watch *self = call->state;
     switch (response->which_frame) {
     case CAY_V1_WATCH_DIR_RESPONSE_FRAME_STARTED:
+        cay_e2b_keepalive_said(&self->keepalive);
         return cay_e2b_rpc_send_empty(request, "start", NULL);
-    case CAY_V1_WATCH_DIR_RESPONSE_FRAME_EVENT: return send_event(request, response->frame.event);
-    case CAY_V1_WATCH_DIR_RESPONSE_FRAME_HEARTBEAT:
-        return cay_e2b_rpc_send_empty(request, "keepalive", NULL);
+    case CAY_V1_WATCH_DIR_RESPONSE_FRAME_EVENT:
+        cay_e2b_keepalive_said(&self->keepalive);
+        return send_event(request, response->frame.event);
     case CAY_V1_WATCH_DIR_RESPONSE_FRAME_OVERFLOW:
-        stop(call->state, CAY_CODE_DATA_LOSS, CAY_E2B_WATCH_MISSED);
+        stop(self, CAY_CODE_DATA_LOSS, CAY_E2B_WATCH_MISSED);
         return true;
+    case CAY_V1_WATCH_DIR_RESPONSE_FRAME_HEARTBEAT: /* the client has its own */
     case CAY_V1_WATCH_DIR_RESPONSE_FRAME_NOT_SET: break;
     }
     return true;
@@ -134,15 +139,20 @@ static void on_closed(struct cay_e2b_request *request)
     struct watch *self = request->state;
     self->call = NULL;
     cay_timer_close(&self->deadline);
+    cay_e2b_keepalive_close(&self->keepalive);
 }
 
 void cay_e2b_filesystem_watch_dir(struct cay_e2b_request *request)
 {
     const struct cay_v1_watch_dir_request *wanted = cay_e2b_watch_read(request);
-    struct watch *self = cay_arena_new(&request->arena, struct watch);
-    uint64_t timeout_ms = cay_e2b_rpc_timeout_ms(request);
-    if (!wanted || !self)
+    if (!wanted) /* it was answered, and the exchange may be gone */
         return;
+    struct watch *self = cay_arena_new(&request->arena, struct watch);
+    if (!self) {
+        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
+        return;
+    }
+    uint64_t timeout_ms = cay_e2b_rpc_timeout_ms(request);
     self->request = request;
     self->call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_WATCH_DIR);
     self->call->state = self;
@@ -153,6 +163,7 @@ void cay_e2b_filesystem_watch_dir(struct cay_e2b_request *request)
     request->on_room = on_room;
     request->on_closed = on_closed;
     cay_timer_open(&self->deadline, request->loop, on_deadline);
+    cay_e2b_keepalive_open(&self->keepalive, request, "keepalive", NULL);
     if (timeout_ms)
         cay_timer_start(&self->deadline, timeout_ms, 0);
     cay_e2b_call_start(self->call, ended);

@@ -71,8 +71,10 @@ void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const ch
 
 void cay_e2b_reply_port_closed(struct cay_e2b_request *request)
 {
+    /* Whoever listened may have gone with a sandbox that was lost. */
+    const char *why = cay_arena_copy(&request->arena, request->session->state_message);
     cay_e2b_reply_sandbox(request, 502, "The sandbox is running but port is not open",
-                          request->port, NULL);
+                          request->port, why && *why ? why : NULL);
 }
 
 static void reply_gone(struct cay_e2b_request *request, const char *why)

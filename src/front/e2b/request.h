@@ -39,7 +39,7 @@ struct cay_e2b_route {
     const char *pattern; /* as cay_e2b_path_match has it */
     cay_e2b_handler *handle;
     enum cay_e2b_body body;
-    bool is_public; /* no token needed; envd only */
+    bool is_public; /* no token or key needed; of the control plane, the handler looks who it is */
     /* Who may pass, instead of who has the token; answers when not. Envd only. */
     bool (*admit)(struct cay_e2b_request *request);
 };

@@ -7,6 +7,7 @@
 #include "wire/e2b/filter.h"
 #include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
+#include "wire/e2b/template.h"
 #include "wire/http1.h"
 
 static void host_names_lead_to_ports_of_sandboxes(void **)
@@ -156,6 +157,80 @@ static void answers_are_read_strictly(void **)
     }
 }
 
+static void names_of_templates_are_taken_apart(void **)
+{
+    static const struct {
+        const char *text, *space, *name, *tag; /* name NULL: none */
+    } cases[] = {
+        {"app", "", "app", ""},
+        {"App:V1.0", "", "app", "v1.0"},
+        {"Me.2/a_b-c:x", "Me.2", "a_b-c", "x"},
+        {"", "", NULL, ""},
+        {":x", "", NULL, ""},
+        {"app:", "", NULL, ""},
+        {"a:b:c", "", NULL, ""},
+        {"a/b/c", "", NULL, ""},
+        {"/b", "", NULL, ""},
+        {"a/", "", NULL, ""},
+        {"-a", "", NULL, ""},
+        {"a.b", "", NULL, ""},
+        {"a b", "", NULL, ""},
+        {"../a", "", NULL, ""},
+        {"a:..", "", NULL, ""},
+        {"0123456789012345678901234567890123456789012345678901234567890123", "",
+         "0123456789012345678901234567890123456789012345678901234567890123", ""},
+        {"01234567890123456789012345678901234567890123456789012345678901234", "", NULL, ""},
+    };
+    struct cay_arena arena;
+    cay_arena_init(&arena, 1 << 16);
+    for (size_t i = 0; i < CAY_COUNT(cases); i++) {
+        struct cay_e2b_ref ref;
+        bool is_one = cay_e2b_ref_parse(cay_str(cases[i].text), &arena, &ref);
+        assert_int_equal(is_one, cases[i].name != NULL);
+        if (!is_one)
+            continue;
+        assert_true(cay_str_is(ref.space, cases[i].space));
+        assert_true(cay_str_is(ref.name, cases[i].name));
+        assert_true(cay_str_is(ref.tag, cases[i].tag));
+    }
+    cay_arena_finish(&arena);
+}
+
+static void images_stand_for_bases_the_nearest_line_first(void **)
+{
+    static const char *const lines[] = {"python=any-python", "python:3.12=twelve",
+                                        "example.com:5000/x=port", "node:latest=newest",
+                                        "docker.io/library/redis=redis"};
+    static const char *const all[] = {"*=rest", "python=any-python"};
+    static const struct {
+        const char *image, *base;
+    } cases[] = {
+        {"python:3.12", "twelve"},
+        {"docker.io/library/python:3.12", "twelve"},
+        {"python:3.13", "any-python"},
+        {"python", "any-python"},
+        {"python@sha256:0", "any-python"},
+        {"example.com:5000/x", "port"},
+        {"example.com:5000/x:1", "port"},
+        {"example.com:5000/y", ""},
+        {"node", "newest"},
+        {"node:lts", ""},
+        {"redis:7", "redis"},
+        {"my/python", ""},
+        {"", ""},
+        {":", ""},
+    };
+    for (size_t i = 0; i < CAY_COUNT(cases); i++)
+        assert_true(cay_str_is(cay_e2b_image_base(lines, CAY_COUNT(lines), cay_str(cases[i].image)),
+                               cases[i].base));
+    assert_true(cay_str_is(cay_e2b_image_base(all, 2, CAY_STR("whatever")), "rest"));
+    assert_true(cay_str_is(cay_e2b_image_base(all, 2, CAY_STR("python:1")), "any-python"));
+    assert_true(cay_e2b_image_line_valid(CAY_STR("a:1=b")));
+    static const char *const bad[] = {"", "a", "=b", "a=", "a=b=c", ":1=b"};
+    for (size_t i = 0; i < CAY_COUNT(bad); i++)
+        assert_false(cay_e2b_image_line_valid(cay_str(bad[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +239,8 @@ int main(void)
         cmocka_unit_test(paths_are_split_before_they_are_unescaped),
         cmocka_unit_test(a_filter_is_escaped_twice),
         cmocka_unit_test(answers_are_read_strictly),
+        cmocka_unit_test(names_of_templates_are_taken_apart),
+        cmocka_unit_test(images_stand_for_bases_the_nearest_line_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

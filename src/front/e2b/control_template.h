@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Templates are bases. One that was built here is a base per build, and its names are aliases of
+ * them: OWNER/NAME:TAG, or NAME:TAG for an administrator's, which is everybody's. A base goes with
+ * its last alias, so building again leaves nothing of what stood there. The id of a template is its
+ * name; the id of a build is the name of its base.
+ */
+
+#include "front/e2b/hall.h"
+#include "wire/e2b/template.h"
+
+/* On bases that were built here: the template. */
+#define CAY_E2B_LABEL_TEMPLATE "cay.e2b/template"
+
+/* What a base is to be called by verbs, and the base; empty and NULL when there is none. Both are
+ * gone when this returns, except `name`. */
+typedef void cay_e2b_template_fn(struct cay_e2b_request *request, struct cay_str name,
+                                 const struct cay_v1_base *base);
+/* Looks for what a client calls a template: the caller's own, then what is for everybody, then a
+ * base of that name. Answers errors itself. */
+void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
+                           cay_e2b_template_fn *found);
+
+/* The alias of a template of the caller's own; empty when the arena is full. */
+[[nodiscard]] struct cay_str cay_e2b_own_alias(struct cay_e2b_request *request, struct cay_str name,
+                                               struct cay_str tag);
+
+/* A name of a template of the caller's own: answers 400 or 404 and returns false when it is none.
+ */
+[[nodiscard]] bool cay_e2b_own_ref(struct cay_e2b_request *request, struct cay_str text,
+                                   struct cay_e2b_ref *out_ref);
+
+/* The template that a base, as a session has it, is a build of: the name alone. */
+[[nodiscard]] struct cay_str cay_e2b_template_name(struct cay_str base);
