@@ -28,7 +28,7 @@ class Effort:
 
 
 # Many short rounds rather than few long ones: they are disturbed alike.
-QUICK = Effort(rounds=5, seconds=1, is_quick=True)
+QUICK = Effort(rounds=3, seconds=1, is_quick=True)
 FULL = Effort(rounds=15, seconds=2, is_quick=False)
 
 NOISE_MAX = 0.1  # above which a target is measured for as many rounds again
@@ -144,6 +144,8 @@ def measure(bench, world):
         raise Skip(f"needs {', '.join(missing)}")
     ours, theirs = [], []
     rounds = bench.rounds or world.effort.rounds
+    if world.effort.is_quick and not bound_of(bench):
+        rounds = 1
     while len(ours) < rounds:
         ours.append(bench.ours(world))
         theirs.append(bench.theirs(world) if callable(bench.theirs) else bench.theirs)

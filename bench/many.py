@@ -19,7 +19,6 @@ COUNT_QUICK = 1_000
 PAGE = 100
 # For COUNT sessions; fewer get their share of what is not there without any.
 BUDGET_MB = 40
-BUDGET_EMPTY_MB = 12
 BUDGET_PAGE_MS = 10
 BUDGET_RESTART_S = 2
 
@@ -32,6 +31,7 @@ class Many:
         self.count = count
         self.home = world.tmp / "many"
         self.server = None
+        self.empty_mb = 0  # the daemon without sessions
         self.exits = contextlib.ExitStack()
 
     def start(self):
@@ -46,6 +46,7 @@ class Many:
 
     def make_sessions(self):
         session.import_base(self.server, "small", self.world.get(session.bases)["small"])
+        self.empty_mb = self.server.status("VmRSS") / 1000
         script = [session.create(f"many-{number:05}", "small", lazy=True)
                   for number in range(self.count)]
         timing.calls(self.world, self.server, script, timing.all_cpus())
@@ -70,8 +71,8 @@ def memory_mb(world):
 
 
 def budget_mb(world):
-    share = world.get(many).count / COUNT
-    return BUDGET_EMPTY_MB + (BUDGET_MB - BUDGET_EMPTY_MB) * share
+    thing = world.get(many)
+    return thing.empty_mb + (BUDGET_MB - thing.empty_mb) * thing.count / COUNT
 
 
 def list_page(world):
