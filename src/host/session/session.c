@@ -72,8 +72,10 @@ void cay_session_free(struct cay_session *session)
     cay_hearing_free(session);
     cay_processes_finish(&session->processes);
     cay_watching_free(session);
-    if (session->uid_slot < CAY_UID_SLOT_COUNT)
+    if (session->uid_slot < CAY_UID_SLOT_COUNT) {
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
+        cay_store_forget_owner(session->host->store, cay_session_uid_base(session->uid_slot));
+    }
     if (session->root_fd >= 0)
         close(session->root_fd);
     cay_sandbox_leave(session->resting);

@@ -3,9 +3,9 @@
 
 /*
  * User namespaces for id-mapped mounts. One costs a process; those of the ranges used lately are
- * kept, whoever made them.
+ * kept, whoever made them, until their session is gone.
  *
- * Order: init -> open* -> finish. Any thread.
+ * Order: init -> (open | forget)* -> finish. Any thread.
  */
 
 #include <pthread.h>
@@ -30,3 +30,6 @@ void cay_owner_map_finish(struct cay_owner_map *map);
 /* A descriptor of the caller's own, or -errno. */
 [[nodiscard]] int cay_owner_map_open(struct cay_owner_map *map,
                                      const struct cay_store_owner *owner);
+
+/* The range has no session any more. */
+void cay_owner_map_forget(struct cay_owner_map *map, uint32_t id_base);

@@ -226,6 +226,12 @@ bool cay_store_destroy(struct cay_store *store, const char *session_id, struct c
     return store->ops->destroy(store, session_id, err) || cay_wrap(err, "destroy session tree");
 }
 
+void cay_store_forget_owner(struct cay_store *store, uint32_t id_base)
+{
+    if (store->ops->forget_owner)
+        store->ops->forget_owner(store, id_base);
+}
+
 bool cay_store_delete_snapshot(struct cay_store *store, const char *snapshot_id,
                                struct cay_error *err)
 {

@@ -156,6 +156,9 @@ struct cay_store_fork_request {
 [[nodiscard]] bool cay_store_delete_snapshot(struct cay_store *store, const char *snapshot_id,
                                              struct cay_error *err);
 
+/* No session has the range any more: what is kept for mounts of it goes. From any thread. */
+void cay_store_forget_owner(struct cay_store *store, uint32_t id_base);
+
 /* Removes up to `entries_max` files of what nobody references any more; *out_more says whether
  * there is more to do. Runs beside everything else. */
 [[nodiscard]] bool cay_store_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,

@@ -45,6 +45,8 @@ struct cay_store_ops {
                       struct cay_error *);
     /* Idempotent, a few system calls long. */
     bool (*destroy)(struct cay_store *, const char *session_id, struct cay_error *);
+    /* Does not block. NULL: it keeps nothing of owners. */
+    void (*forget_owner)(struct cay_store *, uint32_t id_base);
     bool (*delete_snapshot)(struct cay_store *, const char *snapshot_id, struct cay_error *);
     bool (*collect)(struct cay_store *, uint64_t entries_max, bool *, struct cay_error *);
     bool (*sync)(struct cay_store *, struct cay_error *);

@@ -61,6 +61,7 @@ const struct cay_store_ops cay_store_btrfs = {
     .fork = cay_trees_fork,
     .set_quota = cay_trees_set_quota,
     .destroy = cay_trees_destroy,
+    .forget_owner = cay_trees_forget_owner,
     .delete_snapshot = cay_trees_delete_snapshot,
     .collect = cay_trees_collect,
     .sync = cay_trees_sync,

@@ -10,6 +10,11 @@
 
 #include "host/store/overlay/overlay_internal.h"
 
+static void forget_owner(struct cay_store *store, uint32_t id_base)
+{
+    cay_owner_map_forget(&ov_of(store)->owners, id_base);
+}
+
 static void close_store(struct cay_store *store)
 {
     struct ov_store *ov = ov_of(store);
@@ -140,6 +145,7 @@ const struct cay_store_ops cay_store_overlay = {
     .rollback = ov_rollback,
     .fork = ov_fork,
     .destroy = ov_destroy,
+    .forget_owner = forget_owner,
     .delete_snapshot = ov_delete_snapshot,
     .collect = ov_collect,
     .sync = sync_store,

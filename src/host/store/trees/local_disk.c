@@ -73,6 +73,7 @@ const struct cay_store_ops cay_store_local_disk = {
     .create = cay_trees_create,
     .mount = cay_trees_mount,
     .destroy = cay_trees_destroy,
+    .forget_owner = cay_trees_forget_owner,
     .delete_snapshot = cay_trees_delete_snapshot,
     .collect = cay_trees_collect,
     .sync = cay_trees_sync,

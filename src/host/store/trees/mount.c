@@ -79,3 +79,8 @@ bool trees_mount_tree(struct cay_trees *trees, const char *id, const struct cay_
     *out_fd = cay_take_fd(fd);
     return true;
 }
+
+void cay_trees_forget_owner(struct cay_store *store, uint32_t id_base)
+{
+    cay_owner_map_forget(&cay_trees_of(store)->owners, id_base);
+}

@@ -125,6 +125,7 @@ bool cay_trees_rollback(struct cay_store *, const char *, const char *,
 bool cay_trees_fork(struct cay_store *, const struct cay_store_fork_request *,
                     struct cay_store_point *, struct cay_error *);
 bool cay_trees_destroy(struct cay_store *, const char *, struct cay_error *);
+void cay_trees_forget_owner(struct cay_store *, uint32_t);
 bool cay_trees_delete_snapshot(struct cay_store *, const char *, struct cay_error *);
 bool cay_trees_collect(struct cay_store *, uint64_t, bool *, struct cay_error *);
 bool cay_trees_sync(struct cay_store *, struct cay_error *);
