@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tool/info.h"
-
-#define RENAME_WITHOUT_REPLACING 1 /* RENAME_NOREPLACE, whose header clashes with stdio.h's */
+#include "tool/tree_internal.h"
 
 static bool arena_full(struct cay_error *err)
 {
@@ -120,10 +118,9 @@ static int rename_between(const struct cay_tool_tree *tree, const struct cay_pat
     kept = cay_tree_keep_mount(tree, new_fd, new_name);
     if (kept < 0)
         return kept;
-    unsigned flags = no_replace ? RENAME_WITHOUT_REPLACING : 0;
-    if (syscall(SYS_renameat2, old_fd, old_name, new_fd, new_name, flags) == 0)
-        return 0;
-    return -errno;
+    if (no_replace)
+        return cay_tree_rename_new(old_fd, old_name, new_fd, new_name);
+    return renameat(old_fd, old_name, new_fd, new_name) < 0 ? -errno : 0;
 }
 
 bool cay_files_move(const struct cay_tool_tree *tree,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -291,4 +292,30 @@ bool cay_tree_fail(struct cay_error *err, int neg_errno, struct cay_str path)
     cay_fail(err, cay_tree_reason(neg_errno), "'%s': %s", shown, text);
     err->sys_errno = -neg_errno;
     return false;
+}
+
+/* For file systems that know no flags of renames: NFS, FUSE, zfs before 2.2. A directory takes the
+ * place of an empty one of ours. */
+static int rename_new_in_steps(int old_fd, const char *old_name, int new_fd, const char *new_name)
+{
+    if (linkat(old_fd, old_name, new_fd, new_name, 0) == 0)
+        return unlinkat(old_fd, old_name, 0) < 0 ? -errno : 0;
+    if (errno != EPERM)
+        return -errno;
+    if (mkdirat(new_fd, new_name, 0700) < 0)
+        return -errno;
+    if (renameat(old_fd, old_name, new_fd, new_name) == 0)
+        return 0;
+    int result =
+        errno == EISDIR ? -EPERM : -errno; /* no directory: a file that may not be linked */
+    (void)unlinkat(new_fd, new_name, AT_REMOVEDIR);
+    return result;
+}
+
+int cay_tree_rename_new(int old_fd, const char *old_name, int new_fd, const char *new_name)
+{
+    enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE, whose header clashes with stdio.h's */
+    if (syscall(SYS_renameat2, old_fd, old_name, new_fd, new_name, NO_REPLACE) == 0)
+        return 0;
+    return errno == EINVAL ? rename_new_in_steps(old_fd, old_name, new_fd, new_name) : -errno;
 }

@@ -12,6 +12,10 @@
 [[nodiscard]] int cay_tree_bare(struct cay_tree_caps *out_caps);
 void cay_tree_unbare(const struct cay_tree_caps *caps);
 
+/* To a name that nothing has, or -EEXIST. */
+[[nodiscard]] int cay_tree_rename_new(int old_fd, const char *old_name, int new_fd,
+                                      const char *new_name);
+
 /* Whom files see in this thread; returns whom they saw. */
 uint32_t cay_tree_set_fsuid(uint32_t uid);
 

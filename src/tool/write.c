@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/id.h"
+#include "tool/tree_internal.h"
 #include "tool/write_internal.h"
 
 enum {
@@ -225,11 +225,11 @@ static int place_new(struct cay_write *write)
 {
     if (!write->temporary[0])
         return link_as(write, write->name);
-    if (syscall(SYS_renameat2, write->parent_fd, write->temporary, write->parent_fd, write->name,
-                1 /* RENAME_NOREPLACE */) < 0)
-        return -errno;
-    write->temporary[0] = '\0';
-    return 0;
+    int placed =
+        cay_tree_rename_new(write->parent_fd, write->temporary, write->parent_fd, write->name);
+    if (placed == 0)
+        write->temporary[0] = '\0';
+    return placed;
 }
 
 static int place_over(struct cay_write *write)
