@@ -448,6 +448,29 @@ bool cay_live_is_quiet(const struct cay_live *live)
     return cay_list_empty(&live->execs) && cay_list_empty(&live->others) && !live->is_listing;
 }
 
+/* What the table of processes knows of a call that nobody follows. */
+static struct cay_v1_leftover_process killed_process(const struct cay_live *live, uint64_t call,
+                                                     struct cay_arena *arena)
+{
+    struct cay_v1_leftover_process killed = {.killed = true};
+    const struct cay_processes *table = &live->session->processes;
+    const struct cay_process *process = cay_processes_of_call(table, call, false);
+    if (!process)
+        process = cay_processes_of_call(table, call, true);
+    if (!process)
+        return killed;
+    const char *command = "";
+    for (size_t i = 0; command && i < process->noun->argv.count; i++) {
+        struct cay_str argument = process->noun->argv.items[i];
+        command = cay_arena_printf(arena, "%s%s%.*s", command, i ? " " : "", (int)argument.len,
+                                   argument.ptr);
+    }
+    killed.process_id = cay_arena_str(arena, cay_str(process->id));
+    killed.pid = process->pid;
+    killed.command = cay_str(command ? command : "");
+    return killed;
+}
+
 void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
                    struct cay_v1_leftover_process_array *out_list)
 {
@@ -464,7 +487,7 @@ void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
         out_list->items[out_list->count++] = (struct cay_v1_leftover_process){
             .command = cay_arena_str(arena, cay_str(exec->label)), .killed = true};
     cay_list_for_each (struct other, other, &live->others, in_live)
-        out_list->items[out_list->count++] = (struct cay_v1_leftover_process){.killed = true};
+        out_list->items[out_list->count++] = killed_process(live, other->call, arena);
 }
 
 void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns)
