@@ -15,21 +15,22 @@ from daemon import BASE, PATIENCE_S, Closed, RpcError, eventually
 
 NO_HOST_BASE = ("--default-base", "small")  # which would be made in the background
 ACTOR = sys.argv[2]
-ACTOR_INSIDE = "/usr/bin/tree_actor"
+IS_PLAIN = "none" in sys.argv[3:]  # the runtime: commands are the host's, in a directory of the tree
+ACTOR_INSIDE = ACTOR if IS_PLAIN else "/usr/bin/tree_actor"
 DUMP_BYTES_MAX = 8 << 20
 SPARES_MAX = 64  # TREES_SPARES_MAX of the daemon
 
 
 def act(cay, session_id, *operations, folder="/"):
     """Do operations of tree_actor as the sandbox's root; all must succeed."""
-    result, _, err = cay.launch(session_id, ACTOR_INSIDE, "do", folder, *operations, user="root",
+    result, _, err = cay.launch(session_id, ACTOR_INSIDE, "do", f".{folder}", *operations, user="root",
                                 cwd="/")
     assert result.get("exitCode", 0) == 0, (operations, result, err[-1000:])
 
 
 def dump(cay, session_id, folder="/"):
     """A session's tree, a line for each node."""
-    result, out, err = cay.launch(session_id, ACTOR_INSIDE, "dump", folder, user="root", cwd="/",
+    result, out, err = cay.launch(session_id, ACTOR_INSIDE, "dump", f".{folder}", user="root", cwd="/",
                                   maxOutputBytes=DUMP_BYTES_MAX)
     assert result.get("exitCode", 0) == 0 and out.startswith(b".\t"), (result, err[-1000:])
     return out.decode()
@@ -209,7 +210,7 @@ def _unowned(cay):
         found["layers"] = {"missing": sorted(wanted - there), "too many": sorted(there - wanted)}
     if has_layers(cay) and os.listdir(store / "t"):
         found["trash"] = os.listdir(store / "t")
-    strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format"}
+    strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format", "dataset"}
     strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store",
                                              "audit.log", "token.key"}
     strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
@@ -219,7 +220,7 @@ def _unowned(cay):
     if rows != {"sessions": len(sessions), "snapshots": snapshots, "half": 0}:
         found["records"] = rows
     ids = {name.split(",")[0] for name in os.listdir(store / "s")}
-    for kind, names in (("sockets", [name.removesuffix(".sock") for name in cay.sockets()]),
+    for kind, names in (("sockets", [os.path.splitext(name)[0] for name in cay.sockets()]),
                         ("cgroups", [path.name for path in cay.cgroups()
                                      if path.parent.name == cay.cgroup])):
         if left := [name for name in names if name not in ids]:

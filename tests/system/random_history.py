@@ -9,13 +9,15 @@ CAY_TEST_SEED and CAY_TEST_STEPS repeat a run."""
 
 import os
 import random
+import re
 import shlex
 import sys
 import traceback
 
-from daemon import IS_FULL, SANDBOX, Cayd, case, fails, run
-from oracle import (ACTOR, ACTOR_INSIDE, NO_HOST_BASE, act, clear, dump, dump_snapshot, has_layers,
-                    settled)
+from daemon import IS_FULL, MIB, SANDBOX, Cayd, case, fails, run
+from oracle import (ACTOR, ACTOR_INSIDE, IS_PLAIN, NO_HOST_BASE, act, clear, dump, dump_snapshot,
+                    has_layers, settled)
+from process_client import Processes
 from session_stream import export, import_
 from small_base import import_small
 from tree_changes import Changes
@@ -24,7 +26,8 @@ from tree_model import Tree
 # One history that can be repeated; --full takes another each time.
 SEED = int(os.environ.get("CAY_TEST_SEED") or (random.randrange(1 << 32) if IS_FULL else 20261))
 STEPS = int(os.environ.get("CAY_TEST_STEPS") or (10000 if IS_FULL else 500))
-FOLDER = "/workspace/t"
+HOME = "/workspace"
+FOLDER = f"{HOME}/t"
 SESSIONS_MAX, SNAPSHOTS_MAX, DEPTH_MAX = 4, 8, 120
 LAST_TOLD = 25
 
@@ -126,7 +129,7 @@ class History:
         if len(self.sessions) < SESSIONS_MAX:
             name = self.fresh()
             self.cay.create(name, defaultUser="root")
-            act(self.cay, name, f"mkdir {FOLDER} 755")
+            act(self.cay, name, f"mkdir {os.path.relpath(FOLDER, HOME)} 755", folder=HOME)
             self.add(name, Tree(), 1)
 
     def draw(self, session):
@@ -157,16 +160,17 @@ class History:
     def tool(self, name, session):
         """A tool call that changes something, or nothing, and is kept."""
         done = self.draw(session) if self.dice.random() < 0.7 else []
-        command = shlex.join([ACTOR_INSIDE, "do", FOLDER, *done])
+        command = shlex.join([ACTOR_INSIDE, "do", os.path.relpath(FOLDER, HOME), *done])
         result = self.cay.bash(name, command, call={"snapshot": True})
         assert not result.get("isError") and result.get("snapshot"), result
         self.took(session, result["snapshot"], "tool")
 
     def busy_turn(self, name, session):
-        self.cay.background(name, "echo ready; exec sleep 1000")
+        processes = Processes(self.cay, name)
+        sleeper = processes.sh("exec sleep 1000")
         self.turn(name, session)
         self.check(name)
-        self.cay.launch(name, "/bin/killall", "-9", "sleep", user="root")
+        processes.end(sleeper)
 
     def named(self, name, session):
         session.names += 1
@@ -341,11 +345,28 @@ class History:
                 self.same(past.tree, dump_snapshot(self.cay, name, snapshot, FOLDER), f"{name}@{snapshot}")
 
 
+def look_at_file_system(cay):
+    """What FUSE may not have, by trying."""
+    def can(operation):
+        result = cay.launch("probe", ACTOR_INSIDE, "do", f".{HOME}", operation, user="root", cwd="/")[0]
+        return result.get("exitCode") == 0
+
+    cay.create("probe", defaultUser="root")
+    act(cay, "probe", "write a 0 9 a.", f"write b {4 * MIB} 1 b.", folder=HOME)
+    Changes.lacking = [kind for kind, operation in (("punch", "punch a 0 4096"), ("exchange", "exchange a b"))
+                       if not can(operation)]
+    Tree.tells_holes = not any(int(end) > 4 * MIB for end in re.findall(r"\t0-(\d+)", dump(cay, "probe", HOME)))
+    cay.destroy("probe")
+    print(f"# it lacks {Changes.lacking}, tells holes: {Tree.tells_holes}")
+
+
 @case
 def histories(cay):
     """what is restored is what was kept, in full"""
     print(f"# CAY_TEST_SEED={SEED} CAY_TEST_STEPS={STEPS}")
     Tree.parts_links = has_layers(cay)
+    if IS_PLAIN:
+        look_at_file_system(cay)
     history = History(cay, SEED)
     done = 0
     try:
@@ -364,7 +385,7 @@ def histories(cay):
 
 
 if __name__ == "__main__":
-    store = ("--store", sys.argv[3]) if len(sys.argv) > 3 else ()
-    with Cayd(*NO_HOST_BASE, *store) as the_daemon:
+    given = [flag for pair in zip(("--store", "--runtime"), sys.argv[3:]) for flag in pair]
+    with Cayd(*NO_HOST_BASE, *given) as the_daemon:
         import_small(the_daemon, tree_actor=ACTOR)
         run(the_daemon)

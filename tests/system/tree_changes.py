@@ -9,6 +9,8 @@ FILE_BYTES, SPARSE_BYTES = 20000, 5 * MIB
 class Changes:
     """Draws operations; to apply them is up to the caller."""
 
+    lacking = ()  # what the file system cannot do at all
+
     def __init__(self, dice, tree):
         self.dice, self.tree = dice, tree
 
@@ -34,7 +36,7 @@ class Changes:
             "sparse", "truncate", "punch", "map", "mkdir", "mkdir", "fifo", "symlink", "link", "link",
             "rename", "rename_dir", "replace", "exchange", "remove", "chmod", "chown", "xattr",
             "delxattr"])
-        return getattr(self, kind)()
+        return None if kind in self.lacking else getattr(self, kind)()
 
     def file(self):
         path = self.new()

@@ -13,6 +13,7 @@
 
 #include "host/runtime/image.h"
 #include "host/runtime/socket.h"
+#include "sys/mount.h"
 #include "sys/pidfd.h"
 #include "sys/userns.h"
 #include "wire/frame/decode.h"
@@ -99,6 +100,15 @@ static bool make_groups(struct cay_resident *resident, const struct cay_sandbox_
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make the control groups");
     resident->has_cgroup = true;
     return true;
+}
+
+int cay_resident_copy_root(int root_fd)
+{
+    int fd = cay_mount_clone(root_fd, "", false);
+    if (fd != -EINVAL)
+        return fd;
+    fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
 }
 
 static void add_fd(struct cay_launch *launch, uint32_t role, int fd)

@@ -40,6 +40,11 @@ struct cay_resident {
                                       struct cay_launch *launch, struct cay_sandbox **out_sandbox,
                                       struct cay_error *err);
 
+/* A copy of a detached mount, so that the caller can attach its own another time. Kernels
+ * before 6.15 copy no detached mounts: there the mount itself goes into the sandbox, and the
+ * caller's descriptor still names it. */
+[[nodiscard]] int cay_resident_copy_root(int root_fd);
+
 /* The slots of the ops table. */
 [[nodiscard]] bool cay_resident_open(const struct cay_runtime_ops *ops,
                                      const struct cay_runtime_config *config,

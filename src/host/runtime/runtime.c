@@ -66,12 +66,15 @@ static bool check_id(const char *id, struct cay_error *err)
     return valid || cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.40s' is not a valid id", id);
 }
 
-static bool check_spec(const struct cay_sandbox_spec *spec, struct cay_error *err)
+static bool check_spec(const struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
+                       struct cay_error *err)
 {
+    bool has_range = spec->uid_base >= CAY_USERNS_RANGE_ALIGN &&
+                     spec->uid_base % CAY_USERNS_RANGE_ALIGN == 0 &&
+                     spec->uid_base <= UINT32_MAX - 2 * CAY_USERNS_RANGE_ALIGN;
     if (!check_id(spec->id, err))
         return false;
-    if (spec->uid_base < CAY_USERNS_RANGE_ALIGN || spec->uid_base % CAY_USERNS_RANGE_ALIGN ||
-        spec->uid_base > UINT32_MAX - 2 * CAY_USERNS_RANGE_ALIGN)
+    if (!has_range && runtime->caps & CAY_RUNTIME_ISOLATES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the uid base %u is not a multiple of %d",
                         spec->uid_base, CAY_USERNS_RANGE_ALIGN);
     if (!spec->hostname || strlen(spec->hostname) > CAY_FRAME_HOSTNAME_BYTES_MAX)
@@ -99,6 +102,8 @@ static pid_t pid_of(int pidfd)
 static int open_root(const struct cay_sandbox *sandbox)
 {
     char path[64];
+    if (sandbox->runtime->ops->open_root)
+        return sandbox->runtime->ops->open_root(sandbox);
     int pidfd = cay_sandbox_pidfd(sandbox);
     pid_t pid = pid_of(pidfd);
     if (pid <= 0)
@@ -129,7 +134,7 @@ void cay_runtime_prepare(struct cay_runtime *runtime)
 bool cay_runtime_start(struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
                        struct cay_sandbox **out_sandbox, struct cay_error *err)
 {
-    if (!check_spec(spec, err) || !runtime->ops->start(runtime, spec, out_sandbox, err))
+    if (!check_spec(runtime, spec, err) || !runtime->ops->start(runtime, spec, out_sandbox, err))
         return cay_wrap(err, "start sandbox '%.40s'", spec->id);
     (*out_sandbox)->runtime = runtime;
     memcpy((*out_sandbox)->id, spec->id, strlen(spec->id) + 1);

@@ -45,7 +45,7 @@ struct cay_sandbox_spec {
     const char *id;
     int root_fd; /* a detached mount of the session's tree (stays the caller's); or -1 and */
     const char *root_path; /* a directory with natural ids, id-mapped by us; NULL: none */
-    uint32_t uid_base;     /* multiple of CAY_USERNS_RANGE_ALIGN; see sys/userns.h */
+    uint32_t uid_base;     /* see sys/userns.h; of no use where nothing is isolated */
     int userns_fd;         /* the session's user namespace when the caller has it, else -1 */
     struct cay_cgroup_limits limits;
     const char *hostname;
@@ -96,9 +96,8 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 /* Readable once the sandbox is dead; -1 when the runtime has none. Stays the sandbox's. */
 [[nodiscard]] int cay_sandbox_pidfd(const struct cay_sandbox *sandbox);
 
-/* The root directory (O_PATH) that its programs see, with what is mounted there; the host's own in
- * a runtime that does not isolate. -1 when it is dead. Stays the sandbox's, until the root is
- * switched. Does not block. */
+/* The session's tree (O_PATH) as its programs see it, with what is mounted there. -1 when it is
+ * dead. Stays the sandbox's, until the root is switched. Does not block. */
 [[nodiscard]] int cay_sandbox_root(const struct cay_sandbox *sandbox);
 
 /* Its network, as a descriptor that is the caller's; does not block. Reasons: NOT_SUPPORTED when it

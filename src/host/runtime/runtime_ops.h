@@ -46,6 +46,8 @@ struct cay_runtime_ops {
     bool (*remove)(struct cay_runtime *, const char *id, struct cay_error *);
     void (*describe)(const struct cay_sandbox *, struct cay_buf *);
     int (*pidfd)(const struct cay_sandbox *);
+    /* Its tree, O_PATH, or -1. NULL: what its first process has as its root. */
+    int (*open_root)(const struct cay_sandbox *);
     /* NULL: it shares the host's network. Does not block. */
     int (*netns)(const struct cay_sandbox *);
     bool (*freeze)(struct cay_sandbox *, int timeout_ms, struct cay_error *);

@@ -36,7 +36,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
                      bool needs_sandbox)
 {
     *waking = (struct cay_waking){
-        .uid_base = cay_session_uid_base(session->uid_slot),
+        .uid_base = cay_session_uid_base(session),
         .slot = session->uid_slot,
         .is_open = cay_network_is_open(session->spec),
         .needs_mount = session->root_fd < 0,

@@ -115,7 +115,7 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
     if (session->root_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the session of the build is gone");
     self->copy = (struct cay_build_copy){
-        .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session->uid_slot)},
+        .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .context = self->request->context,
         .files_fd = self->files[self->at] ? self->files[self->at]->fd : -1,
         .source = cay_step_arg(self, 0),
@@ -182,7 +182,7 @@ static bool workdir_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_session *session = op->session;
     self->cwd = self->settings.cwd = cay_build_path(&self->arena, self->cwd, cay_step_arg(self, 0));
     self->copy.tree = (struct cay_tool_tree){.root_fd = session->root_fd,
-                                             .id_base = cay_session_uid_base(session->uid_slot)};
+                                             .id_base = cay_session_uid_base(session)};
     return self->cwd.len ? cay_check_cwd(self->cwd, err)
                          : cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
 }

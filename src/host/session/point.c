@@ -20,20 +20,28 @@ static bool is_busy(const struct cay_session *session)
     return session->live && !cay_live_is_quiet(session->live);
 }
 
+/* A root that cannot be changed under its sandbox must stay, whoever runs there. */
+static bool keeps_root(const struct cay_session *session)
+{
+    const struct cay_host *host = session->host;
+    return is_busy(session) ||
+           (cay_session_sandbox(session) && cay_store_caps(host->store) & CAY_STORE_SWITCHES &&
+            !(cay_runtime_caps(host->runtime) & CAY_RUNTIME_SWITCHES));
+}
+
 void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session)
 {
     *pointing = (struct cay_pointing){
-        .owner = {.id_base = cay_session_uid_base(session->uid_slot),
+        .owner = {.id_base = cay_session_uid_base(session),
                   .id_count = CAY_SESSION_ID_COUNT,
                   .userns_fd = -1},
-        .activity = is_busy(session) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
-        .is_paused = session->state == CAY_SESSION_PAUSED,
+        .activity = keeps_root(session) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
+        .needs_freeze = is_busy(session) && session->state != CAY_SESSION_PAUSED,
         .is_mounted = session->root_fd >= 0,
         .sandbox = cay_session_sandbox(session),
         .point.root_fd = -1,
         .old_fd = -1,
         .watches = cay_watching_borrow(session),
-        .is_isolated = cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES,
     };
     memcpy(pointing->store_id, session->store_id, sizeof(pointing->store_id));
     const struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
@@ -43,7 +51,7 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
 
 bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
 {
-    if (pointing->activity != CAY_STORE_FROZEN || pointing->is_paused)
+    if (!pointing->needs_freeze)
         return true;
     pointing->frozen_ns = cay_clock_ns();
     if (cay_sandbox_freeze(pointing->sandbox, FREEZE_TIMEOUT_MS, err))
@@ -55,7 +63,7 @@ bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
 void cay_pointing_thaw(struct cay_pointing *pointing)
 {
     struct cay_error err = {};
-    if (pointing->activity != CAY_STORE_FROZEN || pointing->is_paused)
+    if (!pointing->needs_freeze)
         return;
     if (!cay_sandbox_thaw(pointing->sandbox, &err))
         cay_log(CAY_ERROR, "sandbox.thaw_failed", CAY_S("sandbox", pointing->store_id),
@@ -66,8 +74,7 @@ void cay_pointing_thaw(struct cay_pointing *pointing)
 /* Nothing happens in the tree now: who watches misses nothing. */
 static void move_watches(struct cay_pointing *pointing)
 {
-    int living_fd =
-        pointing->sandbox && pointing->is_isolated ? cay_sandbox_root(pointing->sandbox) : -1;
+    int living_fd = pointing->sandbox ? cay_sandbox_root(pointing->sandbox) : -1;
     if (pointing->watches)
         cay_watches_move(pointing->watches, living_fd >= 0 ? living_fd : pointing->point.root_fd,
                          living_fd >= 0, pointing->is_other_tree);

@@ -17,14 +17,13 @@ struct cay_pointing {
     char head_store_id[CAY_STORE_ID_SIZE]; /* of the snapshot it descends from; empty: its base */
     struct cay_store_owner owner;
     enum cay_store_activity activity;
-    bool is_paused; /* frozen already, and to stay so */
+    bool needs_freeze; /* unless it is frozen already, and to stay so */
     bool is_mounted;
     struct cay_sandbox *sandbox; /* borrowed; NULL: none runs */
     struct cay_store_point point;
     int old_fd;                  /* of the root that the sandbox had before */
     int64_t frozen_ns;           /* how long the commands stood still */
     struct cay_watches *watches; /* borrowed; NULL: nobody watches the tree */
-    bool is_isolated;            /* the sandbox has a root of its own */
     bool is_other_tree;          /* the new root has other files */
 };
 

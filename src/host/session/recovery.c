@@ -195,7 +195,7 @@ static int open_living_root(const struct cay_sandbox *sandbox)
 
 static struct cay_store_owner owner_of(const struct cay_session *session)
 {
-    return (struct cay_store_owner){.id_base = cay_session_uid_base(session->uid_slot),
+    return (struct cay_store_owner){.id_base = cay_session_uid_base(session),
                                     .id_count = CAY_SESSION_ID_COUNT,
                                     .userns_fd = -1};
 }

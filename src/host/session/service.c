@@ -268,7 +268,7 @@ static void look_at_stores(struct cay_host *host, const char *directory)
 /* Files belong to the owners that a sandbox knows, whose numbers are others on the host. */
 bool cay_host_needs_owner_map(const struct cay_host *host)
 {
-    return (cay_runtime_caps(host->runtime) & CAY_RUNTIME_RUNS_PROGRAMS) != 0;
+    return (cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES) != 0;
 }
 
 /* Daemons are told apart by their data directories: no two share one. */

@@ -74,7 +74,7 @@ void cay_session_free(struct cay_session *session)
     cay_watching_free(session);
     if (session->uid_slot < CAY_UID_SLOT_COUNT) {
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
-        cay_store_forget_owner(session->host->store, cay_session_uid_base(session->uid_slot));
+        cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
     }
     if (session->root_fd >= 0)
         close(session->root_fd);
@@ -162,6 +162,13 @@ bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
     *word |= UINT64_C(1) << slot % 64;
     session->uid_slot = slot;
     return true;
+}
+
+uint32_t cay_session_uid_base(const struct cay_session *session)
+{
+    if (!(cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES))
+        return 0;
+    return (CAY_UID_SLOT_FIRST + session->uid_slot) * (uint32_t)CAY_UID_SLOT_SIZE;
 }
 
 bool cay_session_take_slot(struct cay_session *session, struct cay_error *err)

@@ -141,10 +141,9 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
 [[nodiscard]] bool cay_session_take_slot(struct cay_session *session, struct cay_error *err);
 [[nodiscard]] bool cay_session_claim_slot(struct cay_session *session, uint32_t slot);
 
-static inline uint32_t cay_session_uid_base(uint32_t slot)
-{
-    return (CAY_UID_SLOT_FIRST + slot) * (uint32_t)CAY_UID_SLOT_SIZE;
-}
+/* The host's id of the sandbox's root. 0 where nothing is isolated: commands are processes of the
+ * host there, and files have the owners that those see. */
+uint32_t cay_session_uid_base(const struct cay_session *session);
 
 /* Its sandbox, running or resting; NULL when there is none. */
 struct cay_sandbox *cay_session_sandbox(const struct cay_session *session);

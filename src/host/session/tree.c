@@ -33,12 +33,11 @@ bool cay_session_tree_open(struct cay_session_tree *tree, const struct cay_sessi
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
     /* A running sandbox's own root has the same tree, and its mounts. */
     const struct cay_sandbox *sandbox = cay_session_sandbox(session);
-    bool is_isolated = cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES;
-    int living_fd = sandbox && is_isolated ? cay_sandbox_root(sandbox) : -1;
+    int living_fd = sandbox ? cay_sandbox_root(sandbox) : -1;
     tree->tree = (struct cay_tool_tree){
         .root_fd = living_fd >= 0 ? living_fd : session->root_fd,
         .has_mounts = living_fd >= 0,
-        .id_base = cay_session_uid_base(session->uid_slot),
+        .id_base = cay_session_uid_base(session),
         .uid = tree->user.uid,
         .gid = tree->user.gid,
         .groups = tree->user.groups,

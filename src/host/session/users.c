@@ -51,7 +51,7 @@ bool cay_user_search_begin(struct cay_user_search *search, struct cay_session *s
                         "the tree of session '%s' is not mounted; try again", session->id);
     struct cay_str name = who.len ? who : session->spec->default_user;
     *search = (struct cay_user_search){
-        .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session->uid_slot)},
+        .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .any_number = !who.len,
     };
     snprintf(search->who, sizeof(search->who), "%.*s", (int)name.len, name.ptr);

@@ -220,7 +220,7 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
                         session->id);
     import->is_existing = true;
     import->owner = (struct cay_store_owner){
-        .id_base = cay_session_uid_base(session->uid_slot),
+        .id_base = cay_session_uid_base(session),
         .id_count = CAY_SESSION_ID_COUNT,
         .userns_fd = -1,
     };

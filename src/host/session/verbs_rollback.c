@@ -111,7 +111,9 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     if (request->discard ? !choose_victims(self, session, target, err)
                          : !plan_branch(self, session, err))
         return false;
-    if (is_busy) {
+    /* A sandbox whose root cannot be changed ends, too; the next call starts another. */
+    if (is_busy ||
+        (session->live && !(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_SWITCHES))) {
         cay_live_list(session->live, &op->call->arena, &self->killed);
         self->killed_sandbox =
             cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);

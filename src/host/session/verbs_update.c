@@ -31,6 +31,7 @@ struct update_op {
     const struct cay_sandbox *wired; /* whose network changes; NULL: none runs, or it stays */
     bool is_open;                    /* as it will be */
     int root_fd;                     /* its tree; -1: not mounted */
+    uint32_t uid_base;
 };
 
 static struct update_op *update_of(struct cay_op *op)
@@ -122,6 +123,7 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
     if (self->is_open != cay_network_is_open(session->spec))
         self->wired = cay_session_sandbox(session);
     self->root_fd = session->root_fd;
+    self->uid_base = cay_session_uid_base(session);
     return true;
 }
 
@@ -200,7 +202,7 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
         return cay_wrap(err, "change the network of session '%s'", self->record.id);
     }
     if (self->wired && self->is_open && self->root_fd >= 0)
-        cay_network_make_resolver(self->root_fd, cay_session_uid_base(self->record.uid_slot));
+        cay_network_make_resolver(self->root_fd, self->uid_base);
     CAY_CRASH_POINT("update.wired");
     if (cay_db_transaction_begin(host->db, err) &&
         cay_db_transaction_end(

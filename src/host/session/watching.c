@@ -102,7 +102,7 @@ static void on_ready(struct cay_watch *poll, unsigned)
 struct cay_watches *cay_watching_set(struct cay_session *session)
 {
     struct cay_watching *watching = session->watching;
-    uint32_t base = cay_session_uid_base(session->uid_slot);
+    uint32_t base = cay_session_uid_base(session);
     if (watching)
         return watching->set;
     watching = session->watching = cay_new(struct cay_watching);

@@ -32,7 +32,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
 static int open_root(const struct cay_sandbox_spec *spec, int userns_fd)
 {
     if (spec->root_fd >= 0)
-        return cay_namespaces_copy_root(spec->root_fd);
+        return cay_resident_copy_root(spec->root_fd);
     if (!spec->root_path)
         return -EINVAL;
     cay_autoclose int root = cay_mount_clone(AT_FDCWD, spec->root_path, false);

@@ -121,15 +121,6 @@ static int run(struct job *job)
     return (int)job->result;
 }
 
-int cay_namespaces_copy_root(int root_fd)
-{
-    int fd = cay_mount_clone(root_fd, "", false);
-    if (fd != -EINVAL)
-        return fd;
-    fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
-    return fd < 0 ? -errno : fd;
-}
-
 bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
                                 struct cay_error *err)
 {
@@ -137,7 +128,7 @@ bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *o
     uint32_t base = resident->description.uid_base;
     if (!is_idle(resident->description.pid))
         return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "processes are alive in it");
-    cay_autoclose int root = cay_namespaces_copy_root(root_fd);
+    cay_autoclose int root = cay_resident_copy_root(root_fd);
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the new root");
     int result = cay_mount_set(root, MOUNT_ATTR_NODEV, false);
