@@ -11,15 +11,23 @@
 struct look_job {
     struct cay_job job;
     struct cay_host *host;
-    struct cay_pool pool; /* a copy: the host may move meanwhile, and keeps the old one open */
+    struct cay_pool pool;    /* a copy: the host may move meanwhile, and keeps the old one open */
+    struct cay_store *store; /* that, too */
     struct cay_space space;
 };
+
+void cay_space_look(const struct cay_pool *pool, struct cay_store *store,
+                    struct cay_space *out_space)
+{
+    if (cay_pool_look(pool, &out_space->now, &out_space->err))
+        (void)cay_store_health(store, &out_space->health, &out_space->err);
+    out_space->looked_ns = cay_clock_wall_ns();
+}
 
 static void look_work(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
-    (void)cay_pool_look(&self->pool, &self->space.now, &self->space.err);
-    self->space.looked_ns = cay_clock_wall_ns();
+    cay_space_look(&self->pool, self->store, &self->space);
 }
 
 static double used_share(const struct cay_pool_space *space)
@@ -59,6 +67,7 @@ static void on_look(struct cay_timer *timer)
     struct look_job *self = cay_new(struct look_job);
     self->host = host;
     self->pool = host->pool;
+    self->store = host->store;
     self->job.work = look_work;
     self->job.done = look_done;
     host->is_looking = cay_loop_try_submit(host->loop, &self->job);
@@ -68,8 +77,7 @@ static void on_look(struct cay_timer *timer)
 
 void cay_space_start(struct cay_host *host, int64_t interval_ms)
 {
-    (void)cay_pool_look(&host->pool, &host->space.now, &host->space.err);
-    host->space.looked_ns = cay_clock_wall_ns();
+    cay_space_look(&host->pool, host->store, &host->space);
     cay_timer_open(&host->look, host->loop, on_look);
     cay_timer_start(&host->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
 }
@@ -97,11 +105,32 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
                     left);
 }
 
+static const struct {
+    enum cay_v1_pool_state state;
+    const char *reason;
+    const char *text;
+} devices[] = {
+    [CAY_STORE_HEALTH_UNKNOWN] = {CAY_V1_POOL_STATE_UNSPECIFIED, "pool_unknown",
+                                  "nobody knows how the pool's devices are"},
+    [CAY_STORE_ONLINE] = {CAY_V1_POOL_STATE_ONLINE, NULL, NULL},
+    [CAY_STORE_DEGRADED] = {CAY_V1_POOL_STATE_DEGRADED, "pool_degraded",
+                            "the pool has fewer devices than it should have"},
+    [CAY_STORE_FAULTED] = {CAY_V1_POOL_STATE_FAULTED, "pool_faulted",
+                           "the pool cannot be used because of errors"},
+    [CAY_STORE_OFFLINE] = {CAY_V1_POOL_STATE_OFFLINE, "pool_offline", "the pool is offline"},
+    [CAY_STORE_UNAVAIL] = {CAY_V1_POOL_STATE_UNAVAIL, "pool_unavailable",
+                           "the pool's devices cannot be opened"},
+    [CAY_STORE_REMOVED] = {CAY_V1_POOL_STATE_REMOVED, "pool_removed",
+                           "the pool's devices were removed"},
+};
+
 enum cay_v1_pool_state cay_space_state(const struct cay_space *space)
 {
     if (space->err.reason)
         return CAY_V1_POOL_STATE_UNAVAIL;
-    return space->now.is_read_only ? CAY_V1_POOL_STATE_READ_ONLY : CAY_V1_POOL_STATE_ONLINE;
+    return space->health == CAY_STORE_ONLINE && space->now.is_read_only
+               ? CAY_V1_POOL_STATE_READ_ONLY
+               : devices[space->health].state;
 }
 
 bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
@@ -117,6 +146,11 @@ bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
     if (space->err.reason) {
         problem.reason = CAY_STR("pool_unavailable");
         text = cay_arena_printf(arena, "the pool cannot be used: %s", space->err.text);
+    } else if (space->health != CAY_STORE_ONLINE) {
+        if (space->health == CAY_STORE_DEGRADED)
+            problem.status = CAY_V1_HEALTH_STATUS_DEGRADED;
+        problem.reason = cay_str(devices[space->health].reason);
+        text = cay_arena_printf(arena, "%s; 'zpool status' says more", devices[space->health].text);
     } else if (space->now.is_read_only) {
         problem.reason = CAY_STR("pool_read_only");
         text = cay_arena_printf(arena, "the pool is read-only; look at the kernel's log");

@@ -2,21 +2,27 @@
 #pragma once
 
 /*
- * How full the pool is, and what follows: from one share on the host says that it is degraded, from
- * another on it takes no new sessions and snapshots, so that what is there can go on and be cleaned
- * up.
+ * How full the pool is, and how its devices are, and what follows: from one share on the host says
+ * that it is degraded, from another on it takes no new sessions and snapshots, so that what is
+ * there can go on and be cleaned up.
  */
 
 #include "api/cay_v1.h"
 #include "host/pool/pool.h"
+#include "host/store/store.h"
 
 struct cay_host;
 
 struct cay_space {
     struct cay_pool_space now;
+    enum cay_store_health health;
     struct cay_error err; /* the pool cannot be looked at */
     int64_t looked_ns;    /* wall clock */
 };
+
+/* On a worker: fills it in. */
+void cay_space_look(const struct cay_pool *pool, struct cay_store *store,
+                    struct cay_space *out_space);
 
 /* Looks now, and then again and again. */
 void cay_space_start(struct cay_host *host, int64_t interval_ms);

@@ -81,8 +81,7 @@ static void pool_work(struct cay_job *job)
                     : self->grow_bytes ? cay_pool_grow(&self->pool, self->grow_bytes, &self->err)
                                        : true;
     if (self->is_done)
-        (void)cay_pool_look(&self->pool, &self->space.now, &self->space.err);
-    self->space.looked_ns = cay_clock_wall_ns();
+        cay_space_look(&self->pool, self->store, &self->space);
 }
 
 static void answer(struct pool_job *self)
@@ -126,6 +125,7 @@ static struct pool_job *start(struct cay_service *service, struct cay_call *call
     self->call = call;
     self->host = cay_host_of(service);
     self->pool = self->host->pool;
+    self->store = self->host->store;
     self->job.work = pool_work;
     self->job.done = pool_done;
     return self;

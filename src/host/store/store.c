@@ -241,6 +241,14 @@ bool cay_store_delete_snapshot(struct cay_store *store, const char *snapshot_id,
     return store->ops->delete_snapshot(store, snapshot_id, err) || cay_wrap(err, "delete snapshot");
 }
 
+bool cay_store_health(struct cay_store *store, enum cay_store_health *out_health,
+                      struct cay_error *err)
+{
+    *out_health = CAY_STORE_ONLINE;
+    return !store->ops->health || store->ops->health(store, out_health, err) ||
+           cay_wrap(err, "look at the devices");
+}
+
 bool cay_store_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
                        struct cay_error *err)
 {

@@ -67,6 +67,20 @@ const char *cay_store_choice(size_t at);
  * out, which takes a moment, and leaves nothing. */
 [[nodiscard]] bool cay_store_check(const char *kind, const char *directory, struct cay_error *err);
 
+/* How the devices below it are. */
+enum cay_store_health {
+    CAY_STORE_HEALTH_UNKNOWN,
+    CAY_STORE_ONLINE,
+    CAY_STORE_DEGRADED, /* works, with fewer devices than it should have */
+    CAY_STORE_FAULTED,
+    CAY_STORE_OFFLINE,
+    CAY_STORE_UNAVAIL,
+    CAY_STORE_REMOVED,
+};
+/* Online where the store knows nothing of devices. */
+[[nodiscard]] bool cay_store_health(struct cay_store *store, enum cay_store_health *out_health,
+                                    struct cay_error *err);
+
 const char *cay_store_kind(const struct cay_store *store);
 unsigned cay_store_caps(const struct cay_store *store);
 

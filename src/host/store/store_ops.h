@@ -50,6 +50,8 @@ struct cay_store_ops {
     bool (*delete_snapshot)(struct cay_store *, const char *snapshot_id, struct cay_error *);
     bool (*collect)(struct cay_store *, uint64_t entries_max, bool *, struct cay_error *);
     bool (*sync)(struct cay_store *, struct cay_error *);
+    /* NULL: it knows nothing of devices. */
+    bool (*health)(struct cay_store *, enum cay_store_health *, struct cay_error *);
 
     bool (*diff)(struct cay_store *, const struct cay_diff_request *, struct cay_diff_stats *,
                  struct cay_error *);

@@ -79,3 +79,36 @@ bool zfs_tells_written(const char *dataset)
         &(struct zfs_args){{"zfs", "get", "-H", "-p", "-o", "value", "written", dataset}}, NULL,
         &ignored);
 }
+
+enum cay_store_health zfs_read_health(struct cay_str text)
+{
+    static const struct {
+        const char *word;
+        enum cay_store_health health;
+    } words[] = {
+        {"ONLINE", CAY_STORE_ONLINE},     {"DEGRADED", CAY_STORE_DEGRADED},
+        {"FAULTED", CAY_STORE_FAULTED},   {"OFFLINE", CAY_STORE_OFFLINE},
+        {"UNAVAIL", CAY_STORE_UNAVAIL},   {"REMOVED", CAY_STORE_REMOVED},
+        {"SUSPENDED", CAY_STORE_FAULTED},
+    };
+    struct cay_str word = text;
+    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == ' '))
+        word.len--;
+    for (size_t i = 0; i < CAY_COUNT(words); i++) {
+        if (cay_str_is(word, words[i].word))
+            return words[i].health;
+    }
+    return CAY_STORE_HEALTH_UNKNOWN;
+}
+
+bool zfs_pool_health(const char *dataset, enum cay_store_health *out_health, struct cay_error *err)
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_buf_init(&text, OUTPUT_BYTES_MAX);
+    char pool[ZFS_NAME_SIZE];
+    snprintf(pool, sizeof(pool), "%.*s", (int)strcspn(dataset, "/"), dataset);
+    if (!zfs_call(&(struct zfs_args){{"zpool", "list", "-H", "-o", "health", pool}}, &text, err))
+        return false;
+    *out_health = zfs_read_health(cay_buf_str(&text));
+    return true;
+}

@@ -93,6 +93,13 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
     return cay_trees_open(config, &cay_store_zfs, &tree_ops, "zfs 1", out_store, err);
 }
 
+static bool health(struct cay_store *store, enum cay_store_health *out_health,
+                   struct cay_error *err)
+{
+    const struct zfs *zfs = cay_trees_of(store)->own;
+    return zfs_pool_health(zfs->root, out_health, err);
+}
+
 const struct cay_store_ops cay_store_zfs = {
     .name = "zfs",
     .caps = CAY_STORE_SNAPSHOTS | CAY_STORE_SHARING | CAY_STORE_LIVE_COPY | CAY_STORE_ID_MAPPED |
@@ -112,6 +119,7 @@ const struct cay_store_ops cay_store_zfs = {
     .delete_snapshot = cay_trees_delete_snapshot,
     .collect = cay_trees_collect,
     .sync = cay_trees_sync,
+    .health = health,
     .diff = cay_trees_diff,
     .view = cay_trees_view,
     .usage = cay_trees_usage,

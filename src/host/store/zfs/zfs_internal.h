@@ -37,6 +37,10 @@ bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error
 /* The dataset that is mounted at or above the path; out_is_fuse may be NULL. */
 bool zfs_find_dataset(const char *path, char out[static ZFS_NAME_SIZE], bool *out_is_fuse);
 bool zfs_tells_written(const char *dataset);
+/* How the pool of a dataset is. */
+bool zfs_pool_health(const char *dataset, enum cay_store_health *out_health, struct cay_error *err);
+/* What `zpool list -o health` says, in our words. */
+enum cay_store_health zfs_read_health(struct cay_str text);
 
 /* --- dataset.c --- */
 bool zfs_make(struct cay_trees *, const char *id, struct cay_error *);

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "host/store/record.h"
+#include "host/store/zfs/zfs_internal.h"
 #include "sys/run.h"
 
 enum { ROOT_SIZE = 256, LIST_BYTES_MAX = 64 * 1024 };
@@ -142,6 +143,28 @@ static void whatever_goes_first_nothing_stays(void **state)
     assert_string_equal(after, wanted);
 }
 
+static void health_is_what_zpool_says(void **state)
+{
+    static const struct {
+        const char *text;
+        enum cay_store_health health;
+    } cases[] = {
+        {"ONLINE\n", CAY_STORE_ONLINE},         {"DEGRADED\n", CAY_STORE_DEGRADED},
+        {"FAULTED\n", CAY_STORE_FAULTED},       {"OFFLINE\n", CAY_STORE_OFFLINE},
+        {"UNAVAIL\n", CAY_STORE_UNAVAIL},       {"REMOVED\n", CAY_STORE_REMOVED},
+        {"SUSPENDED\n", CAY_STORE_FAULTED},     {"", CAY_STORE_HEALTH_UNKNOWN},
+        {"online\n", CAY_STORE_HEALTH_UNKNOWN}, {"ONLINE?\n", CAY_STORE_HEALTH_UNKNOWN},
+    };
+    struct world *world = *state;
+    enum cay_store_health now = CAY_STORE_HEALTH_UNKNOWN;
+    for (size_t i = 0; i < CAY_COUNT(cases); i++)
+        assert_int_equal(zfs_read_health(cay_str(cases[i].text)), cases[i].health);
+    MUST(world, cay_store_health(world->store, &now, &world->err));
+    assert_int_equal(now, CAY_STORE_ONLINE);
+    assert_false(zfs_pool_health("no-such-pool/dataset", &now, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_STORE_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +172,7 @@ int main(void)
                                         world_teardown),
         cmocka_unit_test_setup_teardown(whatever_goes_first_nothing_stays, world_setup,
                                         world_teardown),
+        cmocka_unit_test_setup_teardown(health_is_what_zpool_says, world_setup, world_teardown),
     };
     world_kind = "zfs";
     return cmocka_run_group_tests(tests, NULL, NULL);
