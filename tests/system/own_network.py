@@ -22,7 +22,9 @@ def enter(more=0):
     if libc.unshare(CLONE_NEWNET | more):
         print("1..0 # SKIP namespaces cannot be made here")
         sys.exit(0)
-    sh("ip link set lo up")
+    # The host passes packets on if it ever had an open session, and namespaces are born like it.
+    sh("ip link set lo up; echo 0 > /proc/sys/net/ipv4/ip_forward")
+    sh("[ ! -e /proc/sys/net/ipv6 ] || echo 0 > /proc/sys/net/ipv6/conf/all/forwarding")
 
 
 def has_nft():

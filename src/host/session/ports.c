@@ -332,20 +332,35 @@ static bool restore(struct cay_session *session, const struct cay_port_record *r
     return true;
 }
 
+struct recovering {
+    struct cay_host *host;
+    struct cay_port_record *lost;
+    size_t lost_count;
+};
+
 static void recover_one(void *context, const struct cay_port_record *record)
 {
-    struct cay_host *host = context;
+    struct recovering *recovering = context;
+    struct cay_host *host = recovering->host;
     struct cay_session *session = cay_map_get(&host->sessions.by_id, cay_str(record->session_id));
     struct cay_error err = {};
     if (restore(session, record, &err))
         return;
     cay_log(CAY_INFO, "port.lost", CAY_S("session", record->session_id), CAY_ERR(&err));
-    (void)cay_port_erase_start(host->loop, host->db, record->id, NULL, NULL);
+    recovering->lost =
+        cay_realloc_array(recovering->lost, recovering->lost_count + 1, sizeof(*recovering->lost));
+    recovering->lost[recovering->lost_count++] = *record;
 }
 
+/* What is lost stays lost, also when the daemon dies right after it is ready. */
 bool cay_ports_recover(struct cay_host *host, struct cay_error *err)
 {
-    return cay_port_records_load(host->db, recover_one, host, err);
+    struct recovering recovering = {.host = host};
+    bool is_good = cay_port_records_load(host->db, recover_one, &recovering, err);
+    for (size_t i = 0; is_good && i < recovering.lost_count; i++)
+        is_good = cay_port_record_delete(host->db, recovering.lost[i].id, err);
+    free(recovering.lost);
+    return is_good;
 }
 
 /* --- answers --- */
