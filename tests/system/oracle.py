@@ -16,7 +16,7 @@ from daemon import BASE, PATIENCE_S, Closed, RpcError, eventually
 NO_HOST_BASE = ("--default-base", "small")  # which would be made in the background
 ACTOR = sys.argv[2]
 IS_PLAIN = "none" in sys.argv[3:]  # the runtime: commands are the host's, in a directory of the tree
-ACTOR_INSIDE = ACTOR if IS_PLAIN else "/usr/bin/tree_actor"
+ACTOR_INSIDE = os.path.abspath(ACTOR) if IS_PLAIN else "/usr/bin/tree_actor"
 DUMP_BYTES_MAX = 8 << 20
 SPARES_MAX = 64  # TREES_SPARES_MAX of the daemon
 
