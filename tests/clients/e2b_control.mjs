@@ -144,6 +144,10 @@ for (const keepMemory of [true, false])
       equal((await sandbox.getInfo()).state, "paused");
       equal(await sandbox.isRunning(), false);
       equal(await sandbox.pause({ keepMemory }), false, "again");
+      // A deadline that ran while it sleeps would be its end.
+      const refused = await fails(sdk.SandboxError, sandbox.setTimeout(1_000));
+      assert(refused.message.includes("409: the sandbox is paused"), refused.message);
+      equal((await api(daemon, "POST", `/sandboxes/${sandbox.sandboxId}/refreshes`, { duration: 15 })).status, 409);
       // Past its deadline: what was put to sleep is there until it is woken.
       await new Promise((resolve) => setTimeout(resolve, 2_500));
       equal((await sandbox.getInfo()).state, "paused");

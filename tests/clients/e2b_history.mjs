@@ -2,7 +2,7 @@
 // Snapshots, forks, templates and logs of E2B, by its own SDKs.
 import { createHash } from "node:crypto";
 import { assert, equal, eventually, run, test, throws } from "./harness.mjs";
-import { api, sdks, startE2b, testEach, tool, withSandbox } from "./e2b_harness.mjs";
+import { api, inside, sdks, startE2b, testEach, tool, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
@@ -67,6 +67,44 @@ testEach(versions, "a snapshot outlives its sandbox, and sandboxes are made from
   } finally {
     await Promise.all(made.map((sandbox) => sandbox.kill().catch(() => {})));
   }
+});
+
+testEach(versions, "a snapshot takes the place of the one whose name it is given", async (sdk, version) => {
+  await withSandbox(sdk, daemon, { timeoutMs: 60_000 }, async (source) => {
+    const name = `again-${version}`;
+    await write(source, "one");
+    const first = await source.createSnapshot({ name });
+    await withSandbox(sdk, daemon, { template: name, timeoutMs: 60_000 }, async (older) => {
+      await write(source, "two");
+      const [full] = first.names;
+      equal(await source.createSnapshot({ name: full }), first, "by its full name, too");
+      equal(await all(sdk.Sandbox.listSnapshots({ ...daemon.options, sandboxId: source.sandboxId })), [first]);
+      await withSandbox(sdk, daemon, { template: name, timeoutMs: 60_000 }, async (newer) => equal(await read(newer), "two"));
+      equal(await read(older), "one", "what was made from it stays");
+    });
+    equal((await api(daemon, "POST", `/sandboxes/${source.sandboxId}/snapshots`, { name: `bob/${name}` })).status, 400);
+    equal(await sdk.Sandbox.deleteSnapshot(first.snapshotId, daemon.options), true);
+    equal(await sdk.Sandbox.deleteSnapshot(first.snapshotId, daemon.options), false, "none comes back from behind it");
+    await throws(sdk.Sandbox.create(name, daemon.options), (error) => assert(/404/.test(error.message), error.message));
+  });
+});
+
+test("a snapshot is no sandbox, by any call", async () => {
+  const { "2.51": sdk } = versions;
+  await withSandbox(sdk, daemon, { timeoutMs: 60_000 }, async (source) => {
+    await write(source, "kept");
+    const { snapshotId } = await source.createSnapshot();
+    const [id] = snapshotId.split(":");
+    for (const [method, path, body] of [["GET", ""], ["DELETE", ""], ["POST", "/connect", {}], ["POST", "/resume", {}], ["POST", "/timeout", { timeout: 1 }],
+      ["POST", "/refreshes", { duration: 15 }], ["POST", "/pause", {}], ["POST", "/fork", {}], ["POST", "/snapshots", {}], ["GET", "/metrics"], ["GET", "/logs"],
+      ["PUT", "/network", {}]]) {
+      const answer = await api(daemon, method, `/sandboxes/${id}${path}`, body);
+      equal([answer.status, answer.json?.code], [404, 404], `${method} ${path}`);
+    }
+    equal((await inside(daemon, id, 8080, "/")).status, 502);
+    await withSandbox(sdk, daemon, { template: snapshotId, timeoutMs: 60_000 }, async (made) => equal(await read(made), "kept"));
+    equal(await sdk.Sandbox.deleteSnapshot(snapshotId, daemon.options), true);
+  });
 });
 
 testEach(versions, "a running sandbox forks eightfold, a paused one does not", async (sdk) => {

@@ -16,12 +16,13 @@ const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *reques
 [[nodiscard]] struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door,
                                              struct cay_str template);
 
-/* control_sandbox.c: a call about the sandbox in the path; answers 404 and returns NULL when that
- * cannot be one. */
-[[nodiscard]] struct cay_e2b_call *cay_e2b_call_sandbox(struct cay_e2b_request *request,
-                                                        unsigned method, struct cay_str *out_id);
-/* Looks at the sandbox in the path, its tokens included; `state` becomes the call's. */
-void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_done_fn *done, void *state);
+/* control_sandbox.c: looks at the sandbox in the path, its tokens included. Answers itself when
+ * there is none, or only a session that is no sandbox, as a snapshot is. What `found` gets is gone
+ * when it returns. */
+typedef void cay_e2b_sandbox_fn(struct cay_e2b_request *request,
+                                const struct cay_v1_get_session_response *got, void *state);
+void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_sandbox_fn *found, void *state);
+
 /* Answers 204, or the error. */
 cay_e2b_done_fn cay_e2b_done_empty;
 

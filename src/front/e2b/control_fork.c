@@ -48,19 +48,10 @@ static struct cay_v1_lifecycle *lifecycle_of(const struct cay_v1_session *source
     return lifecycle;
 }
 
-static void got_source(struct cay_e2b_request *request, struct cay_e2b_call *got_call,
-                       const void *response, const struct cay_error *err)
+static void got_source(struct cay_e2b_request *request,
+                       const struct cay_v1_get_session_response *got, void *state)
 {
-    const struct cay_v1_get_session_response *got = response;
-    const struct e2b_fork_sandbox *wanted = got_call->state;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
-    if (!cay_e2b_is_sandbox(got->session)) {
-        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
-        return;
-    }
+    const struct e2b_fork_sandbox *wanted = state;
     if (got->session->state != CAY_V1_SESSION_STATE_ACTIVE) {
         cay_e2b_reply_fault(request, 409, "the sandbox does not run; connect to it first");
         return;

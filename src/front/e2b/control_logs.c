@@ -61,13 +61,9 @@ static void free_lines(struct cay_e2b_request *request)
     free(lines);
 }
 
-static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
-                        const struct cay_error *err)
+static void got_session(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+                        void *)
 {
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
     struct lines *lines = cay_new(struct lines);
     cay_buf_init(&lines->body, CAY_LIMIT_MESSAGE_BYTES);
     lines->json = (struct cay_json_writer){.buf = &lines->body};

@@ -76,18 +76,13 @@ static void got_usage(struct cay_e2b_request *request, struct cay_e2b_call *, co
     cay_e2b_reply_json(request, 200, cay_buf_str(&body));
 }
 
-static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
-                        const void *response, const struct cay_error *err)
+static void got_session(struct cay_e2b_request *request,
+                        const struct cay_v1_get_session_response *got, void *)
 {
-    const struct cay_v1_get_session_response *got = response;
     struct range *range = request->state;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
     range->session = cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
-    if (!range->session || !cay_e2b_is_sandbox(range->session)) {
-        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
+    if (!range->session) {
+        cay_e2b_reply_fault(request, 413, "this is too much");
         return;
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_USAGE);

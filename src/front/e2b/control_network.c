@@ -70,15 +70,10 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
     return policy;
 }
 
-static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *got_call,
-                        const void *response, const struct cay_error *err)
+static void got_session(struct cay_e2b_request *request,
+                        const struct cay_v1_get_session_response *got, void *state)
 {
-    const struct cay_v1_get_session_response *got = response;
-    struct cay_v1_network_policy *policy = got_call->state;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
+    struct cay_v1_network_policy *policy = state;
     if (got->session->state != CAY_V1_SESSION_STATE_ACTIVE) {
         cay_e2b_reply_fault(request, 409, "the sandbox does not run");
         return;

@@ -15,16 +15,44 @@ enum {
     STOP_DRAIN_MS = 5000, /* for transfers under way, before a pause that ends processes */
 };
 
-struct cay_e2b_call *cay_e2b_call_sandbox(struct cay_e2b_request *request, unsigned method,
-                                          struct cay_str *out_id)
+struct look {
+    cay_e2b_sandbox_fn *found;
+    void *state;
+};
+
+static void reply_missing(struct cay_e2b_request *request)
+{
+    cay_e2b_reply_fault(request, 404, "there is no such sandbox");
+}
+
+static void looked(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *response,
+                   const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    const struct look *look = call->state;
+    if (err)
+        cay_e2b_reply_error(request, err);
+    else if (!cay_e2b_is_sandbox(got->session))
+        reply_missing(request);
+    else
+        look->found(request, got, look->state);
+}
+
+void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_sandbox_fn *found, void *state)
 {
     struct cay_str id = cay_e2b_id_cut(request->params[0]);
-    if (!cay_e2b_id_valid(id)) {
-        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
-        return NULL;
+    struct look *look = cay_arena_new(&request->arena, struct look);
+    if (!look || !cay_e2b_id_valid(id)) {
+        reply_missing(request);
+        return;
     }
-    *out_id = id;
-    return cay_e2b_call_new(request, method);
+    *look = (struct look){.found = found, .state = state};
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = id;
+    ask->include_tokens = true;
+    call->state = look;
+    cay_e2b_call_start(call, looked);
 }
 
 static struct google_protobuf_duration *seconds(struct cay_e2b_call *call, int64_t count)
@@ -42,18 +70,13 @@ void cay_e2b_done_empty(struct cay_e2b_request *request, struct cay_e2b_call *, 
         cay_e2b_reply_empty(request, 204);
 }
 
-static void got_info(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                     const struct cay_error *err)
+static void got_info(struct cay_e2b_request *request, const struct cay_v1_get_session_response *got,
+                     void *)
 {
-    const struct cay_v1_get_session_response *got = response;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
     bool is_there = got->session->state == CAY_V1_SESSION_STATE_ACTIVE ||
                     got->session->state == CAY_V1_SESSION_STATE_PAUSED;
-    if (!is_there || !cay_e2b_is_sandbox(got->session)) {
-        cay_e2b_reply_fault(request, 404, "there is no such sandbox");
+    if (!is_there) {
+        reply_missing(request);
         return;
     }
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -63,49 +86,57 @@ static void got_info(struct cay_e2b_request *request, struct cay_e2b_call *, con
     cay_e2b_reply_json(request, 200, cay_buf_str(&body));
 }
 
-void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_done_fn *done, void *state)
-{
-    struct cay_str id;
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &id);
-    if (!call)
-        return;
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    ask->include_tokens = true;
-    call->state = state;
-    cay_e2b_call_start(call, done);
-}
-
 void cay_e2b_info(struct cay_e2b_request *request)
 {
     cay_e2b_get_sandbox(request, got_info, NULL);
 }
 
+static void kill_it(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+                    void *)
+{
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
+    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
+    cay_e2b_call_start(call, cay_e2b_done_empty);
+}
+
 void cay_e2b_kill(struct cay_e2b_request *request)
 {
-    struct cay_str id;
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &id);
-    if (!call)
+    cay_e2b_get_sandbox(request, kill_it, NULL);
+}
+
+struct deadline {
+    int64_t timeout_s;
+    bool is_extension;
+};
+
+/* One that is paused has no deadline, so that it stays: one that ran meanwhile would be its end. */
+static void move_deadline(struct cay_e2b_request *request,
+                          const struct cay_v1_get_session_response *got, void *state)
+{
+    const struct deadline *wanted = state;
+    if (got->session->state == CAY_V1_SESSION_STATE_PAUSED) {
+        cay_e2b_reply_fault(request, 409,
+                            "the sandbox is paused; connect to it with the timeout it is to have");
         return;
-    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
+    }
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
+    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
+    ask->expire_in = seconds(call, wanted->timeout_s);
+    ask->extend_only = wanted->is_extension;
     cay_e2b_call_start(call, cay_e2b_done_empty);
 }
 
 static void set_deadline(struct cay_e2b_request *request, int64_t timeout_s, bool is_extension)
 {
-    struct cay_str id;
-    struct cay_e2b_call *call =
-        cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION, &id);
-    if (!call)
+    struct deadline *wanted = cay_arena_new(&request->arena, struct deadline);
+    if (!wanted) {
+        cay_e2b_reply_fault(request, 413, "this is too much");
         return;
-    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
-    ask->expire_in = seconds(call, timeout_s);
-    ask->extend_only = is_extension;
-    cay_e2b_call_start(call, cay_e2b_done_empty);
+    }
+    *wanted = (struct deadline){.timeout_s = timeout_s, .is_extension = is_extension};
+    cay_e2b_get_sandbox(request, move_deadline, wanted);
 }
 
 void cay_e2b_set_timeout(struct cay_e2b_request *request)
@@ -126,17 +157,14 @@ void cay_e2b_refresh(struct cay_e2b_request *request)
         set_deadline(request, CAY_MAX(wanted->duration, REFRESH_MIN_S), true);
 }
 
-void cay_e2b_pause(struct cay_e2b_request *request)
+static void pause_it(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+                     void *state)
 {
-    struct cay_str id;
-    const struct e2b_pause_sandbox *wanted = cay_e2b_read(request, &e2b_pause_sandbox_desc);
-    struct cay_e2b_call *call =
-        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, &id) : NULL;
-    if (!call)
-        return;
+    const struct e2b_pause_sandbox *wanted = state;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION);
     struct cay_v1_pause_session_request *ask = cay_e2b_call_message(call);
     bool keeps_memory = !wanted->has_memory || wanted->memory;
-    ask->session_id = id;
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
     ask->mode = keeps_memory ? CAY_V1_PAUSE_MODE_FREEZE : CAY_V1_PAUSE_MODE_STOP;
     ask->freeze_tools = keeps_memory;
     if (!keeps_memory)
@@ -146,14 +174,17 @@ void cay_e2b_pause(struct cay_e2b_request *request)
     cay_e2b_call_start(call, cay_e2b_done_empty);
 }
 
-static void got_connected(struct cay_e2b_request *request, struct cay_e2b_call *call,
-                          const void *response, const struct cay_error *err)
+void cay_e2b_pause(struct cay_e2b_request *request)
 {
-    const struct cay_v1_get_session_response *got = response;
-    if (err)
-        cay_e2b_reply_error(request, err);
-    else
-        cay_e2b_reply_sandbox_made(request, call->state ? 201 : 200, got->session, got->tokens);
+    struct e2b_pause_sandbox *wanted = cay_e2b_read(request, &e2b_pause_sandbox_desc);
+    if (wanted)
+        cay_e2b_get_sandbox(request, pause_it, wanted);
+}
+
+static void got_connected(struct cay_e2b_request *request,
+                          const struct cay_v1_get_session_response *got, void *was_resumed)
+{
+    cay_e2b_reply_sandbox_made(request, was_resumed ? 201 : 200, got->session, got->tokens);
 }
 
 static void connected(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
@@ -168,22 +199,26 @@ static void connected(struct cay_e2b_request *request, struct cay_e2b_call *, co
     cay_e2b_get_sandbox(request, got_connected, resumed->resumed ? &was_resumed : NULL);
 }
 
-void cay_e2b_connect(struct cay_e2b_request *request)
+static void resume_it(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+                      void *state)
 {
-    struct cay_str id;
-    const struct e2b_connect_sandbox *wanted = cay_e2b_read(request, &e2b_connect_sandbox_desc);
-    if (wanted && wanted->has_timeout && wanted->timeout <= 0) {
-        cay_e2b_reply_fault(request, 400, "Timeout must be greater than 0");
-        return;
-    }
-    struct cay_e2b_call *call =
-        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION, &id) : NULL;
-    if (!call)
-        return;
+    const struct e2b_connect_sandbox *wanted = state;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION);
     struct cay_v1_resume_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = id;
+    ask->session_id = cay_e2b_id_cut(request->params[0]);
     ask->allow_active = true;
     ask->expire_in = seconds(call, wanted->has_timeout ? wanted->timeout : CONNECT_DEFAULT_S);
     ask->cold = wanted->has_memory && !wanted->memory;
     cay_e2b_call_start(call, connected);
+}
+
+void cay_e2b_connect(struct cay_e2b_request *request)
+{
+    struct e2b_connect_sandbox *wanted = cay_e2b_read(request, &e2b_connect_sandbox_desc);
+    if (!wanted)
+        return;
+    if (wanted->has_timeout && wanted->timeout <= 0)
+        cay_e2b_reply_fault(request, 400, "Timeout must be greater than 0");
+    else
+        cay_e2b_get_sandbox(request, resume_it, wanted);
 }

@@ -29,57 +29,6 @@ static void write_snapshot(struct cay_e2b_request *request, struct cay_json_writ
     cay_json_object_end(json);
 }
 
-static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                  const struct cay_error *err)
-{
-    const struct cay_v1_fork_session_response *made = response;
-    if (err) {
-        cay_e2b_reply_error(request, err);
-        return;
-    }
-    cay_auto(cay_buf_finish) struct cay_buf body;
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    struct cay_json_writer json = {.buf = &body};
-    write_snapshot(request, &json, made->forks.items[0].session);
-    cay_e2b_reply_json(request, 201, cay_buf_str(&body));
-}
-
-void cay_e2b_take_snapshot(struct cay_e2b_request *request)
-{
-    enum { LABELS = 3 };
-    struct cay_str id;
-    const struct e2b_new_snapshot *wanted = cay_e2b_read(request, &e2b_new_snapshot_desc);
-    if (wanted && wanted->name.len && !cay_id_valid(wanted->name)) {
-        cay_e2b_reply_fault(request, 400,
-                            "name: letters, digits, '.', '_' or '-', the first a letter or digit");
-        return;
-    }
-    struct cay_e2b_call *call =
-        wanted ? cay_e2b_call_sandbox(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION, &id) : NULL;
-    if (!call)
-        return;
-    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
-    struct cay_pb_pair *labels =
-        cay_arena_array(&call->call.arena, LABELS, sizeof(struct cay_pb_pair));
-    ask->session_id = id;
-    ask->lazy_start = true;
-    /* Empty, not absent: it has no deadline whatever its source has. */
-    ask->lifecycle = cay_arena_new(&call->call.arena, struct cay_v1_lifecycle);
-    if (labels) {
-        labels[0] = (struct cay_pb_pair){CAY_STR(CAY_LABEL_HIDDEN), CAY_STR(CAY_E2B_SNAPSHOT)};
-        labels[1] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), id};
-        labels[2] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), wanted->name};
-        ask->labels = (struct cay_pb_pairs){labels, LABELS};
-    }
-    cay_e2b_call_start(call, taken);
-}
-
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                   const struct cay_error *err)
-{
-    cay_e2b_reply_list(request, response, err, write_snapshot);
-}
-
 /* "owner/name:tag", "name", "id:tag": the part between. False when it is of somebody else. */
 static bool bare_name(const struct cay_e2b_request *request, struct cay_str text,
                       struct cay_str *out_name)
@@ -114,6 +63,124 @@ static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct ca
     if (name.len)
         labels[ask->labels.count++] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), name};
     return call;
+}
+
+/* A snapshot that was just taken, and those that it takes the name of. */
+struct taking {
+    struct cay_str name;
+    struct cay_str made_id;
+    struct cay_str answer;
+    struct cay_str *older;
+    size_t older_count;
+    size_t at;
+};
+
+static void remove_next(struct cay_e2b_request *request, struct taking *self);
+
+/* One that cannot be removed is harmless: the newest of a name counts. */
+static void removed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                    const struct cay_error *)
+{
+    remove_next(request, request->state);
+}
+
+static void remove_next(struct cay_e2b_request *request, struct taking *self)
+{
+    if (self->at == self->older_count) {
+        cay_e2b_reply_json(request, 201, self->answer);
+        return;
+    }
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
+    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = self->older[self->at++];
+    cay_e2b_call_start(call, removed);
+}
+
+static void listed_same(struct cay_e2b_request *request, struct cay_e2b_call *,
+                        const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_list_sessions_response *list = response;
+    struct taking *self = request->state;
+    size_t count = err ? 0 : list->sessions.count;
+    bool is_older = false; /* of two that are taken at once, the newer stays */
+    self->older = cay_arena_array(&request->arena, count, sizeof(struct cay_str));
+    for (size_t i = 0; self->older && i < count; i++) {
+        struct cay_str id = cay_arena_str(&request->arena, list->sessions.items[i].id);
+        if (is_older && id.len)
+            self->older[self->older_count++] = id;
+        is_older = is_older || cay_str_equal(id, self->made_id);
+    }
+    remove_next(request, self);
+}
+
+static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                  const struct cay_error *err)
+{
+    const struct cay_v1_fork_session_response *made = response;
+    struct taking *self = request->state;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
+    struct cay_json_writer json = {.buf = &body};
+    write_snapshot(request, &json, made->forks.items[0].session);
+    self->answer = cay_arena_str(&request->arena, cay_buf_str(&body));
+    self->made_id = cay_arena_str(&request->arena, made->forks.items[0].session->id);
+    if (!self->name.len || !self->made_id.len || !self->answer.len) {
+        cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+        return;
+    }
+    struct cay_e2b_call *call = list_call(request, (struct cay_str){}, self->name);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    ask->order = CAY_V1_ORDER_CREATED_DESC;
+    cay_e2b_call_start(call, listed_same);
+}
+
+static void take(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+                 void *state)
+{
+    enum { LABELS = 3 };
+    struct taking *self = state;
+    struct cay_str id = cay_e2b_id_cut(request->params[0]);
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
+    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
+    struct cay_pb_pair *labels =
+        cay_arena_array(&call->call.arena, LABELS, sizeof(struct cay_pb_pair));
+    ask->session_id = id;
+    ask->lazy_start = true;
+    /* Empty, not absent: it has no deadline whatever its source has. */
+    ask->lifecycle = cay_arena_new(&call->call.arena, struct cay_v1_lifecycle);
+    if (labels) {
+        labels[0] = (struct cay_pb_pair){CAY_STR(CAY_LABEL_HIDDEN), CAY_STR(CAY_E2B_SNAPSHOT)};
+        labels[1] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), id};
+        labels[2] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_NAME), self->name};
+        ask->labels = (struct cay_pb_pairs){labels, LABELS};
+    }
+    request->state = self;
+    cay_e2b_call_start(call, taken);
+}
+
+void cay_e2b_take_snapshot(struct cay_e2b_request *request)
+{
+    const struct e2b_new_snapshot *wanted = cay_e2b_read(request, &e2b_new_snapshot_desc);
+    if (!wanted)
+        return;
+    struct taking *self = cay_arena_new(&request->arena, struct taking);
+    bool is_good = self && (!wanted->name.len || (bare_name(request, wanted->name, &self->name) &&
+                                                  cay_id_valid(self->name)));
+    if (is_good)
+        cay_e2b_get_sandbox(request, take, self);
+    else
+        cay_e2b_reply_fault(request, 400,
+                            "name: letters, digits, '.', '_' or '-', the first a letter or digit");
+}
+
+static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+                   const struct cay_error *err)
+{
+    cay_e2b_reply_list(request, response, err, write_snapshot);
 }
 
 void cay_e2b_list_snapshots(struct cay_e2b_request *request)

@@ -6,8 +6,8 @@
  * that never runs: a session of its own, marked by labels (control_shape.h), which holds the files
  * of that instant and shares their data. A sandbox made from it is a fork of that fork.
  *
- * Its id is the session's with the tag "default", or OWNER/NAME:default if it was given a name. Of
- * several with one name the newest counts.
+ * Its id is the session's with the tag "default", or OWNER/NAME:default if it was given a name. One
+ * that is given the name of another takes its place; until that is gone, the newest counts.
  */
 
 #include "front/e2b/control.h"

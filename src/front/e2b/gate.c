@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
+#include "front/e2b/control_shape.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/hall.h"
@@ -143,6 +144,10 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
         request->tokens = cay_noun_copy(&cay_v1_session_tokens_desc, got->tokens, &request->arena);
     if (!request->session || !request->tokens) {
         cay_e2b_reply_fault(request, 500, "the sandbox cannot be looked at");
+        return;
+    }
+    if (!cay_e2b_is_sandbox(request->session)) { /* a snapshot never runs */
+        reply_gone(request, "there is no such sandbox");
         return;
     }
     /* Who may not pass learns nothing of its state, and wakes nobody. */
