@@ -34,6 +34,9 @@ testEach(versions, "a command runs, with its output, exit code, environment, dir
     equal(env.stdout, `sandbox call call true ${sandbox.sandboxId} ${(await sandbox.getInfo()).templateId}\n/home/user user user\n/home/user\n1000\n`);
     equal((await sandbox.commands.run("id -u; pwd; echo $HOME", { user: "root" })).stdout, "0\n/root\n/root\n");
     equal((await sandbox.commands.run("pwd", { cwd: "/tmp" })).stdout, "/tmp\n");
+    await sandbox.files.makeDir("be/low");
+    for (const cwd of ["be/low", "~/be/low", "./be/../be/low"])
+      equal((await sandbox.commands.run("pwd", { cwd })).stdout, (await sandbox.commands.run("echo ~/be/low")).stdout, cwd);
     const failed = await fails(sdk.CommandExitError, sandbox.commands.run("echo partly; exit 3"));
     equal([failed.exitCode, failed.stdout, failed.error], [3, "partly\n", "exit status 3"]);
     equal((await fails(sdk.CommandExitError, sandbox.commands.run("no-such-program"))).exitCode, 127);

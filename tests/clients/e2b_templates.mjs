@@ -74,6 +74,9 @@ testEach(versions, "a template has what its steps made, and sandboxes start with
   await withSandbox(sdk, daemon, { template: id }, async (sandbox) => {
     equal(await say(sandbox, "pwd; id -un; echo $GREETING; echo ${EMPTY-unset}"), "/srv/work\nuser\nhello world");
     equal(await say(sandbox, "pwd", { cwd: "/tmp" }), "/tmp");
+    equal((await sandbox.files.list("")).map(({ path }) => path).filter((path) => /here|moved/.test(path)),
+      ["/srv/work/here.txt", "/srv/work/moved.txt", "/srv/work/there.txt"], "no path is where commands run");
+    equal((await sandbox.files.write("x.txt", "x")).path, `${await say(sandbox, "echo ~")}/x.txt`, "any other begins at home");
     equal(await say(sandbox, "cat /tmp/started"), "started");
     equal(await say(sandbox, "/srv/app/link; cat /srv/app/sub/deep.txt; ls /srv/app | tr '\\n' ' '"), "from main\ndeep\nlink main.sh sub");
     equal(await say(sandbox, "stat -c '%U %a' /srv/renamed.txt /srv/app/main.sh"), "root 600\nuser 755");

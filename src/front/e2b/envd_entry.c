@@ -2,21 +2,26 @@
 #include "front/e2b/envd_entry.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "api/noun.h"
 #include "base/clock.h"
 
-enum { PERMISSIONS_LEN = 10 };
+struct cay_str cay_e2b_default_cwd(const struct cay_e2b_request *request)
+{
+    struct cay_str cwd = request->session->default_cwd;
+    return cwd.len && !cay_str_is(cwd, "/workspace") ? cwd : CAY_STR("~");
+}
 
-struct cay_str cay_e2b_path(struct cay_arena *arena, struct cay_str path)
+struct cay_str cay_e2b_path(struct cay_e2b_request *request, struct cay_str path)
 {
     if (!path.len)
-        return CAY_STR("~");
+        return cay_e2b_default_cwd(request);
     bool is_home = path.ptr[0] == '~' && (path.len == 1 || path.ptr[1] == '/');
     if (path.ptr[0] == '/' || is_home)
         return path;
     /* Whatever bytes it has: the hallway judges them. */
-    char *below = cay_arena_alloc(arena, path.len + 2);
+    char *below = cay_arena_alloc(&request->arena, path.len + 2);
     if (!below)
         return (struct cay_str){};
     memcpy(below, "~/", 2);
@@ -31,22 +36,30 @@ static const char *type_name(enum cay_v1_file_type type)
     return type == CAY_V1_FILE_TYPE_DIRECTORY ? "FILE_TYPE_DIRECTORY" : "FILE_TYPE_UNSPECIFIED";
 }
 
-/* `-rw-r--r--`, with the letters that those clients know. */
+/* `-rw-r--r--`, `dtrwxrwxrwx`: letters for all that it is, then what may be done. */
 static void write_permissions(struct cay_json_writer *json, const struct cay_v1_file_info *info)
 {
     static const char kinds[] = {
-        [CAY_V1_FILE_TYPE_FILE] = '-',        [CAY_V1_FILE_TYPE_DIRECTORY] = 'd',
-        [CAY_V1_FILE_TYPE_SYMLINK] = 'L',     [CAY_V1_FILE_TYPE_FIFO] = 'p',
-        [CAY_V1_FILE_TYPE_SOCKET] = 'S',      [CAY_V1_FILE_TYPE_CHAR_DEVICE] = 'c',
-        [CAY_V1_FILE_TYPE_BLOCK_DEVICE] = 'D'};
-    char text[PERMISSIONS_LEN + 1] = "?rwxrwxrwx";
+        [CAY_V1_FILE_TYPE_DIRECTORY] = 'd',    [CAY_V1_FILE_TYPE_SYMLINK] = 'L',
+        [CAY_V1_FILE_TYPE_FIFO] = 'p',         [CAY_V1_FILE_TYPE_SOCKET] = 'S',
+        [CAY_V1_FILE_TYPE_BLOCK_DEVICE] = 'D', [CAY_V1_FILE_TYPE_CHAR_DEVICE] = 'D'};
+    char text[16];
+    size_t len = 0;
     if ((size_t)info->type < CAY_COUNT(kinds) && kinds[info->type])
-        text[0] = kinds[info->type];
-    for (int bit = 0; bit < 9; bit++) {
-        if (!(info->mode >> (8 - bit) & 1))
-            text[bit + 1] = '-';
-    }
-    cay_json_text(json, text);
+        text[len++] = kinds[info->type];
+    if (info->mode & S_ISUID)
+        text[len++] = 'u';
+    if (info->mode & S_ISGID)
+        text[len++] = 'g';
+    if (info->type == CAY_V1_FILE_TYPE_CHAR_DEVICE)
+        text[len++] = 'c';
+    if (info->mode & S_ISVTX)
+        text[len++] = 't';
+    if (!len)
+        text[len++] = '-';
+    for (int bit = 8; bit >= 0; bit--)
+        text[len++] = (char)(info->mode >> bit & 1 ? "xwr"[bit % 3] : '-');
+    cay_json_string(json, (struct cay_str){text, len});
 }
 
 void cay_e2b_write_metadata(struct cay_json_writer *json, const struct cay_v1_file_info *info)

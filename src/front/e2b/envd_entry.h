@@ -5,8 +5,12 @@
 
 #include "front/e2b/request.h"
 
-/* The path as the hallway takes it: from the user's home unless it is absolute. */
-[[nodiscard]] struct cay_str cay_e2b_path(struct cay_arena *arena, struct cay_str path);
+/* Where commands run that say nothing of it: where the template says, else at home. */
+[[nodiscard]] struct cay_str cay_e2b_default_cwd(const struct cay_e2b_request *request);
+
+/* The path as the hallway takes it: from the user's home unless it is absolute. An empty one is
+ * that of commands. */
+[[nodiscard]] struct cay_str cay_e2b_path(struct cay_e2b_request *request, struct cay_str path);
 
 /* EntryInfo, an object. */
 void cay_e2b_write_entry(struct cay_json_writer *json, const struct cay_v1_file_info *info);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "front/e2b/signed.h"
 #include "front/e2b/token.h"
 
 static bool refuse(struct cay_e2b_request *request, const char *message)
@@ -32,7 +33,7 @@ bool cay_e2b_files_admit(struct cay_e2b_request *request)
     cay_e2b_files_query(request, &file);
     struct cay_str sent = cay_http_header(&request->exchange->headers, "x-access-token");
     struct cay_str token = request->tokens->access_token;
-    struct cay_str signature = cay_e2b_query(request, "signature");
+    struct cay_str signature = cay_e2b_signature(request);
     struct cay_str expiration = cay_e2b_query(request, "signature_expiration");
     if (sent.len)
         return cay_e2b_token_is(sent, token) ||

@@ -79,7 +79,7 @@ static void start(struct cay_e2b_request *request, struct download *self)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_READ_FILE);
     struct cay_v1_read_file_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->path = cay_e2b_path(&request->arena, self->file.path);
+    ask->path = cay_e2b_path(request, self->file.path);
     ask->user = self->file.user;
     if (self->is_part) {
         ask->offset = self->first;
@@ -163,7 +163,7 @@ void cay_e2b_files_get(struct cay_e2b_request *request)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
     struct cay_v1_stat_file_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->path = cay_e2b_path(&request->arena, self->file.path);
+    ask->path = cay_e2b_path(request, self->file.path);
     ask->user = self->file.user;
     ask->follow = true;
     call->state = self;

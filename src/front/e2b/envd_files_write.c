@@ -108,7 +108,7 @@ static void start_file(struct cay_e2b_request *request, struct upload *self, str
         cay_e2b_reply_fault(request, 413, "too many files for one request");
         return;
     }
-    *target = (struct target){.path = cay_e2b_path(&request->arena, copy), .next = self->targets};
+    *target = (struct target){.path = cay_e2b_path(request, copy), .next = self->targets};
     for (const struct target *other = self->targets; other; other = other->next) {
         if (cay_str_equal(other->path, target->path)) {
             cay_e2b_reply_fault(request, 400, "two files of the request have the same path");

@@ -52,7 +52,7 @@ void cay_e2b_filesystem_stat(struct cay_e2b_request *request)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
     struct cay_v1_stat_file_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->path = cay_e2b_path(&request->arena, wanted->path);
+    ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     cay_e2b_call_start(call, stated);
 }
@@ -102,7 +102,7 @@ void cay_e2b_filesystem_make_dir(struct cay_e2b_request *request)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_MAKE_DIR);
     struct cay_v1_make_dir_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->path = cay_e2b_path(&request->arena, wanted->path);
+    ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     ask->create_parents = true;
     cay_e2b_call_start(call, made);
@@ -127,8 +127,8 @@ void cay_e2b_filesystem_move(struct cay_e2b_request *request)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_MOVE_FILE);
     struct cay_v1_move_file_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->source = cay_e2b_path(&request->arena, wanted->source);
-    ask->destination = cay_e2b_path(&request->arena, wanted->destination);
+    ask->source = cay_e2b_path(request, wanted->source);
+    ask->destination = cay_e2b_path(request, wanted->destination);
     ask->user = user;
     ask->create_parents = true;
     cay_e2b_call_start(call, moved);
@@ -152,7 +152,7 @@ void cay_e2b_filesystem_remove(struct cay_e2b_request *request)
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_REMOVE_FILE);
     struct cay_v1_remove_file_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
-    ask->path = cay_e2b_path(&request->arena, wanted->path);
+    ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     ask->recursive = true;
     ask->missing_ok = true;
@@ -221,7 +221,7 @@ void cay_e2b_filesystem_list_dir(struct cay_e2b_request *request)
     struct listing *list = cay_arena_new(&request->arena, struct listing);
     if (!wanted || !list)
         return;
-    list->path = cay_e2b_path(&request->arena, wanted->path);
+    list->path = cay_e2b_path(request, wanted->path);
     list->user = user;
     list->depth = CAY_MIN(CAY_MAX(wanted->depth, 1u), (uint32_t)LIST_DEPTH_MAX);
     cay_buf_init(&list->body, CAY_LIMIT_MESSAGE_BYTES);

@@ -5,6 +5,7 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "front/e2b/envd.h"
+#include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_process.h"
 #include "front/e2b/hall.h"
 #include "front/e2b/keepalive.h"
@@ -284,14 +285,7 @@ static struct cay_v1_exec_policy *policy_of(const struct cay_e2b_request *reques
     return policy;
 }
 
-/* Where the base says, else at home. */
-static struct cay_str default_cwd(const struct cay_e2b_request *request)
-{
-    struct cay_str cwd = request->session->default_cwd;
-    return cwd.len && !cay_str_is(cwd, "/workspace") ? cwd : CAY_STR("~");
-}
-
-static struct cay_v1_process_spec *spec_of(const struct cay_e2b_request *request,
+static struct cay_v1_process_spec *spec_of(struct cay_e2b_request *request,
                                            const struct e2b_start_request *wanted,
                                            struct cay_str user, struct cay_arena *arena)
 {
@@ -300,7 +294,7 @@ static struct cay_v1_process_spec *spec_of(const struct cay_e2b_request *request
         return NULL;
     spec->argv = argv_of(wanted->process, arena);
     spec->env = env_of(request, wanted->process, arena);
-    spec->cwd = wanted->process->cwd.len ? wanted->process->cwd : default_cwd(request);
+    spec->cwd = cay_e2b_path(request, wanted->process->cwd);
     spec->user = user;
     spec->tag = wanted->tag;
     spec->stdin_open = !wanted->pty && (!wanted->has_stdin || wanted->stdin);

@@ -32,7 +32,7 @@ const struct cay_v1_watch_dir_request *cay_e2b_watch_read(struct cay_e2b_request
     }
     *ask = (struct cay_v1_watch_dir_request){
         .session_id = request->sandbox_id,
-        .path = cay_e2b_path(&request->arena, wanted->path),
+        .path = cay_e2b_path(request, wanted->path),
         .user = user,
         .recursive = wanted->recursive,
         .include_info = wanted->include_entry,

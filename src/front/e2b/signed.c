@@ -24,6 +24,17 @@ bool cay_e2b_is_signed(const struct cay_exchange *exchange)
     return false;
 }
 
+struct cay_str cay_e2b_signature(struct cay_e2b_request *request)
+{
+    struct cay_str sent = cay_e2b_query(request, "signature");
+    char *text = cay_arena_copy(&request->arena, sent);
+    for (size_t i = 0; text && i < sent.len; i++) {
+        if (text[i] == ' ')
+            text[i] = '+';
+    }
+    return (struct cay_str){text, text ? sent.len : 0};
+}
+
 static bool fits(void *context, struct cay_str token)
 {
     const struct wanted *wanted = context;
@@ -42,17 +53,10 @@ bool cay_e2b_signed_find(struct cay_e2b_request *request)
         .path = cay_e2b_query(request, "path"),
         .user = cay_e2b_query(request, "username"),
         .expiration = cay_e2b_query(request, "signature_expiration"),
-        .signature = cay_e2b_query(request, "signature"),
+        .signature = cay_e2b_signature(request),
         .operation = cay_str_is(request->exchange->method, "GET") ? "read" : "write",
     };
-    /* Where a blank stands there was a plus that nobody escaped. */
-    char *signature = cay_arena_copy(&request->arena, wanted.signature);
-    for (size_t i = 0; signature && i < wanted.signature.len; i++) {
-        if (signature[i] == ' ')
-            signature[i] = '+';
-    }
-    wanted.signature.ptr = signature;
-    if (!signature || wanted.signature.len != SIGNATURE_LEN || !service->ops->find_token ||
+    if (wanted.signature.len != SIGNATURE_LEN || !service->ops->find_token ||
         !service->ops->find_token(request->door->service, fits, &wanted, session_id))
         return false;
     request->sandbox_id = cay_arena_str(&request->arena, cay_str(session_id));

@@ -12,5 +12,9 @@
 /* Is it a request for such a URL? */
 [[nodiscard]] bool cay_e2b_is_signed(const struct cay_exchange *exchange);
 
+/* The signature of the query, empty when there is none. Where a blank stands there was a plus that
+ * nobody escaped. */
+[[nodiscard]] struct cay_str cay_e2b_signature(struct cay_e2b_request *request);
+
 /* Finds the sandbox and sets it in the request; false when there is none whose token fits. */
 [[nodiscard]] bool cay_e2b_signed_find(struct cay_e2b_request *request);
