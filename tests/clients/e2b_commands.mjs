@@ -83,6 +83,8 @@ testEach(versions, "input goes to a command that takes it", async (sdk) => {
     await sandbox.commands.sendStdin(cat.pid, "two\n");
     await sandbox.commands.closeStdin(cat.pid);
     equal((await cat.wait()).stdout, "one\ntwo\nend\n");
+    const over = await fails(sdk.NotFoundError, sandbox.commands.sendStdin(cat.pid, "three\n"));
+    assert(over.message.includes(`process with pid ${cat.pid} not found`), over.message);
     const deaf = await sandbox.commands.run("cat; sleep 1000", { background: true, stdin: false });
     await fails(sdk.SandboxError, sandbox.commands.sendStdin(deaf.pid, "x"));
     await deaf.kill();
@@ -137,6 +139,8 @@ testEach(versions, "a terminal takes keys, changes its size and ends", async (sd
     await type("exit 7\n");
     equal((await fails(sdk.CommandExitError, pty.wait())).exitCode, 7);
     equal(await sandbox.pty.kill(pty.pid), false);
+    await fails(sdk.NotFoundError, sandbox.pty.resize(pty.pid, { cols: 80, rows: 24 }));
+    await fails(sdk.NotFoundError, sandbox.pty.sendInput(pty.pid, new TextEncoder().encode("x")));
     const other = await sandbox.pty.create({ cols: 80, rows: 24, user: "root", onData: () => {} });
     assert((await rpc(sandbox, "/process.Process/CloseStdin", { process: { pid: other.pid } })).status >= 400, "not of a terminal");
     assert(await sandbox.pty.kill(other.pid), "it was killed");

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
@@ -12,12 +14,22 @@
 
 enum { TIMEOUT_DEFAULT_S = 300 };
 
+/* What the hallway calls labels, clients know as metadata. */
+static void reply_error(struct cay_e2b_request *request, const struct cay_error *err)
+{
+    static const char labels[] = "labels:";
+    struct cay_error told = *err;
+    if (cay_str_starts(cay_str(err->text), labels))
+        snprintf(told.text, sizeof(told.text), "metadata:%s", err->text + sizeof(labels) - 1);
+    cay_e2b_reply_error(request, &told);
+}
+
 static void created(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
                     const struct cay_error *err)
 {
     const struct cay_v1_create_session_response *made = response;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        reply_error(request, err);
         return;
     }
     cay_e2b_reply_sandbox_made(request, 201, made->session, made->tokens);
@@ -98,7 +110,7 @@ static void forked(struct cay_e2b_request *request, struct cay_e2b_call *, const
 {
     const struct cay_v1_fork_session_response *made = response;
     if (err)
-        cay_e2b_reply_error(request, err);
+        reply_error(request, err);
     else
         cay_e2b_reply_sandbox_made(request, 201, made->forks.items[0].session,
                                    made->forks.items[0].tokens);

@@ -39,10 +39,17 @@ void cay_e2b_process_missing(struct cay_e2b_request *request, struct cay_str pro
     cay_e2b_rpc_fail(request, CAY_CODE_NOT_FOUND, text);
 }
 
+/* Those clients know no process that has ended; the hallway remembers it for a while. */
+static bool is_gone(const struct cay_error *err)
+{
+    return err->reason == CAY_R_PROCESS_NOT_FOUND ||
+           (err->reason == CAY_R_FAILED_PRECONDITION && strstr(err->text, "' does not run"));
+}
+
 void cay_e2b_process_error(struct cay_e2b_request *request, struct cay_str process_id,
                            const struct cay_error *err)
 {
-    if (err->reason == CAY_R_PROCESS_NOT_FOUND)
+    if (is_gone(err))
         cay_e2b_process_missing(request, process_id);
     else
         cay_e2b_rpc_error(request, err);
@@ -165,7 +172,7 @@ void cay_e2b_process_update(struct cay_e2b_request *request)
 void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str process_id,
                                  const struct cay_error *err)
 {
-    if (err->reason == CAY_R_FAILED_PRECONDITION)
+    if (err->reason == CAY_R_FAILED_PRECONDITION && !is_gone(err))
         cay_e2b_rpc_fail(request, CAY_CODE_INTERNAL, "stdin not enabled or closed");
     else
         cay_e2b_process_error(request, process_id, err);
