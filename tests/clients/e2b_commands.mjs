@@ -85,6 +85,17 @@ testEach(versions, "input goes to a command that takes it", async (sdk) => {
     equal((await cat.wait()).stdout, "one\ntwo\nend\n");
     const over = await fails(sdk.NotFoundError, sandbox.commands.sendStdin(cat.pid, "three\n"));
     assert(over.message.includes(`process with pid ${cat.pid} not found`), over.message);
+    // More than any queue holds, to one who reads late: the call waits for it.
+    const late = await sandbox.commands.run("sleep 1; wc -c", { background: true, stdin: true });
+    const much = "x".repeat(1_500_000);
+    for (let i = 0; i < 2; i++) await sandbox.commands.sendStdin(late.pid, much);
+    await sandbox.commands.closeStdin(late.pid);
+    equal((await late.wait()).stdout.trim(), "3000000");
+    const never = await sandbox.commands.run("sleep 1000", { background: true, stdin: true });
+    await fails(sdk.TimeoutError, sandbox.commands.sendStdin(never.pid, much, { requestTimeoutMs: 500 }));
+    const waiting = sandbox.commands.sendStdin(never.pid, much);
+    await never.kill();
+    await fails(sdk.NotFoundError, waiting);
     const deaf = await sandbox.commands.run("cat; sleep 1000", { background: true, stdin: false });
     await fails(sdk.SandboxError, sandbox.commands.sendStdin(deaf.pid, "x"));
     await deaf.kill();
@@ -228,6 +239,11 @@ test("input comes as a stream, too", async () => {
     equal([status, answer.toString("latin1")], [200, "\0\0\0\0\u0002{}\u0002\0\0\0\u0002{}"]);
     await sandbox.commands.closeStdin(wc.pid);
     equal((await wc.wait()).stdout, "900000\n");
+    const late = await sandbox.commands.run("sleep 1; wc -c", { background: true, stdin: true });
+    const toLate = Buffer.concat([envelope({ start: { process: { pid: late.pid } } }), ...Array(20).fill(data)]);
+    equal((await send(toLate))[1].toString("latin1"), "\0\0\0\0\u0002{}\u0002\0\0\0\u0002{}", "one who reads late is waited for");
+    await sandbox.commands.closeStdin(late.pid);
+    equal((await late.wait()).stdout, "1800000\n");
     const cat = await sandbox.commands.run("cat", { background: true, stdin: true });
     const toCat = envelope({ start: { process: { pid: cat.pid } } });
     equal(await error(data), "invalid_argument");

@@ -6,6 +6,7 @@
 
 #include "api/limits.h"
 #include "front/e2b/envd.h"
+#include "front/e2b/envd_input.h"
 #include "front/e2b/hall.h"
 
 /* Processes: looking at them, and what is done to them in one step. */
@@ -178,28 +179,34 @@ void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str
         cay_e2b_process_error(request, process_id, err);
 }
 
-static void input_done(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
-                       const struct cay_error *err)
+static void input_done(struct cay_e2b_request *request, bool is_good)
 {
-    if (err)
-        cay_e2b_process_input_error(request, *(struct cay_str *)call->state, err);
-    else
+    if (is_good)
         cay_e2b_rpc_reply(request, CAY_STR("{}"));
+}
+
+static void close_input(struct cay_e2b_request *request)
+{
+    cay_e2b_input_close(request->state);
 }
 
 void cay_e2b_process_send_input(struct cay_e2b_request *request)
 {
     const struct e2b_send_input_request *wanted =
         cay_e2b_rpc_read(request, &e2b_send_input_request_desc);
-    struct cay_e2b_call *call =
-        wanted ? call_on(request, CAY_V1_PROCESS_SERVICE_SEND_INPUT, wanted->process) : NULL;
-    if (!call)
+    if (!wanted)
         return;
-    struct cay_v1_send_input_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
-    ask->process_id = *(struct cay_str *)call->state;
-    ask->data = cay_e2b_process_bytes(wanted->input);
-    cay_e2b_call_start(call, input_done);
+    struct cay_e2b_input *input = cay_arena_new(&request->arena, struct cay_e2b_input);
+    if (!input) {
+        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
+        return;
+    }
+    if (!cay_e2b_process_id(request, wanted->process, &input->process_id))
+        return;
+    cay_e2b_input_open(input, request, input_done);
+    request->state = input;
+    request->on_closed = close_input;
+    cay_e2b_input_write(input, cay_e2b_process_bytes(wanted->input));
 }
 
 void cay_e2b_process_close_stdin(struct cay_e2b_request *request)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/limits.h"
 #include "front/e2b/envd.h"
+#include "front/e2b/envd_input.h"
 #include "front/e2b/envd_process.h"
 #include "front/e2b/hall.h"
 #include "wire/rpc.h"
@@ -14,7 +15,7 @@
 struct feed {
     struct cay_envelope_reader reader;
     struct cay_buf unread; /* came, and is not taken: no more than HTTP reads ahead */
-    struct cay_str process_id;
+    struct cay_e2b_input input;
     bool is_writing;
     bool is_pumping;
 };
@@ -26,30 +27,15 @@ static void on_closed(struct cay_e2b_request *request)
     struct feed *self = request->state;
     cay_envelope_reader_finish(&self->reader);
     cay_buf_finish(&self->unread);
+    cay_e2b_input_close(&self->input);
 }
 
-static void written(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
-                    const struct cay_error *err)
+static void written(struct cay_e2b_request *request, bool is_good)
 {
     struct feed *self = request->state;
     self->is_writing = false;
-    if (request->is_answered)
-        return;
-    if (err)
-        cay_e2b_process_input_error(request, self->process_id, err);
-    else
+    if (is_good)
         pump(request);
-}
-
-static void write_input(struct cay_e2b_request *request, struct feed *self, struct cay_str data)
-{
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_SEND_INPUT);
-    struct cay_v1_send_input_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
-    ask->process_id = self->process_id;
-    ask->data = cay_arena_str(&call->call.arena, data);
-    self->is_writing = true;
-    cay_e2b_call_start(call, written);
 }
 
 static void refuse(struct cay_e2b_request *request, const char *why)
@@ -71,16 +57,19 @@ static void take_message(struct cay_e2b_request *request, struct feed *self)
     }
     switch (message.which_event) {
     case E2B_STREAM_INPUT_REQUEST_EVENT_START:
-        if (self->process_id.len)
+        if (self->input.process_id.len)
             refuse(request, "start: it is the first message, and comes once");
         else
-            (void)cay_e2b_process_id(request, message.event.start->process, &self->process_id);
+            (void)cay_e2b_process_id(request, message.event.start->process,
+                                     &self->input.process_id);
         break;
     case E2B_STREAM_INPUT_REQUEST_EVENT_DATA:
-        if (self->process_id.len)
-            write_input(request, self, cay_e2b_process_bytes(message.event.data->input));
-        else
+        if (!self->input.process_id.len) {
             refuse(request, "data: the first message is start, which names the process");
+            break;
+        }
+        self->is_writing = true;
+        cay_e2b_input_write(&self->input, cay_e2b_process_bytes(message.event.data->input));
         break;
     case E2B_STREAM_INPUT_REQUEST_EVENT_KEEPALIVE:
     case E2B_STREAM_INPUT_REQUEST_EVENT_NOT_SET: break;
@@ -151,6 +140,7 @@ void cay_e2b_process_stream_input(struct cay_e2b_request *request)
         return;
     cay_buf_init(&self->reader.message, CAY_LIMIT_MESSAGE_BYTES);
     cay_buf_init(&self->unread, CAY_LIMIT_MESSAGE_BYTES);
+    cay_e2b_input_open(&self->input, request, written);
     request->state = self;
     request->on_body = on_body;
     request->on_body_end = pump;
