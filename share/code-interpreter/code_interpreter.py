@@ -414,24 +414,30 @@ def as_text(form):
     return base64.b64encode(form).decode() if isinstance(form, bytes) else form
 
 
+def is_form(name, form):
+    """Can the client read it? There is no NaN in JSON, and all other forms are text."""
+    if name != "json":
+        return isinstance(form, (str, bytes))
+    try:
+        json.dumps(form, allow_nan=False)
+        return form is not None
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def forms_of(value):
     result = {"text": repr(value)}
     for name, method in FORMS:
-        form = None
         try:
             call = getattr(value, method, None)
             form = call() if call and not isinstance(value, type) else None
             form = form[0] if isinstance(form, tuple) else form
         except Exception:  # a broken form is no reason to lose the others
             continue
-        if form is not None:
+        if is_form(name, form):
             result[name] = as_text(form)
-    if "json" not in result and isinstance(value, (dict, list)):
-        try:
-            json.dumps(value, allow_nan=False)
-            result["json"] = value
-        except (TypeError, ValueError, RecursionError):
-            pass
+    if "json" not in result and isinstance(value, (dict, list)) and is_form("json", value):
+        result["json"] = value
     return result
 
 
@@ -453,6 +459,14 @@ def show_figures(teller):
     pyplot.close("all")
 
 
+def place_of(error):
+    """Where the client's code comes into its traceback; none for code that was never run."""
+    trace = error.__traceback__
+    while trace and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
+        trace = trace.tb_next
+    return trace
+
+
 class Interpreter:
     def __init__(self, teller):
         import types
@@ -463,6 +477,7 @@ class Interpreter:
         self.names = main.__dict__
         self.names["display"] = self.display
         self.count = 0
+        self.loop = None  # stays: what one execution began, another may await
 
     def display(self, *values):
         self.teller.drain()
@@ -480,22 +495,49 @@ class Interpreter:
         tree = ast.parse(code, name)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        self.evaluate(compile(tree, name, "exec", flags))
-        if not last:
-            return
-        value = self.evaluate(compile(ast.Expression(last.value), name, "eval", flags))
+        parts = [compile(tree, name, "exec", flags)]
+        if last:
+            parts.append(compile(ast.Expression(last.value), name, "eval", flags))
+        value = self.evaluate(parts)
         if value is not None and not code.rstrip().endswith(";"):
             self.names["_"] = value
             forms = forms_of(value)
             self.teller.drain()
             self.teller.say("result", is_main_result=True, **forms)
 
-    def evaluate(self, code):
-        import asyncio
+    def evaluate(self, parts):
+        """What the last part gives. With an await in any of them, all run in the context's loop."""
         import inspect
 
-        value = eval(code, self.names)  # what this program is for
-        return asyncio.run(finish(value)) if inspect.iscoroutine(value) else value
+        if any(part.co_flags & inspect.CO_COROUTINE for part in parts):
+            return self.finish(self.evaluate_async(parts))
+        for part in parts:
+            value = eval(part, self.names)  # what this program is for
+        return value
+
+    async def evaluate_async(self, parts):
+        import inspect
+
+        for part in parts:
+            value = eval(part, self.names)
+            if part.co_flags & inspect.CO_COROUTINE:
+                value = await value
+        return value
+
+    def finish(self, coroutine):
+        import asyncio
+
+        if not self.loop or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        task = self.loop.create_task(coroutine)
+        try:
+            return self.loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():  # interrupted: it must not go on with the next execution
+                task.cancel()
+                self.loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            raise
 
     def execute(self, code, env):
         import traceback
@@ -506,20 +548,13 @@ class Interpreter:
             self.run(code)
             show_figures(self.teller)
         except BaseException as error:
-            trace = error.__traceback__
-            while trace and trace.tb_frame.f_code.co_filename == __file__:
-                trace = trace.tb_next
-            lines = traceback.format_exception(type(error), error, trace)
+            lines = traceback.format_exception(type(error), error, place_of(error))
             self.teller.drain()
             self.teller.say("error", name=type(error).__name__, value=str(error),
                             traceback="".join(lines))
         finally:
             for name, value in kept.items():
                 os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-
-
-async def finish(coroutine):
-    return await coroutine
 
 
 def serve_context(fd):

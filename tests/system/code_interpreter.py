@@ -116,7 +116,10 @@ def errors_have_name_value_and_place(interpreter):
     assert error["name"] == "ZeroDivisionError" and error["value"] == "division by zero", error
     assert "return 1 / 0" in error["traceback"] and "code_interpreter" not in error["traceback"], error
     error, = interpreter.of("error", "x ==")
-    assert error["name"] == "SyntaxError", error
+    assert error["name"] == "SyntaxError" and "x ==" in error["traceback"] and "ast.py" not in error["traceback"], error
+    error, = interpreter.of("error", "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert error["name"] == "ZeroDivisionError" and "1 / 0" in error["traceback"], error
+    assert "asyncio/" not in error["traceback"] and "code_interpreter" not in error["traceback"], error
 
 
 @case
@@ -126,6 +129,10 @@ def values_show_themselves(interpreter):
     assert shape["html"] == "<b>shape</b>" and shape["png"] == "iVBORw==" and "svg" not in shape, shape
     table, = interpreter.of("result", "{'a': [1, 2]}")
     assert table["json"] == {"a": [1, 2]}, table
+    # What JSON has no words for, and what is no text, costs its form only.
+    for form in ("_repr_json_(self): return {'a': float('nan')}", "_repr_json_(self): return object()", "_repr_html_(self): return 5"):
+        odd, = interpreter.of("result", f"class Odd:\n    def __repr__(self): return 'odd'\n    def {form}\nOdd()")
+        assert odd["text"] == "odd" and "json" not in odd and "html" not in odd, (form, odd)
     shown, main = interpreter.of("result", "display(1)\n2")
     assert (shown["is_main_result"], main["is_main_result"]) == (False, True)
 
@@ -142,6 +149,13 @@ def the_environment_is_for_one_execution(interpreter):
 def await_works_at_the_top(interpreter):
     """await works at the top"""
     assert interpreter.of("result", "import asyncio\nawait asyncio.sleep(0, 'slept')")[0]["text"] == "'slept'"
+    # All of an execution, and all executions of a context, have the same loop.
+    task = "task = asyncio.create_task(asyncio.sleep(0, 'done'))\n"
+    assert interpreter.of("result", task + "await task")[0]["text"] == "'done'"
+    assert not interpreter.of("error", "event = asyncio.Event()\nwaiter = asyncio.create_task(event.wait())\nawait asyncio.sleep(0)")
+    assert interpreter.of("result", "event.set()\nawait waiter")[0]["text"] == "True"
+    assert interpreter.of("result", "asyncio.run(asyncio.sleep(0, 'run'))")[0]["text"] == "'run'"
+    assert interpreter.of("result", "await asyncio.sleep(0, 'again')")[0]["text"] == "'again'"
 
 
 @case
