@@ -12,7 +12,11 @@
 #include "front/e2b/hall.h"
 #include "wire/e2b/e2b.h"
 
-enum { TIMEOUT_DEFAULT_S = 300 };
+enum {
+    TIMEOUT_DEFAULT_S = 300,
+    METADATA_MAX = CAY_LIMIT_LABELS - 4, /* snapshots have labels of ours, too */
+};
+static_assert(METADATA_MAX == 60);
 
 /* What the hallway calls labels, clients know as metadata. */
 static void reply_error(struct cay_e2b_request *request, const struct cay_error *err)
@@ -46,6 +50,8 @@ static const char *refusal(const struct e2b_new_sandbox *wanted)
         return "autoPauseMemory goes with autoPause only";
     if (!keeps_memory && wanted->auto_resume && wanted->auto_resume->enabled)
         return "a sandbox that is paused without its memory is not resumed by traffic";
+    if (wanted->metadata.count > METADATA_MAX)
+        return "metadata: 60 pairs at most";
     for (size_t i = 0; i < wanted->metadata.count; i++) {
         if (cay_e2b_is_own_label(wanted->metadata.items[i].key))
             return "metadata: " CAY_LABEL_HIDDEN " and what begins with " CAY_E2B_LABEL

@@ -68,6 +68,7 @@ static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct ca
 /* A snapshot that was just taken, and those that it takes the name of. */
 struct taking {
     struct cay_str name;
+    struct cay_pb_strs metadata; /* keys of the source's, which is the sandbox's own business */
     struct cay_str made_id;
     struct cay_str answer;
     struct cay_str *older;
@@ -113,6 +114,24 @@ static void listed_same(struct cay_e2b_request *request, struct cay_e2b_call *,
     remove_next(request, self);
 }
 
+static void stripped(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                     const struct cay_error *err)
+{
+    struct taking *self = request->state;
+    if (err) {
+        cay_e2b_reply_error(request, err);
+        return;
+    }
+    if (!self->name.len) {
+        cay_e2b_reply_json(request, 201, self->answer);
+        return;
+    }
+    struct cay_e2b_call *call = list_call(request, (struct cay_str){}, self->name);
+    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    ask->order = CAY_V1_ORDER_CREATED_DESC;
+    cay_e2b_call_start(call, listed_same);
+}
+
 static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
                   const struct cay_error *err)
 {
@@ -128,21 +147,34 @@ static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const 
     write_snapshot(request, &json, made->forks.items[0].session);
     self->answer = cay_arena_str(&request->arena, cay_buf_str(&body));
     self->made_id = cay_arena_str(&request->arena, made->forks.items[0].session->id);
-    if (!self->name.len || !self->made_id.len || !self->answer.len) {
-        cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+    if (!self->made_id.len || !self->answer.len) {
+        cay_e2b_reply_fault(request, 413, "this is too much");
         return;
     }
-    struct cay_e2b_call *call = list_call(request, (struct cay_str){}, self->name);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
-    ask->order = CAY_V1_ORDER_CREATED_DESC;
-    cay_e2b_call_start(call, listed_same);
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
+    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = self->made_id;
+    ask->remove_labels = self->metadata;
+    cay_e2b_call_start(call, stripped);
 }
 
-static void take(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
+static struct cay_pb_strs metadata_of(const struct cay_v1_session *session, struct cay_arena *arena)
+{
+    struct cay_pb_strs keys = {
+        .items = cay_arena_array(arena, session->labels.count, sizeof(struct cay_str))};
+    for (size_t i = 0; keys.items && i < session->labels.count; i++) {
+        if (!cay_e2b_is_own_label(session->labels.items[i].key))
+            keys.items[keys.count++] = cay_arena_str(arena, session->labels.items[i].key);
+    }
+    return keys;
+}
+
+static void take(struct cay_e2b_request *request, const struct cay_v1_get_session_response *got,
                  void *state)
 {
     enum { LABELS = 3 };
     struct taking *self = state;
+    self->metadata = metadata_of(got->session, &request->arena);
     struct cay_str id = cay_e2b_id_cut(request->params[0]);
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
     struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
