@@ -156,6 +156,7 @@ void cay_hearing_list(const struct cay_session *session, const char *process_id,
                       struct cay_arena *arena, struct cay_v1_process *message)
 {
     const struct cay_hearing *hearing = session->hearing;
+    message->listening_ports.count = 0; /* a record of it has those of its own time */
     uint32_t *ports =
         hearing && hearing->seen.count
             ? cay_arena_array(arena, hearing->seen.count, sizeof(*message->listening_ports.items))
