@@ -440,6 +440,24 @@ def listening(cay):
 
 
 @case
+def listening_exposed(cay):
+    """an exposed port says whether somebody listens now, also when nobody connects"""
+    cay.create("e")
+    expose(cay, "e", 7000)
+
+    def is_listening():
+        port, = cay.get("e")["ports"]
+        return port.get("listening", False)
+    assert not is_listening()
+    for _ in range(2):
+        server = echo_server(cay, "e", 7000)
+        eventually(is_listening, "somebody listens")
+        Processes(cay, "e").end(server)
+        eventually(lambda: not is_listening(), "nobody does any more")
+    cay.destroy("e")
+
+
+@case
 def command_line(cay):
     """the command line exposes, lists and closes ports"""
     environment = os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}

@@ -8,6 +8,7 @@
 #include "host/net/listeners.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/ports.h"
 #include "host/session/tell.h"
 
 enum {
@@ -29,6 +30,7 @@ static void tell(const struct cay_hearing *hearing, const char *type, uint16_t p
 {
     char number[16];
     snprintf(number, sizeof(number), "%u", port);
+    cay_exposed_heard(hearing->session, port);
     cay_tell(hearing->session->host,
              &(struct cay_happening){.type = type,
                                      .session = hearing->session,

@@ -57,15 +57,28 @@ static void looked(void *owner, bool is_listening)
         cay_timer_start(&exposed->again, LOOK_AGAIN_MS, 0);
 }
 
-static void look(struct cay_exposed *exposed)
+static void start_look(struct cay_exposed *exposed)
 {
-    if (exposed->look || exposed->write || cay_list_empty(&exposed->waiters))
+    if (exposed->look || exposed->write)
         return;
     cay_timer_stop(&exposed->again);
     exposed->look = cay_listening_start(exposed->session->host->loop, cay_port_netns(exposed->port),
                                         exposed->number, looked, exposed);
     if (!exposed->look)
         cay_timer_start(&exposed->again, LOOK_AGAIN_MS, 0);
+}
+
+static void look(struct cay_exposed *exposed)
+{
+    if (!cay_list_empty(&exposed->waiters))
+        start_look(exposed);
+}
+
+void cay_exposed_heard(struct cay_session *session, uint16_t number)
+{
+    struct cay_exposed *exposed = cay_exposed_find(session, number);
+    if (exposed)
+        start_look(exposed);
 }
 
 void cay_exposed_wait(struct cay_exposed *exposed, struct cay_port_waiter *waiter,

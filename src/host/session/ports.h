@@ -43,6 +43,9 @@ struct cay_port_waiter {
 /* NULL when there is none. */
 struct cay_exposed *cay_exposed_find(const struct cay_session *session, uint32_t number);
 
+/* Somebody has begun to listen on this port, or has stopped; it need not be an exposed one. */
+void cay_exposed_heard(struct cay_session *session, uint16_t number);
+
 /* `process` may be NULL. Its sandbox runs. */
 [[nodiscard]] bool cay_expose(struct cay_session *session, const struct cay_call *call,
                               const struct cay_v1_port_request *request,
