@@ -292,7 +292,7 @@ static void text_changes_become_patches(void **state)
                               "diff --git \"a/workspace/new file\\011\" "
                               "\"b/workspace/new file\\011\"\n"
                               "new file mode 100644\n"
-                              "--- /dev/null\n+++ \"b/workspace/new file\\011\"\n"
+                              "--- /dev/null\n+++ \"b/workspace/new file\\011\"\t\n"
                               "@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n"
                               "diff --git a/workspace/old/x b/workspace/old/x\n"
                               "deleted file mode 100644\n"

@@ -345,7 +345,8 @@ def patch(cay):
     cay.sh("p", "printf 'no newline' > bare; echo 'Binary files a and b differ' > talk; printf 'a\\0' > bin")
     cay.turn("p")
     cay.sh("p", "sed -i 's/line 50$/LINE 50/; /line 7$/d' text; printf ' at all' >> bare;"
-                "echo 'Binary files c' >> talk; printf 'b\\0' > bin; printf 'caf\\351\\n' > latin; echo n > new")
+                "echo 'Binary files c' >> talk; printf 'b\\0' > bin; printf 'caf\\351\\n' > latin; echo n > new;"
+                "echo b > 'a blank'")
     entries, stats = cay.diff("p", patch=True)
     entries = {path.removeprefix("/workspace/"): entry for path, entry in entries.items()}
     lines = entries["text"]["patch"].splitlines()
@@ -356,6 +357,8 @@ def patch(cay):
     assert entries["bin"]["binary"] and not entries["talk"].get("binary"), entries
     assert "+caf\uefe9\n" in entries["latin"]["patch"], entries["latin"]
     assert "+n\n" in entries["new"]["patch"] and "/dev/null" in entries["new"]["patch"]
+    # Without the tab patch(1) takes the first word for the name.
+    assert "\n--- /dev/null\n+++ b/workspace/a blank\t\n" in entries["a blank"]["patch"], entries["a blank"]
     assert int(stats["linesAdded"]) >= 4, stats
     cay.sh("p", "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done > large")
     entries, _ = cay.diff("p", patch=True, maxPatchBytes=1000)

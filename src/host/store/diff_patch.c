@@ -106,14 +106,24 @@ static void put_header(const struct cay_diff_side *before, const struct cay_diff
     }
 }
 
+static void put_name(const struct cay_diff_side *side, const char *prefix, const char *path,
+                     struct cay_buf *out)
+{
+    const char *name = is_shown(side) ? path : "/dev/null";
+    put_path(out, is_shown(side) ? prefix : "", name);
+    /* As git does: to patch(1) a name ends at its first blank when no tab follows it. */
+    if (strchr(name, ' '))
+        cay_buf_append_byte(out, '\t');
+    cay_buf_append_byte(out, '\n');
+}
+
 static void put_names(const struct cay_diff_side *before, const struct cay_diff_side *after,
                       const char *path, struct cay_buf *out)
 {
     cay_buf_append_text(out, "--- ");
-    put_path(out, is_shown(before) ? "a/" : "", is_shown(before) ? path : "/dev/null");
-    cay_buf_append_text(out, "\n+++ ");
-    put_path(out, is_shown(after) ? "b/" : "", is_shown(after) ? path : "/dev/null");
-    cay_buf_append_byte(out, '\n');
+    put_name(before, "a/", path, out);
+    cay_buf_append_text(out, "+++ ");
+    put_name(after, "b/", path, out);
 }
 
 static bool put_patch(const struct cay_diff_side *before, const struct cay_diff_side *after,
