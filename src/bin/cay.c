@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "bin/cay_command.h"
 
+/* A standard descriptor that is closed would become the next file or connection we open, and the
+ * command's output would go into it. Standard input is empty then; a write to the others fails. */
+static void fill_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) /* the lowest one */
+            abort();
+    }
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     /* Texts are UTF-8 whatever the environment says; this is only for the width of characters. */
     setlocale(LC_CTYPE, "C.UTF-8");
     /* A reader that went away is an error of the write, not a reason to die in the middle. */

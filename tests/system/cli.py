@@ -163,6 +163,22 @@ def exec_streams(cayd):
 
 
 @case
+def closed_descriptors(cayd):
+    """a standard descriptor that is closed is an empty input, or an output that fails; never a connection of ours"""
+    def shell(script):
+        done = subprocess.run(["/bin/sh", "-c", script, CAY], env=cayd.client_environment(), capture_output=True,
+                              timeout=PATIENCE_S, check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    status, text, _ = shell('"$0" exec -i demo -- wc -c <&-')
+    assert (status, text.strip()) == (0, "0"), (status, text)
+    for command in ("exec demo -- echo hi", "ls", "ls --json", "cp demo:/etc/passwd -"):
+        status, text, note = shell(f'"$0" {command} >&-')
+        assert (status, text) == (125, "") and "cay: " in note, (command, status, text, note)
+    assert shell('"$0" exec demo -- sh -c "echo hi; exit 3" 2>&-') == (3, "hi\n", "")
+
+
+@case
 def exec_input(cayd):
     """-i gives the command our standard input, however much it is"""
     assert cayd.ok("exec", "-i", "demo", "--", "cat", stdin=b"hello") == "hello"
