@@ -299,6 +299,7 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
         return false;
     policy.limits = limits;
     policy.kill_on_disconnect = true;
+    policy.overflow = CAY_V1_OUTPUT_OVERFLOW_FOLLOW; /* a slow reader of ours loses nothing */
     return cay_exec_stream(cli, &follow, err);
 }
 

@@ -12,10 +12,13 @@ static bool run_shell(struct cay_cli *cli, struct cay_error *err)
     /* The user's shell, or what there is. */
     static const char *const shell[] = {
         "/bin/sh", "-c", "if [ -x \"$SHELL\" ]; then exec \"$SHELL\" -l; fi; exec /bin/sh -l"};
+    /* A slow terminal loses nothing, and nobody waits for one that is left. */
+    struct cay_v1_exec_policy policy = {.overflow = CAY_V1_OUTPUT_OVERFLOW_FOLLOW};
     struct cay_v1_process_spec spec = {
         .cwd = cay_values_text(cli, "cwd"),
         .user = cay_values_text(cli, "user"),
         .tag = CAY_STR("shell"),
+        .policy = &policy,
     };
     const struct cay_follow follow = {
         .session_id = cay_str(cli->args.words[0]),

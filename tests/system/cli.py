@@ -163,6 +163,23 @@ def exec_streams(cayd):
 
 
 @case
+def exec_slow_reader(cayd):
+    """a reader that takes its time gets all the same everything: the command waits for it"""
+    size = 64 << 20
+    process = cayd.begin("exec", "demo", "--", "sh", "-c", f"yes | head -c {size}")
+    assert process.stdout.read(2) == b"y\n"
+
+    def written():
+        return [entry.get("outputEnd") for entry in cayd.cay("ps", "demo", "--json").json().get("processes", [])
+                if entry["argv"][-1].startswith("yes")]
+    eventually(lambda: written() == written(), "it stands still, or has ended")
+    found = process.stdout.read()
+    assert found == b"y\n" * (size // 2 - 1), len(found)
+    assert process.stderr.read() == b""
+    assert status_of(process) == 0
+
+
+@case
 def closed_descriptors(cayd):
     """a standard descriptor that is closed is an empty input, or an output that fails; never a connection of ours"""
     def shell(script):
