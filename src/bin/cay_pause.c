@@ -11,7 +11,7 @@ static bool run_pause(struct cay_cli *cli, struct cay_error *err)
         .mode = cay_args_has(args, "stop") ? CAY_V1_PAUSE_MODE_STOP : CAY_V1_PAUSE_MODE_FREEZE,
         .freeze_tools = cay_args_has(args, "freeze-tools"),
     };
-    if (!cay_values_duration(cli, "drain", &request.drain_timeout, err) ||
+    if (!cay_values_wait(cli, "drain", &request.drain_timeout, err) ||
         !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, &request, &response, err))
         return false;
     if (cli->out.is_json)

@@ -10,7 +10,7 @@ static bool read_rule(struct cay_cli *cli, struct cay_v1_prune_rule *rule, bool 
                            &rule->keep_turns, err) ||
         !cay_values_number(cli, "keep-tools", 0, INT32_MAX, &rule->has_keep_tools,
                            &rule->keep_tools, err) ||
-        !cay_values_duration(cli, "branches-older", &rule->branches_older_than, err))
+        !cay_values_wait(cli, "branches-older", &rule->branches_older_than, err))
         return false;
     *out_is_given = rule->has_keep_turns || rule->has_keep_tools || rule->branches_older_than;
     return true;

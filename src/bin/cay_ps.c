@@ -151,7 +151,7 @@ static bool run_kill(struct cay_cli *cli, struct cay_error *err)
     };
     int number = 0;
     if (!read_signal(cli, &number, err) ||
-        !cay_values_duration(cli, "kill-after", &request.kill_after, err))
+        !cay_values_wait(cli, "kill-after", &request.kill_after, err))
         return false;
     request.signal = number;
     for (size_t i = 1; i < args->word_count; i++) {

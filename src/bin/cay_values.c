@@ -56,8 +56,8 @@ bool cay_values_names(struct cay_cli *cli, const char *flag, struct cay_pb_strs 
     return true;
 }
 
-bool cay_values_duration(struct cay_cli *cli, const char *flag,
-                         struct google_protobuf_duration **out_duration, struct cay_error *err)
+bool cay_values_wait(struct cay_cli *cli, const char *flag,
+                     struct google_protobuf_duration **out_duration, struct cay_error *err)
 {
     const char *text = cay_args_text(&cli->args, flag);
     int64_t ms = 0;
@@ -73,7 +73,18 @@ bool cay_values_duration(struct cay_cli *cli, const char *flag,
         return out_of_memory(err);
     duration->seconds = ms / 1000;
     duration->nanos = (int32_t)(ms % 1000) * 1'000'000;
-    *out_duration = ms ? duration : NULL; /* 0: none */
+    *out_duration = duration;
+    return true;
+}
+
+bool cay_values_duration(struct cay_cli *cli, const char *flag,
+                         struct google_protobuf_duration **out_duration, struct cay_error *err)
+{
+    if (!cay_values_wait(cli, flag, out_duration, err))
+        return false;
+    const struct google_protobuf_duration *duration = *out_duration;
+    if (duration && !duration->seconds && !duration->nanos)
+        *out_duration = NULL;
     return true;
 }
 

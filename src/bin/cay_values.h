@@ -20,7 +20,12 @@
 [[nodiscard]] bool cay_values_names(struct cay_cli *cli, const char *flag,
                                     struct cay_pb_strs *out_names, struct cay_error *err);
 
-/* NULL when the flag was not given. */
+/* NULL when the flag was not given. 0 is a time like any other. */
+[[nodiscard]] bool cay_values_wait(struct cay_cli *cli, const char *flag,
+                                   struct google_protobuf_duration **out_duration,
+                                   struct cay_error *err);
+
+/* A limit: NULL when the flag was not given, or is 0. */
 [[nodiscard]] bool cay_values_duration(struct cay_cli *cli, const char *flag,
                                        struct google_protobuf_duration **out_duration,
                                        struct cay_error *err);

@@ -484,6 +484,8 @@ def pasts(cayd):
     cayd.ok("release", "past", "turn-0001")
     assert json.loads(cayd.ok("--json", "prune", "past", "turn-0001"))["deleted"] == ["turn-0001"]
     assert cayd.cay("prune", "past").status == 125, "say what"
+    cayd.ok("rollback", "past", "turn-0003")
+    assert "deleted branch-0001" in cayd.ok("prune", "past", "--branches-older", "0s")
     cayd.ok("rm", "past")
 
 
@@ -496,6 +498,15 @@ def pauses(cayd):
     assert cayd.cay("exec", "sleepy", "--", "true").status == 125
     cayd.ok("resume", "sleepy", "--expire-in", "1h")
     assert cayd.cay("resume", "sleepy").status == 125
+    process = cayd.begin("tool", "sleepy", "bash", "cmd=sleep 1000")
+    eventually(lambda: cayd.ok("ps", "-q", "sleepy"), "a tool runs, and has for a while")
+    started = time.monotonic()
+    cayd.fails(125, "tool", "pause", "sleepy", "--drain", "0s")
+    assert time.monotonic() - started < 10, "it did not wait"
+    cayd.ok("kill", "sleepy", "--tree", *cayd.ok("ps", "-q", "sleepy").split())
+    assert status_of(process) == 1
+    stubborn = cayd.ok("exec", "sleepy", "--background", "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done").strip()
+    cayd.ok("kill", "sleepy", stubborn, "--kill-after", "0s", "--wait")
     cayd.ok("resume", "sleepy", "--active-ok")
     cayd.ok("update", "sleepy", "--label", "b=2", "--unlabel", "a", "--memory", "64M", "--env", "X=1")
     session = json.loads(cayd.ok("--json", "show", "sleepy"))["session"]
