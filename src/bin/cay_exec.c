@@ -174,6 +174,7 @@ static void open_input(struct follower *self, const struct cay_v1_process *proce
         .process_id = cay_arena_str(&cli->arena, process->id),
         .has_terminal = process->pty && isatty(STDIN_FILENO),
         .is_detachable = self->follow->is_detachable && isatty(STDIN_FILENO),
+        .types_end = self->follow->launch && process->pty && !isatty(STDIN_FILENO),
     };
     self->input = cay_input_open(cli, &options);
 }

@@ -19,6 +19,8 @@ enum {
     RETRY_MS = 20, /* a process that does not read */
     KEY_LEAVE_1 = 0x10,
     KEY_LEAVE_2 = 0x11,
+    END_FIRST_MS = 50, /* how soon the end is typed, and then again */
+    END_LAST_MS = 10 * 1000,
 };
 
 struct cay_input {
@@ -143,7 +145,8 @@ static bool pass_on(struct cay_input *input)
         return true;
     size_t len = got > 0 ? (size_t)got : 0;
     if (!len) {
-        (void)send_bytes(input, CAY_STR(""), true);
+        if (!input->options.types_end)
+            (void)send_bytes(input, CAY_STR(""), true);
         return false;
     }
     struct cay_str bytes = {data, len};
@@ -164,11 +167,20 @@ static void *run(void *arg)
 {
     struct cay_input *input = arg;
     bool reads = true;
+    int end_ms = END_FIRST_MS;
     while (!atomic_load(&input->is_closing)) {
         struct pollfd entries[] = {{.fd = input->wake[0], .events = POLLIN},
                                    {.fd = reads ? STDIN_FILENO : -1, .events = POLLIN}};
-        if (poll(entries, CAY_COUNT(entries), -1) < 0)
+        bool types_end = !reads && input->options.types_end;
+        int count = poll(entries, CAY_COUNT(entries), types_end ? end_ms : -1);
+        if (count < 0)
             continue;
+        /* A terminal cannot be closed. Typed once it may come too early: to a shell that is about
+         * to change the terminal's mode, or behind half a line. */
+        if (count == 0) {
+            (void)send_bytes(input, CAY_STR("\x04"), false);
+            end_ms = CAY_MIN(end_ms * 2, (int)END_LAST_MS);
+        }
         char byte = 0;
         if (entries[0].revents && read(input->wake[0], &byte, 1) == 1 && byte == 'w')
             tell_size(input);

@@ -20,6 +20,7 @@ struct cay_input_options {
     struct cay_str process_id;
     bool has_terminal;  /* the process: ours is raw, and its size is told */
     bool is_detachable; /* ctrl-p ctrl-q leaves it */
+    bool types_end;     /* it has a terminal and we have none: our end is typed there */
 };
 
 /* Reads from now on. NULL when that cannot be. */

@@ -173,6 +173,23 @@ def exec_with_terminal(cay):
         assert screen.end() == 130
 
 
+@case
+def end_of_input(cay):
+    """where our input is no terminal, its end is that of the terminal: nothing waits for keys for ever"""
+    def ends(status, words, *arguments, data=b""):
+        environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": "/", "CAY_URL": f"unix:{cay.socket_path}"}
+        done = subprocess.run([CAY, *arguments], input=data, env=environment, capture_output=True, timeout=PATIENCE_S,
+                              check=False)
+        assert done.returncode == status and words in done.stdout, (arguments, done)
+
+    ends(0, b"", "shell", SID)
+    ends(0, b"is 42", "shell", SID, data=b"echo is $((6*7))\n")
+    ends(5, b"", "shell", SID, data=b"exit 5\n")
+    ends(0, b"", "exec", "-t", SID, "--", "/bin/cat")
+    ends(0, b"half a line", "exec", "-it", SID, "--", "/bin/cat", data=b"half a line")
+    assert Processes(cay, SID).ids() == []
+
+
 class Terminal:
     """The bidirectional stream, over gRPC."""
 
