@@ -537,7 +537,16 @@ def transfer(cayd):
         assert not (here / "x").exists() and not (here / "x.part").exists()
     assert cayd.cay("cp", "moved:note", "-").out == b"packed\n"
     assert "one" in cayd.ok("log", "moved")
-    cayd.ok("rm", "moving", "moved")
+    # Who reads no more takes the export along, and nothing else.
+    cayd.ok("cp", "-", "moving:noise", stdin=os.urandom(40 << 20))
+    before = cayd.process.pid
+    for _ in range(3):
+        process = cayd.begin("export", "moving", "-o", "-")
+        assert len(process.stdout.read(1000)) == 1000
+        process.stdout.close()
+        assert status_of(process) == 125
+    cayd.ok("rm", "--wait", "moving", "moved")
+    assert cayd.process.pid == before and cayd.process.poll() is None
 
 
 STEPS = """# What an agent of ours needs.
