@@ -76,13 +76,20 @@ static bool read_level(struct cay_cli *cli, int32_t *out_level, struct cay_error
     return true;
 }
 
-/* The file gets its name when it is whole. */
+/* The file gets its name when it is whole. What is there and no file, such as /dev/null or a fifo,
+ * is written to as it is: a file must not take its place. */
 static bool open_output(struct export *self, const char *path, char **out_part,
                         struct cay_error *err)
 {
+    struct stat info;
     if (strcmp(path, "-") == 0) {
         self->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         return self->fd >= 0 || cay_fail_errno(err, CAY_R_INTERNAL, -errno, "standard output");
+    }
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        self->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return self->fd >= 0 ||
+               cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "write '%.100s'", path);
     }
     *out_part = cay_asprintf("%s.part", path);
     self->fd = open(*out_part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -535,6 +535,13 @@ def transfer(cayd):
         cayd.fails(125, "damaged", "import", "-", stdin=data[:-1])
         cayd.fails(125, "snapshot", "export", "moving", "--since", "nothing", "-o", here / "x")
         assert not (here / "x").exists() and not (here / "x.part").exists()
+        # No file takes the place of what is none.
+        os.mkfifo(here / "fifo")
+        with subprocess.Popen(["cat", here / "fifo"], stdout=subprocess.PIPE) as reader:
+            cayd.ok("export", "moving", "-o", here / "fifo")
+            assert reader.stdout.read(4) == data[:4]
+        assert (here / "fifo").is_fifo() and not (here / "fifo.part").exists()
+        cayd.fails(125, "Is a directory", "export", "moving", "-o", here)
     assert cayd.cay("cp", "moved:note", "-").out == b"packed\n"
     assert "one" in cayd.ok("log", "moved")
     # Who reads no more takes the export along, and nothing else.
