@@ -14,7 +14,7 @@
 #define CAY_FLAGS_EXEC                                                                            \
     {.name = "timeout", .value = "DURATION", .help = "kill it after this time, e.g. 30s, 5m"},    \
     {.name = "quiet-timeout", .value = "DURATION", .help = "kill it after this time without output"}, \
-    {.name = "user", .letter = 'u', .value = "USER", .help = "run it as user or root; the session's default otherwise"}, \
+    {.name = "user", .letter = 'u', .value = "USER", .help = "run it as this user of the sandbox; the session's otherwise"}, \
     {.name = "cwd", .value = "DIR", .help = "start it in this directory"},                        \
     {.name = "env", .letter = 'e', .value = "NAME=VALUE", .help = "set a variable; may be given again"}, \
     {.name = "kill-leftovers", .help = "kill what it leaves running when it ends"},               \

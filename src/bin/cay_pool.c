@@ -31,7 +31,7 @@ static void print_pool(struct cay_output *out, const struct cay_v1_pool *pool)
     cay_output_field(out, "where", CAY_STYLE_PLAIN,
                      pool->backing_file.len ? pool->backing_file : pool->path);
     cay_output_field(out, "store", CAY_STYLE_PLAIN, pool->store);
-    cay_output_field(out, "file system", CAY_STYLE_PLAIN, pool->filesystem);
+    cay_output_field(out, "filesystem", CAY_STYLE_PLAIN, pool->filesystem);
     snprintf(text, sizeof(text), "%s, %s used, %s left", size, used, left);
     cay_output_field(out, "space", CAY_STYLE_PLAIN, cay_str(text));
     if (pool->message.len)

@@ -360,7 +360,7 @@ static const struct cay_flag tool_flags[] = {
     {.name = "params",
      .value = "JSON",
      .help = "parameters as a JSON object, '-' for standard input"},
-    {.name = "user", .letter = 'u', .value = "USER", .help = "run it as user or root"},
+    {.name = "user", .letter = 'u', .value = "USER", .help = "run it as this user of the sandbox"},
     {.name = "cwd", .value = "DIR", .help = "where relative paths begin"},
     {.name = "list", .help = "list the tools of the session instead"},
     {},

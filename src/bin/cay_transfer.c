@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/limits.h"
+#include "base/json.h"
 #include "base/quantity.h"
 #include "bin/cay_progress.h"
 #include "bin/cay_session.h"
@@ -25,6 +27,7 @@ struct export
     bool wants_progress;
     int fd;
     int64_t bytes;
+    char sha256[CAY_SHA256_HEX_SIZE];
     bool is_checked; /* the summary came and is right */
 };
 
@@ -57,9 +60,8 @@ static bool receive(void *state, const void *message, struct cay_error *err)
         return write_all(self, frame->frame.data, err);
     if (frame->which_frame != CAY_V1_EXPORT_SESSION_RESPONSE_FRAME_SUMMARY)
         return true;
-    char sha256[CAY_SHA256_HEX_SIZE];
-    cay_sha256_end(&self->sha, sha256);
-    self->is_checked = cay_str_is(frame->frame.summary->sha256, sha256) &&
+    cay_sha256_end(&self->sha, self->sha256);
+    self->is_checked = cay_str_is(frame->frame.summary->sha256, self->sha256) &&
                        frame->frame.summary->bytes == self->bytes;
     return self->is_checked ||
            cay_fail(err, CAY_R_DATA_LOSS, "what arrived is not what was sent; try again");
@@ -95,6 +97,29 @@ static bool open_output(struct export *self, const char *path, char **out_part,
     self->fd = open(*out_part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     return self->fd >= 0 ||
            cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "write '%.100s'", *out_part);
+}
+
+static void report(struct cay_output *out, const char *path, const struct export *self)
+{
+    char size[CAY_SIZE_BYTES];
+    if (out->is_json) {
+        cay_auto(cay_buf_finish) struct cay_buf buf;
+        cay_buf_init(&buf, CAY_LIMIT_MESSAGE_BYTES);
+        struct cay_json_writer json = {.buf = &buf};
+        cay_json_object_begin(&json);
+        cay_json_key(&json, "file");
+        cay_json_text(&json, path);
+        cay_json_key(&json, "bytes");
+        cay_json_i64(&json, self->bytes);
+        cay_json_key(&json, "sha256");
+        cay_json_text(&json, self->sha256);
+        cay_json_object_end(&json);
+        cay_output_json(out, cay_buf_str(&buf));
+        return;
+    }
+    cay_size_format((uint64_t)self->bytes, size);
+    cay_output_text(out, CAY_STYLE_BOLD, cay_str(path));
+    cay_output_printf(out, ": %s\n", size);
 }
 
 static bool run_export(struct cay_cli *cli, struct cay_error *err)
@@ -135,12 +160,8 @@ static bool run_export(struct cay_cli *cli, struct cay_error *err)
         done = cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "name '%.100s'", path);
     if (!done && part)
         (void)unlink(part);
-    if (done && !is_stdout && !cli->out.is_json) {
-        char size[CAY_SIZE_BYTES];
-        cay_size_format((uint64_t)self.bytes, size);
-        cay_output_text(&cli->out, CAY_STYLE_BOLD, cay_str(path));
-        cay_output_printf(&cli->out, ": %s\n", size);
-    }
+    if (done && !is_stdout)
+        report(&cli->out, path, &self);
     return done;
 }
 

@@ -3,6 +3,7 @@
 """The command line against a real daemon with real sandboxes: cli.py CAYD CAY."""
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -526,6 +527,10 @@ def transfer(cayd):
         here = Path(name)
         assert "moving.tar.zst" in cayd.ok("export", "moving", cwd=here)
         assert [path.name for path in here.iterdir()] == ["moving.tar.zst"]
+        told = cayd.cay("export", "moving", "--json", cwd=here).json()
+        file = here / told["file"]
+        assert told["bytes"] == file.stat().st_size, told
+        assert told["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest(), told
         assert cayd.ok("import", "moving.tar.zst", "--name", "moved", cwd=here) == "moved\n"
         data = cayd.cay("export", "moving", "-o", "-").out
         assert data[:4] == b"\x28\xb5\x2f\xfd", data[:16]
