@@ -12,6 +12,7 @@
 #include "api/limits.h"
 #include "base/quantity.h"
 #include "bin/cay_input.h"
+#include "bin/cay_replay.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 #include "client/rpc/client.h"
@@ -46,6 +47,7 @@ struct follower {
     const struct cay_follow *follow;
     struct cay_input *input;
     int64_t dropped_bytes;
+    int64_t replay_end; /* what a terminal showed before we came ends there */
     bool has_ended;
     bool is_reader_gone;
 };
@@ -77,7 +79,14 @@ static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chu
 {
     int fd = chunk->stream == CAY_V1_OUTPUT_STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
     self->dropped_bytes = chunk->dropped_bytes;
-    int status = write_all(fd, chunk->data);
+    cay_auto(cay_buf_finish) struct cay_buf shown;
+    cay_buf_init(&shown, CAY_LIMIT_MESSAGE_BYTES);
+    struct cay_str data = chunk->data;
+    if (chunk->offset < self->replay_end) {
+        cay_replay_clean(&shown, data);
+        data = cay_buf_str(&shown);
+    }
+    int status = write_all(fd, data);
     if (status == 0)
         return true;
     if (status == -EINTR)
@@ -187,8 +196,12 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
     if (out->is_json &&
         !cay_output_message(out, &cay_v1_attach_process_response_desc, message, err))
         return false;
-    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED)
-        open_input(self, response->frame.attached);
+    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED) {
+        const struct cay_v1_process *process = response->frame.attached;
+        if (process->pty && !self->follow->is_log && isatty(STDOUT_FILENO))
+            self->replay_end = process->output_end;
+        open_input(self, process);
+    }
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT && !out->is_json)
         return pass_on(self, response->frame.output, err);
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED) {

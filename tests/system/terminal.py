@@ -144,6 +144,23 @@ def detach(cay):
 
 
 @case
+def questions(cay):
+    """questions that were put to a terminal before we came are not put to ours"""
+    script = ("printf 'a\\033[6nb\\033[cc\\033[?1$pd\\033]11;?\\007e\\033P+q544e\\033\\\\f\\033[1mg\\033]0;title\\007h\\n';"
+              "read x; printf 'live\\033[6n\\n'; read x")
+    plane = Processes(cay, SID)
+    process_id = plane.start("/bin/sh", "-c", script, pty={"rows": 24, "cols": 80})["id"]
+    plane.read_until(process_id, b"h")
+    with Screen(cay, "attach", SID, process_id) as screen:
+        shown = screen.until(b"h\r\n")
+        assert shown.endswith(b"abcdef\x1b[1mg\x1b]0;title\x07h\r\n"), shown
+        screen.type(b"\n")
+        screen.until(b"live\x1b[6n")
+        screen.type(b"\n")
+        assert screen.end() == 0
+
+
+@case
 def killed(cay):
     """the terminal is as it was also when cay is told to end, and the shell goes on"""
     plane = Processes(cay, SID)
