@@ -153,7 +153,7 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
         break;
     case CAY_V1_END_CAUSE_OOM:
         status = CAY_EXIT_KILLED;
-        note(cli, "it was killed: the session's memory limit was reached");
+        note(cli, "it was killed: its memory limit, or the session's, was reached");
         break;
     case CAY_V1_END_CAUSE_KILLED:
     case CAY_V1_END_CAUSE_QUOTA:
@@ -363,7 +363,9 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
                         "SESSION -- COMMAND...");
     bool is_background = cay_args_has(args, "background");
     if (!is_background && (cay_args_has(args, "port") || cay_args_has(args, "wait-port")))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--port goes with --background");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--port and --wait-port go with --background");
+    if (cay_args_has(args, "wait-port") && !cay_args_has(args, "port"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--wait-port goes with --port");
     if (is_background)
         return start_in_background(cli, cay_str(args->words[0]), args->words + 1,
                                    args->word_count - 1, err);
