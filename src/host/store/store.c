@@ -63,7 +63,7 @@ bool cay_store_open(const struct cay_store_config *config, struct cay_store **ou
         assert((*out_store)->ops == *ops);
         if (!config->needs_owner_map || cay_store_caps(*out_store) & CAY_STORE_ID_MAPPED)
             return true;
-        cay_store_close(*out_store);
+        cay_store_close(cay_take_ptr(*out_store));
         return cay_store_refuse_owners(err);
     }
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no store of kind '%.32s'", kind);
