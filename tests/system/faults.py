@@ -284,6 +284,34 @@ STATEMENTS = [("INSERT ON snapshots", "1"), ("UPDATE ON snapshots", "NEW.is_pend
               ("UPDATE ON sessions", "1"), ("UPDATE ON sessions", "NEW.pending <> ''")]
 
 
+@case
+def records_gone(_):
+    """without its database a daemon does not take the sessions for rubbish: it waits until that is back"""
+    with Cayd(*NO_HOST_BASE) as cay:
+        import_small(cay, tree_actor=ACTOR)
+        with with_past(cay):
+            before = look(cay)
+            cay.stop()
+            database = cay.data / "cay.db"
+            kept = database.read_bytes()
+            for take in (database.unlink, lambda: database.write_bytes(b"")):
+                take()
+                for _ in range(2):
+                    does_not_start(cay, "bring it back")
+                database.write_bytes(kept)
+            cay.start()
+            all_is_as(before, cay)
+
+
+def does_not_start(cay, why):
+    try:
+        cay.start()
+    except AssertionError as error:
+        assert why in str(error), error
+    else:
+        raise AssertionError("it started")
+
+
 def refuses(cay, verb, statement):
     with with_past(cay) as before:
         with failing(cay, *statement):

@@ -1,9 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/lost.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "base/log.h"
 #include "host/session/history.h"
 #include "host/session/record.h"
+
+bool cay_lost_check_store(const struct cay_host *host, size_t item_count, struct cay_error *err)
+{
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        bool had_files =
+            session->state != CAY_SESSION_CREATING && session->state != CAY_SESSION_DESTROYING;
+        if (had_files && !item_count)
+            return cay_fail(
+                err, CAY_R_DATA_LOSS,
+                "'%.200s' is empty, and there are sessions whose files were in it: "
+                "mount its disk, or bring it back; to begin anew, remove '%.200s/cay.db'",
+                host->pool.path, host->data_dir);
+    }
+    return true;
+}
+
+static bool find_tree(void *context, const struct cay_store_item *item)
+{
+    bool *has_trees = context;
+    *has_trees =
+        *has_trees || item->kind == CAY_STORE_ITEM_SESSION || item->kind == CAY_STORE_ITEM_SNAPSHOT;
+    return !*has_trees;
+}
+
+bool cay_lost_check_records(struct cay_store *store, const char *db_path, struct cay_error *err)
+{
+    struct stat st;
+    bool has_trees = false;
+    if (stat(db_path, &st) == 0 && st.st_size > 0)
+        return true;
+    if (!cay_store_list(store, find_tree, &has_trees, err))
+        return false;
+    return !has_trees ||
+           cay_fail(err, CAY_R_DATA_LOSS,
+                    "'%.200s' is gone, and there are sessions that it told of: bring it back; to "
+                    "begin anew, remove the store, too",
+                    db_path);
+}
 
 static void find_lost(const struct cay_session *session, const struct cay_map *stored,
                       struct cay_victims *victims)

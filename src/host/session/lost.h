@@ -9,6 +9,16 @@
 
 #include "host/session/host.h"
 
+/* A store that holds nothing at all is not the one that the records speak of: its disk is not
+ * mounted, or it was moved. DATA_LOSS then: nothing may be forgotten of what is still somewhere. */
+[[nodiscard]] bool cay_lost_check_store(const struct cay_host *host, size_t item_count,
+                                        struct cay_error *err);
+
+/* The same the other way round, before the database is opened: without it every session in the
+ * store would be one that no record knows, and such are removed. */
+[[nodiscard]] bool cay_lost_check_records(struct cay_store *store, const char *db_path,
+                                          struct cay_error *err);
+
 /* Forgets those of all sessions, at start; `stored` has the store's ids of what is there. Those
  * that followed a lost one, and a tree that stood on it, follow its predecessor from then on. */
 [[nodiscard]] bool cay_lost_forget(struct cay_host *host, const struct cay_map *stored,

@@ -289,11 +289,13 @@ struct inventory {
     struct cay_map sessions;
     struct cay_map snapshots;
     struct stored *all;
+    size_t item_count; /* of any kind */
 };
 
 static bool note_stored(void *context, const struct cay_store_item *item)
 {
     struct inventory *inventory = context;
+    inventory->item_count++;
     if (item->kind != CAY_STORE_ITEM_SESSION && item->kind != CAY_STORE_ITEM_SNAPSHOT)
         return true;
     struct stored *stored = cay_new(struct stored);
@@ -425,6 +427,7 @@ static bool recover_sessions(struct loading *loading, struct cay_error *err)
     cay_map_init(&inventory.sessions);
     cay_map_init(&inventory.snapshots);
     bool is_good = cay_store_list(loading->host->store, note_stored, &inventory, err) &&
+                   cay_lost_check_store(loading->host, inventory.item_count, err) &&
                    cay_lost_forget(loading->host, &inventory.snapshots, err) &&
                    recover_each(loading, &inventory, err);
     free_inventory(&inventory);

@@ -18,6 +18,7 @@
 #include "host/session/host.h"
 #include "host/session/interpreter.h"
 #include "host/session/live.h"
+#include "host/session/lost.h"
 #include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
@@ -308,14 +309,15 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                       options->port_advertise, err) ||
         !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
         return false;
-    if (!cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
-        !cay_tokens_init(&host->tokens, host->data_fd, err) ||
-        !cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
+    if (!cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
     const struct cay_store_config store = {.kind = options->store,
                                            .directory = host->pool.store_dir,
                                            .needs_owner_map = cay_host_needs_owner_map(host)};
-    if (!cay_store_open(&store, &host->store, err))
+    if (!cay_store_open(&store, &host->store, err) ||
+        !cay_lost_check_records(host->store, db_path, err) ||
+        !cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
+        !cay_tokens_init(&host->tokens, host->data_fd, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
     if (cay_runtime_warning(host->runtime))
@@ -404,6 +406,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     cay_builds_init(&host->builds);
     cay_build_files_init(&host->build_files, loop);
     if (!open_host(host, options, err)) {
+        host->destroys_on_exit = false; /* nothing ends that did not begin */
         cay_loop_finish_jobs(loop);
         cay_host_destroy(host);
         return false;
