@@ -5,9 +5,10 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
-from daemon import BASE, SANDBOX, case, eventually, fails
+from daemon import BASE, SANDBOX, Cayd, Skip, case, eventually, fails
 from past import put, text_of
 from small_base import import_small, run_with_cayd
 
@@ -54,6 +55,88 @@ def not_after(cay):
                 {"sizeBytes": str(300 * MIB), "filesystem": "ntfs"}):
         fails("invalid_argument", create, cay, **bad)
     assert pool_of(cay)["kind"] != "POOL_KIND_LOOP"
+
+
+@case
+def of_another_host(cay):
+    """a directory with another host's sessions is refused, and they are there afterwards"""
+    with tempfile.TemporaryDirectory(prefix="caysys-pool-") as folder:
+        with Cayd("--default-base", "small") as other:
+            create(other, kind="POOL_KIND_DIRECTORY", path=folder)
+            import_small(other)
+            used_in(other, "theirs")
+            fails("unavailable", create, cay, kind="POOL_KIND_DIRECTORY", path=folder)  # it runs
+            other.stop()
+            fails("already_exists", create, cay, kind="POOL_KIND_DIRECTORY", path=folder)
+            cay.restart()
+            assert pool_of(cay).get("path") != folder, pool_of(cay)
+            other.start()
+            assert text_of(other, "theirs", "file") == "1" and len(other.log("theirs")) == 2
+            other.destroy("theirs")
+
+
+@case
+def cannot_be_used(_):
+    """a pool in which no store can be opened is not made: nothing of it is recorded or left"""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd("--store", "overlay", "--default-base", "small") as cay, \
+            tempfile.TemporaryDirectory(prefix="caysys-pool-") as folder:
+        (Path(folder) / "store").write_text("in the way")
+        fails("internal", create, cay, kind="POOL_KIND_DIRECTORY", path=folder)
+        assert not (cay.data / "pool").exists()
+        cay.restart()
+        create(cay, sizeBytes=str(300 * MIB))
+
+
+@case
+def missing_disk(_):
+    """a daemon whose pool is empty where it was not forgets nothing: it refuses to start until the disk is there"""
+    with tempfile.TemporaryDirectory(prefix="caysys-pool-") as folder, \
+            Cayd("--default-base", "small") as cay:
+        place, away = Path(folder) / "disk", Path(folder) / "away"
+        place.mkdir(mode=0o700)
+        create(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        import_small(cay)
+        used_in(cay, "p")
+        cay.power_off()
+        place.rename(away)
+        place.mkdir(mode=0o700)
+        for _ in range(2):
+            does_not_start(cay, "mount its disk")
+        shutil.rmtree(place)
+        away.rename(place)
+        cay.start()
+        assert [entry["name"] for entry in cay.log("p")][0] == "turn-0001", cay.log("p")
+        cay.rollback("p", "turn-0001")
+        assert text_of(cay, "p", "file") == "1"
+
+
+@case
+def missing_record(_):
+    """nor does one that finds no word of its pool: the file stays, and with the record all is there again"""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd("--default-base", "small") as cay:
+        create(cay, sizeBytes=str(300 * MIB))
+        import_small(cay)
+        used_in(cay, "p")
+        cay.power_off()
+        record = (cay.data / "pool").read_text()
+        (cay.data / "pool").unlink()
+        does_not_start(cay, "sessions whose files were in it")
+        (cay.data / "pool").write_text(record)
+        cay.start()
+        assert text_of(cay, "p", "file") == "1" and len(cay.log("p")) == 2, cay.log("p")
+
+
+def does_not_start(cay, why):
+    try:
+        cay.start()
+    except AssertionError as error:
+        assert why in str(error), error
+    else:
+        raise AssertionError("it started")
 
 
 def used_in(cay, session_id):

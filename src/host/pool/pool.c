@@ -76,6 +76,15 @@ bool cay_pool_open_at(const char *data_dir, enum cay_pool_kind kind, const char 
     return false;
 }
 
+/* A daemon died between the record of its pool and the name of the file. */
+static void finish_keep(const char *data_dir, const char *path)
+{
+    cay_autofree char *own = cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
+    cay_autofree char *unnamed = cay_asprintf("%s/" CAY_POOL_FILE_NEW, data_dir);
+    if (strcmp(path, own) == 0 && access(own, F_OK) < 0 && errno == ENOENT)
+        (void)rename(unnamed, own);
+}
+
 /* "loop ext4 /var/lib/cay/pool.img" or "directory - /srv/cay". */
 static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *out_is_there,
                         struct cay_error *err)
@@ -100,6 +109,7 @@ static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *o
         return cay_fail(err, CAY_R_DATA_LOSS, "'%s' does not say what the pool is", record_path);
     snprintf(type, sizeof(type), "%.*s", (int)filesystem.len, filesystem.ptr);
     cay_autofree char *plain = cay_strndup(path.ptr, path.len);
+    finish_keep(data_dir, plain);
     return cay_pool_open_at(data_dir, cay_str_is(kind, "loop") ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
                             type, plain, out_pool, err);
 }
@@ -107,14 +117,11 @@ static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *o
 bool cay_pool_open(const char *data_dir, struct cay_pool *out_pool, struct cay_error *err)
 {
     cay_autofree char *unfinished = cay_asprintf("%s/" CAY_POOL_FILE_NEW, data_dir);
-    cay_autofree char *unrecorded = cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
     bool is_there = false;
     if (!read_record(data_dir, out_pool, &is_there, err))
         return false;
     /* Of a daemon that died over it. */
     (void)unlink(unfinished);
-    if (!is_there)
-        (void)unlink(unrecorded);
     return is_there || cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", data_dir, out_pool, err);
 }
 

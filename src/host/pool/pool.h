@@ -4,7 +4,8 @@
 /*
  * Where the store's directory is, and how full the file system around it.
  *
- * Order: open (before the store) -> look* , create, grow -> close (after the store). Everything but
+ * Order: open (before the store) -> look* , create, grow -> close (after the store); a created one
+ * is kept or discarded. Everything but
  * the accessors blocks. README.md says how a pool survives.
  */
 
@@ -45,10 +46,14 @@ struct cay_pool_plan {
 
 enum { CAY_POOL_BYTES_MIN = 256 << 20 };
 
-/* Makes a pool and opens it; the data directory knows of it from then on. On failure nothing is
- * left. INVALID_ARGUMENT, ALREADY_EXISTS, NO_SPACE, NOT_SUPPORTED (what is missing). */
+/* Makes a pool and opens it. The data directory knows of it once it is kept; who finds that its
+ * store cannot be used discards it, with the file that was made. On failure nothing is left.
+ * INVALID_ARGUMENT, ALREADY_EXISTS, NO_SPACE, NOT_SUPPORTED (what is missing). */
 [[nodiscard]] bool cay_pool_create(const char *data_dir, const struct cay_pool_plan *plan,
                                    struct cay_pool *out_pool, struct cay_error *err);
+
+[[nodiscard]] bool cay_pool_keep(struct cay_pool *pool, struct cay_error *err);
+void cay_pool_discard(struct cay_pool *pool);
 
 /* Larger, while it is in use. */
 [[nodiscard]] bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes,

@@ -162,17 +162,6 @@ static bool write_record(const char *data_dir, const struct cay_pool *pool, stru
     return true;
 }
 
-static bool finish(const char *data_dir, enum cay_pool_kind kind, const char *filesystem,
-                   const char *path, struct cay_pool *out_pool, struct cay_error *err)
-{
-    if (!cay_pool_open_at(data_dir, kind, filesystem, path, out_pool, err))
-        return false;
-    if (write_record(data_dir, out_pool, err))
-        return true;
-    cay_pool_close(out_pool);
-    return false;
-}
-
 static bool create_loop(const char *data_dir, const struct cay_pool_plan *plan,
                         struct cay_pool *out_pool, struct cay_error *err)
 {
@@ -194,16 +183,10 @@ static bool create_loop(const char *data_dir, const struct cay_pool_plan *plan,
     is_made = is_made && tell(plan, "making the file system", 0.3, err) &&
               make_filesystem(maker, temp, err);
     CAY_CRASH_POINT("pool.filesystem");
-    if (is_made && strcmp(temp, path) != 0 && rename(temp, path) < 0)
-        is_made = cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "name '%s'", path);
-    CAY_CRASH_POINT("pool.named");
     is_made = is_made && tell(plan, "mounting it", 0.9, err) &&
-              finish(data_dir, CAY_POOL_LOOP, maker->name, path, out_pool, err);
-    CAY_CRASH_POINT("pool.recorded");
-    if (!is_made && is_ours) {
+              cay_pool_open_at(data_dir, CAY_POOL_LOOP, maker->name, temp, out_pool, err);
+    if (!is_made && is_ours)
         (void)unlink(temp);
-        (void)unlink(path);
-    }
     return is_made;
 }
 
@@ -222,7 +205,38 @@ bool cay_pool_create(const char *data_dir, const struct cay_pool_plan *plan,
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "'%.200s' can be written by others; run: chmod 700 '%.200s'", plan->path,
                         plan->path);
-    return finish(data_dir, CAY_POOL_DIRECTORY, "", plan->path, out_pool, err);
+    return cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", plan->path, out_pool, err);
+}
+
+/* The record comes first: a file of the final name that no record tells of is somebody's data. */
+bool cay_pool_keep(struct cay_pool *pool, struct cay_error *err)
+{
+    cay_autofree char *own = cay_asprintf("%s/" CAY_POOL_FILE, pool->data_dir);
+    cay_autofree char *temp = cay_asprintf("%s/" CAY_POOL_FILE_NEW, pool->data_dir);
+    bool is_own = pool->kind == CAY_POOL_LOOP && strcmp(pool->path, temp) == 0;
+    if (is_own) {
+        free(pool->path);
+        pool->path = cay_take_ptr(own);
+    }
+    if (!write_record(pool->data_dir, pool, err))
+        return false;
+    CAY_CRASH_POINT("pool.recorded");
+    if (is_own && rename(temp, pool->path) < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "name '%s'", pool->path);
+    CAY_CRASH_POINT("pool.named");
+    return true;
+}
+
+void cay_pool_discard(struct cay_pool *pool)
+{
+    cay_autofree char *record = cay_asprintf("%s/" CAY_POOL_RECORD, pool->data_dir);
+    cay_autofree char *temp = cay_asprintf("%s/" CAY_POOL_FILE_NEW, pool->data_dir);
+    (void)unlink(record);
+    if (pool->kind == CAY_POOL_LOOP) {
+        (void)unlink(pool->path);
+        (void)unlink(temp);
+    }
+    cay_pool_close(pool);
 }
 
 bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error *err)

@@ -55,13 +55,31 @@ struct pool_job {
     struct cay_pool_plan plan;
     uint64_t grow_bytes;
     bool is_create;
-    struct cay_pool pool;    /* a copy of the host's, then the new one, */
-    struct cay_store *store; /* and what is in it */
+    struct cay_pool pool;    /* a copy of the host's, or the new one, */
+    struct cay_store *store; /* and what is in it: the host's own, or the new one */
     char *store_kind;
     struct cay_space space;
     bool is_done;
     struct cay_error err;
 };
+
+static bool is_any(void *context, const struct cay_store_item *)
+{
+    *(bool *)context = true;
+    return false;
+}
+
+/* What is in there belongs to somebody, and the next start would remove what no record knows. */
+static bool check_empty(const struct pool_job *self, struct cay_error *err)
+{
+    bool has_items = false;
+    if (!cay_store_list(self->store, is_any, &has_items, err))
+        return false;
+    return !has_items || cay_fail(err, CAY_R_ALREADY_EXISTS,
+                                  "'%.200s' holds the sessions or bases of another host; give the "
+                                  "pool an empty directory",
+                                  self->pool.path);
+}
 
 static bool create(struct pool_job *self, struct cay_error *err)
 {
@@ -71,7 +89,13 @@ static bool create(struct pool_job *self, struct cay_error *err)
                                             .directory = self->pool.store_dir,
                                             .needs_owner_map =
                                                 cay_host_needs_owner_map(self->host)};
-    return cay_store_open(&config, &self->store, err);
+    self->store = NULL; /* it was the host's */
+    if (cay_store_open(&config, &self->store, err) && check_empty(self, err) &&
+        cay_pool_keep(&self->pool, err))
+        return true;
+    cay_store_close(cay_take_ptr(self->store));
+    cay_pool_discard(&self->pool);
+    return false;
 }
 
 static void pool_work(struct cay_job *job)
