@@ -174,6 +174,33 @@ def since(cay):
 
 
 @case
+def since_of_another(cay):
+    """a stream that continues one session is not put onto the snapshot of the same name of another"""
+    for name in ("one", "two"):
+        cay.create(name)
+        cay.sh(name, f"mkdir d; echo {name} | tee f d/{name}")
+        cay.turn(name)
+    import_(cay, export(cay, "one")[1], sessionId="copy")
+    ahead = changed(export(cay, "one")[1], lambda members: set_snapshot(
+        members, "createdAt", "2101-01-01T00:00:00.123456789Z"))
+    import_(cay, ahead, sessionId="ahead")  # of a host whose clock is
+    import_(cay, export(cay, "ahead")[1], sessionId="ahead-too")
+    cay.sh("one", "echo more > g; rm d/one")
+    cay.sh("ahead", "echo more > g; rm d/one")
+    cay.turn("one")
+    cay.turn("ahead")
+    rest = export(cay, "one", since="turn-0001")[1]
+    fails("failed_precondition", import_, cay, rest, sessionId="two", intoExisting=True)
+    assert cay.sh("two", "cat f d/*; ls") == "two\ntwo\nd\nf\n" and len(cay.log("two")) == 1
+    import_(cay, rest, sessionId="copy", intoExisting=True)
+    compare(cay, "one", cay, "copy")
+    import_(cay, export(cay, "ahead", since="turn-0001")[1], sessionId="ahead-too", intoExisting=True)
+    compare(cay, "ahead", cay, "ahead-too")
+    for name in ("one", "two", "copy", "ahead", "ahead-too"):
+        cay.destroy(name)
+
+
+@case
 def running(cay):
     """a session is exported while it writes, at one instant, and does not notice"""
     cay.create("busy")

@@ -102,7 +102,6 @@ static bool add_points(struct cay_export *self, const struct wish *wish, struct 
         if (!spec)
             return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the session's past is too large");
         spec->name = cay_arena_str(&self->arena, cay_str(snapshot->name));
-        spec->created_at = cay_noun_time(&self->arena, snapshot->created_ns);
         struct cay_str onto = onto_of(manifest, wish, snapshot);
         memcpy(self->store_ids[manifest->point_count], snapshot->store_id, CAY_STORE_ID_SIZE);
         manifest->points[manifest->point_count++] =
@@ -140,6 +139,9 @@ bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
     manifest->has_base = request->include_base;
     if (wish.since) {
         manifest->since = cay_arena_str(&self->arena, cay_str(wish.since->name));
+        if (wish.since->spec->created_at)
+            manifest->since_time = cay_noun_copy(&google_protobuf_timestamp_desc,
+                                                 wish.since->spec->created_at, &self->arena);
         memcpy(self->since_store_id, wish.since->store_id, CAY_STORE_ID_SIZE);
     }
     if (wish.last)

@@ -164,7 +164,8 @@ static bool plan_snapshot(struct cay_import *self, const struct cay_export_point
     cay_store_new_id(record->store_id);
     /* The order of a session's past is that of its times. */
     int64_t now_ns = cay_clock_wall_ns();
-    record->created_ns = CAY_MIN(time_of(spec->created_at), now_ns);
+    int64_t told_ns = time_of(spec->created_at);
+    record->created_ns = CAY_MIN(told_ns, now_ns);
     record->created_ns = CAY_MAX(record->created_ns, after_ns + 1);
     cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     *spec = (struct cay_v1_snapshot){
@@ -175,7 +176,9 @@ static bool plan_snapshot(struct cay_import *self, const struct cay_export_point
         .branch = spec->branch,
         .message = spec->message,
         .metadata = spec->metadata,
-        .created_at = cay_noun_time(&self->arena, record->created_ns),
+        /* As it was told, whatever the clock here says: a later stream knows the snapshot by it. */
+        .created_at =
+            told_ns > 0 ? spec->created_at : cay_noun_time(&self->arena, record->created_ns),
         .tool_call_id = spec->tool_call_id,
         .held = spec->held,
         .unchanged = spec->unchanged, /* looked at when its files are there */

@@ -37,6 +37,8 @@ bool cay_manifest_write(const struct cay_manifest *manifest, struct cay_buf *buf
     cay_json_key(&json, "version");
     cay_json_i64(&json, CAY_EXPORT_VERSION);
     write_text(&json, "since", manifest->since);
+    if (manifest->since_time)
+        write_message(&json, "sinceTime", &google_protobuf_timestamp_desc, manifest->since_time);
     write_text(&json, "head", manifest->head);
     cay_json_key(&json, "live");
     cay_json_bool(&json, manifest->has_live);
@@ -208,6 +210,12 @@ static bool read_member(struct reading *reading)
                bad(reading, "its version is not one this daemon reads");
     if (cay_str_is(json->text, "since"))
         return read_text(reading, &manifest->since);
+    if (cay_str_is(json->text, "sinceTime")) {
+        void *stamp = NULL;
+        bool is_stamp = read_message(reading, &google_protobuf_timestamp_desc, &stamp);
+        manifest->since_time = stamp;
+        return is_stamp;
+    }
     if (cay_str_is(json->text, "head"))
         return read_text(reading, &manifest->head);
     if (cay_str_is(json->text, "live"))

@@ -34,7 +34,8 @@ struct cay_export_point {
 };
 
 struct cay_manifest {
-    struct cay_str since;       /* name of the snapshot it builds on; empty: it is whole */
+    struct cay_str since; /* name of the snapshot it builds on; empty: it is whole */
+    struct google_protobuf_timestamp *since_time; /* when that was taken: names are no proof */
     struct cay_str head;        /* name of the point the live files stand on; empty: the base */
     bool has_live;              /* else they are as the head is */
     struct cay_str base_name;   /* as the store calls it */

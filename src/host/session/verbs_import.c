@@ -200,6 +200,13 @@ static bool plan_new(struct import_op *self, struct cay_session **out_session,
     return true;
 }
 
+/* Every session has a turn-0001; what is put onto another one's is a mixture of both. */
+static bool is_same_time(const struct google_protobuf_timestamp *told,
+                         const struct google_protobuf_timestamp *here)
+{
+    return !told || (here && told->seconds == here->seconds && told->nanos == here->nanos);
+}
+
 static bool existing_begin(struct cay_op *op, struct cay_error *err)
 {
     struct import_op *self = CAY_CONTAINER_OF(op, struct import_op, op);
@@ -215,6 +222,11 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
             err, snapshot ? CAY_R_FAILED_PRECONDITION : CAY_R_SNAPSHOT_NOT_FOUND,
             "session '%s' does not stand on snapshot '%.*s', which the stream continues",
             session->id, (int)since.len, since.ptr);
+    if (!is_same_time(import->manifest.since_time, snapshot->spec->created_at))
+        return cay_fail(err, CAY_R_FAILED_PRECONDITION,
+                        "snapshot '%s' of session '%s' is not the one that the stream continues: "
+                        "it was taken at another time",
+                        snapshot->name, session->id);
     if (session->live && !cay_live_is_quiet(session->live))
         return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "commands run in session '%s'; end them first",
                         session->id);
