@@ -383,6 +383,20 @@ def flipped(cay):
 
 
 @case
+def too_deep(cay):
+    """a tree that no archive can hold is refused, and the daemon goes on"""
+    cay.create("deep")
+    half = "/".join(["d" * 200] * 15)  # two of them are more than a path may have
+    cay.sh("deep", "head -c 2000000 /dev/urandom > data")  # something is packed before that
+    cay.sh("deep", f"mkdir -p one/{half} two/{half}; cd one/{half}; mv /workspace/two .")
+    for _ in range(3):
+        fails("resource_exhausted", export, cay, "deep")
+        assert cay.process.poll() is None, cay.log_tail()
+    assert cay.sh("deep", "echo on") == "on\n" and not cay.log("deep")
+    cay.destroy("deep")
+
+
+@case
 def gone_clients(cay):
     """clients that leave in the middle leave nothing"""
     before = (cay.ids(), cay.store()["s"], cay.store()["p"])

@@ -105,9 +105,8 @@ bool cay_pack_open(struct cay_pack *pack, int fd, int level, cay_pack_progress *
 void cay_pack_finish(struct cay_pack *pack)
 {
     if (pack->archive) {
-        /* One that was not closed is given up: nothing more is written, and nobody is told of it.
-         */
-        archive_write_fail(pack->archive);
+        /* Else it would write its end, and tell of progress somebody who is about to go. */
+        (void)archive_write_fail(pack->archive);
         archive_write_free(pack->archive);
     }
     cay_sha256_finish(&pack->sha);
