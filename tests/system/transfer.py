@@ -80,6 +80,26 @@ def attributes_taken_away(cay):
 
 
 @case
+def odd_attributes(cay):
+    """attributes whatever their names and values come back as they were, and no others"""
+    odd = {b"user.a=b": b"c=d", b"user.with space": b"", b"user.100%41": b"%41", b"user.new\nline": b"\n",
+           b"user.\xff\xfe": bytes(range(256)), "user.ü".encode(): b"\0", b"user.cay.socket": b"1"}
+    cay.create("odd")
+    cay.sh("odd", "mkdir d; echo 1 > f", user="root")
+    with seen_from_outside(cay, "odd") as root:
+        for (name, value), path in itertools.product(odd.items(), ("d", "f")):
+            os.setxattr(root / "workspace" / path, name, value)
+    import_(cay, export(cay, "odd")[1], sessionId="odd-too")
+    compare(cay, "odd", cay, "odd-too")
+    with seen_from_outside(cay, "odd-too") as root:
+        found = {os.fsencode(name): os.getxattr(root / "workspace/f", name)
+                 for name in os.listxattr(root / "workspace/f")}
+    assert found == odd, found
+    cay.destroy("odd")
+    cay.destroy("odd-too")
+
+
+@case
 def again(cay):
     """an import of an import of an import is still the same"""
     info, data = export(cay, "copy", until="turn-0006")

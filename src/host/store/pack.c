@@ -95,6 +95,10 @@ bool cay_pack_open(struct cay_pack *pack, int fd, int level, cay_pack_progress *
     if (!pack->archive || archive_write_set_format_pax(pack->archive) != ARCHIVE_OK ||
         archive_write_set_format_option(pack->archive, "pax", "hdrcharset", "BINARY") !=
             ARCHIVE_OK ||
+        /* The other form has odd names encoded, and no reader decodes them: they came back twice.
+         */
+        archive_write_set_format_option(pack->archive, "pax", "xattrheader", "LIBARCHIVE") !=
+            ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(pack->archive, 1) != ARCHIVE_OK ||
         archive_write_open(pack->archive, pack, NULL, on_write, NULL) != ARCHIVE_OK)
         return cay_fail(err, CAY_R_INTERNAL, "no archive can be written: %.100s",
