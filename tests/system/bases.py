@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import platform
 import shutil
@@ -75,6 +76,34 @@ def image(cay):
     assert listed(cay)["app"]["sessionCount"] == "1"
     fails("failed_precondition", cay.call, BASE + "RemoveBase", {"name": "app"}, reason="base_in_use")
     cay.destroy("img")
+
+
+@case
+def damaged(cay):
+    """an archive in which a bit was turned on its way is refused, whatever packed it"""
+    plain = tar_of({f"etc/{number}": os.urandom(2000) for number in range(20)})
+    packed = {
+        "gzip": gzip.compress(plain),
+        "two in a row": gzip.compress(plain[:10240]) + gzip.compress(plain[10240:]),
+        "xz": lzma.compress(plain),
+    }
+    for what, data in packed.items():
+        send(cay, data, name="good")
+        assert int(listed(cay)["good"]["entryCount"]) == 20, what
+        cay.call(BASE + "RemoveBase", {"name": "good"})
+        for at in (len(data) // 8, len(data) // 2, len(data) * 7 // 8, len(data) - 5):
+            bad = bytearray(data)
+            bad[at] ^= 4
+            fails("invalid_argument", send, cay, bytes(bad), name="bad")
+        for cut in (1, 4, 9, len(data) // 2):
+            fails("invalid_argument", send, cay, data[:-cut], name="bad")
+    send(cay, packed["gzip"] + bytes(5000), name="good", piece=1000)  # padded, as tapes are
+    cay.call(BASE + "RemoveBase", {"name": "good"})
+    twice = gzip.compress(packed["gzip"])
+    fails("invalid_argument", send, cay, twice, name="bad")
+    fails("invalid_argument", send, cay, gzip.compress(packed["xz"]), name="bad")
+    fails("invalid_argument", send, cay, lzma.compress(packed["gzip"]), name="bad")
+    assert "bad" not in listed(cay)
 
 
 @case

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "host/store/store_ops.h"
 
@@ -13,24 +14,119 @@ enum {
     READ_BYTES = 128 * 1024,
     PARTS_MAX = 256, /* names in one path */
     FILTERS_MAX = 2, /* the file itself and one compression */
+    AFTER_END_BYTES_MAX = 64 << 20,
 };
 
-static la_ssize_t on_read(struct archive *archive, void *context, const void **out_data)
+/* Ours, because libarchive's own passes over the checksums of gzip. */
+struct cay_gunzip {
+    z_stream stream;
+    bool is_in_member;
+    bool is_over; /* what follows is no gzip, and nobody's business */
+    unsigned char out[READ_BYTES];
+};
+
+static ssize_t read_raw(struct cay_archive_in *in, size_t at)
 {
-    struct cay_archive_in *in = context;
     ssize_t len = 0;
     do {
-        len = read(in->fd, in->buf, READ_BYTES);
+        len = read(in->fd, in->buf + at, READ_BYTES - at);
     } while (len < 0 && errno == EINTR);
     if (len < 0) {
-        archive_set_error(archive, errno, "cannot be read");
+        archive_set_error(in->archive, errno, "cannot be read");
         return -1;
     }
     in->bytes += (uint64_t)len;
     if (in->is_hashed)
-        cay_sha256_add(&in->sha, in->buf, (size_t)len);
-    *out_data = in->buf;
+        cay_sha256_add(&in->sha, in->buf + at, (size_t)len);
     return len;
+}
+
+/* The first bytes tell; of a pipe they may come one by one. */
+static ssize_t begin(struct cay_archive_in *in)
+{
+    static const char magic[] = {'\x1f', '\x8b', '\x08'};
+    size_t have = 0;
+    ssize_t len = 1;
+    in->is_begun = true;
+    while (len > 0 && have < sizeof(magic)) {
+        len = read_raw(in, have);
+        have += len > 0 ? (size_t)len : 0;
+    }
+    if (len < 0 || have < sizeof(magic) || memcmp(in->buf, magic, sizeof(magic)) != 0)
+        return len < 0 ? -1 : (ssize_t)have;
+    in->gunzip = cay_new(struct cay_gunzip);
+    in->gunzip->stream.next_in = (unsigned char *)in->buf;
+    in->gunzip->stream.avail_in = (unsigned)have;
+    in->gunzip->is_in_member = true;
+    if (inflateInit2(&in->gunzip->stream, 16 + MAX_WBITS) == Z_OK)
+        return (ssize_t)have;
+    archive_set_error(in->archive, ENOMEM, "no memory to unpack it");
+    return -1;
+}
+
+static bool fill(struct cay_archive_in *in)
+{
+    z_stream *stream = &in->gunzip->stream;
+    ssize_t len = stream->avail_in ? 1 : read_raw(in, 0);
+    if (!stream->avail_in && len > 0) {
+        stream->next_in = (unsigned char *)in->buf;
+        stream->avail_in = (unsigned)len;
+    }
+    return len >= 0;
+}
+
+/* The next bytes, 0 at the end, -1 for damage. Archives may be several members in a row. */
+static ssize_t gunzip(struct cay_archive_in *in)
+{
+    struct cay_gunzip *self = in->gunzip;
+    z_stream *stream = &self->stream;
+    stream->next_out = self->out;
+    stream->avail_out = sizeof(self->out);
+    while (!self->is_over && stream->avail_out == sizeof(self->out)) {
+        if (!fill(in))
+            return -1;
+        if (!self->is_in_member) {
+            self->is_over = !stream->avail_in || *stream->next_in != 0x1F;
+            self->is_in_member = !self->is_over;
+            (void)inflateReset(stream);
+            continue;
+        }
+        int rc = stream->avail_in ? inflate(stream, Z_NO_FLUSH) : Z_BUF_ERROR;
+        self->is_in_member = rc != Z_STREAM_END;
+        if (rc != Z_OK && rc != Z_STREAM_END) {
+            archive_set_error(in->archive, EINVAL, "%s",
+                              rc == Z_BUF_ERROR ? "truncated gzip input" : "damaged gzip input");
+            return -1;
+        }
+    }
+    return (ssize_t)(sizeof(self->out) - stream->avail_out);
+}
+
+static la_ssize_t on_read(struct archive *, void *context, const void **out_data)
+{
+    struct cay_archive_in *in = context;
+    ssize_t len = in->is_begun ? 0 : begin(in);
+    if (len >= 0 && in->gunzip)
+        len = gunzip(in);
+    else if (len == 0)
+        len = read_raw(in, 0);
+    *out_data = in->gunzip ? (const void *)in->gunzip->out : in->buf;
+    return len;
+}
+
+/* The checksum comes after all else, and a reader of tar stops before. */
+static bool check_end(struct cay_archive_in *in)
+{
+    uint64_t bytes = 0;
+    for (ssize_t len = 1; in->gunzip && len > 0; bytes += (uint64_t)len) {
+        len = gunzip(in);
+        if (len >= 0 && bytes <= AFTER_END_BYTES_MAX)
+            continue;
+        if (len >= 0)
+            archive_set_error(in->archive, EINVAL, "too much behind its end");
+        return false;
+    }
+    return true;
 }
 
 static bool no_tar(const struct cay_archive_in *in, struct cay_error *err)
@@ -63,6 +159,9 @@ void cay_archive_in_finish(struct cay_archive_in *in)
 {
     if (in->archive)
         archive_read_free(in->archive);
+    if (in->gunzip)
+        (void)inflateEnd(&in->gunzip->stream);
+    free(in->gunzip);
     cay_sha256_finish(&in->sha);
     free(in->buf);
     *in = (struct cay_archive_in){.fd = -1};
@@ -75,11 +174,12 @@ bool cay_archive_in_next(struct cay_archive_in *in, struct archive_entry **out_e
     int rc = archive_read_next_header(in->archive, out_entry);
     if (rc == ARCHIVE_EOF) {
         *out_entry = NULL;
-        return true;
+        return check_end(in) || no_tar(in, err);
     }
     if (rc < ARCHIVE_WARN)
         return no_tar(in, err);
-    if (!in->is_checked && archive_filter_count(in->archive) > FILTERS_MAX)
+    int filters = archive_filter_count(in->archive) + (in->gunzip ? 1 : 0);
+    if (!in->is_checked && filters > FILTERS_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the archive is compressed more than once");
     in->is_checked = true;
     return true;
@@ -89,9 +189,8 @@ bool cay_archive_in_drain(struct cay_archive_in *in, char out_sha256[static CAY_
                           struct cay_error *err)
 {
     out_sha256[0] = '\0';
-    for (la_ssize_t len = 1; len > 0;) {
-        const void *ignored = NULL;
-        len = on_read(in->archive, in, &ignored);
+    for (ssize_t len = 1; len > 0;) {
+        len = read_raw(in, 0);
         if (len < 0)
             return cay_store_fail(err, -errno, "read the archive");
     }

@@ -3,8 +3,8 @@
 
 /*
  * Reading a tar archive that somebody hands in: plain, or packed once with gzip, zstd or xz, found
- * out by its content. Counts and hashes the bytes as they came. Packed more than once is refused:
- * a few bytes could unpack to hours of work.
+ * out by its content, with the checksums of the compression. Counts and hashes the bytes as they
+ * came. Packed more than once is refused: a few bytes could unpack to hours of work.
  *
  * Order: open -> next* -> drain -> finish.
  */
@@ -24,7 +24,9 @@ struct cay_archive_in {
     struct cay_sha256 sha; /* only when hashed */
     bool is_hashed;
     bool is_checked;
+    bool is_begun;
     char *buf;
+    struct cay_gunzip *gunzip; /* NULL: another compression, or none */
 };
 
 [[nodiscard]] bool cay_archive_in_open(struct cay_archive_in *in, int fd, bool is_hashed,
