@@ -376,6 +376,30 @@ def circular(cay):
 
 
 @case
+def names_of_our_own(cay):
+    """snapshots that came with the names of turns and branches to come are not overwritten by these"""
+    cay.create("ours")
+    cay.sh("ours", "echo 1 > f")
+    cay.snapshot("ours", "mine")
+    _, data = export(cay, "ours")
+    for name in ("turn-0001", "branch-0001", "branch-0002"):
+        odd = changed(data, lambda members, name=name: head_with(head=name)(
+            set_snapshot(members, "name", name)))
+        import_(cay, odd, sessionId="theirs")
+        cay.sh("theirs", "echo 2 > f")
+        cay.turn("theirs")
+        cay.sh("theirs", "echo 3 > f")
+        cay.rollback("theirs", name)
+        cay.sh("theirs", "echo 4 > f")
+        cay.rollback("theirs", name)
+        found = [entry["name"] for entry in cay.log("theirs")]
+        assert len(found) == len(set(found)) == 4 and found[0] == name, found
+        assert cay.sh("theirs", "cat f") == "1\n"
+        cay.destroy("theirs")
+    cay.destroy("ours")
+
+
+@case
 def flipped(cay):
     """turned bits and cut ends are refused, and never leave anything"""
     _, data = export(cay, "plain")

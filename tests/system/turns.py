@@ -8,7 +8,7 @@ import time
 
 from daemon import IS_FULL, SANDBOX, case, eventually, fails, good, together
 from past import at, names, put, text_of
-from small_base import run_with_cayd
+from small_base import run_with_cayd, small_cayd
 
 # Two files that grow in step: whoever sees them at one instant sees the same length, or one more.
 WRITER = "i=0; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done"
@@ -101,6 +101,24 @@ def branch(cay):
     fails("already_exists", cay.rollback, "n", "turn-0001", branch="mine")
     fails("invalid_argument", cay.rollback, "n", "turn-0001", branch="../mine")
     assert text_of(cay, "n", "file") == "other"
+
+
+@case
+def taken_names(_):
+    """a turn does not take the name of a snapshot that is there: its number is passed over"""
+    with small_cayd("--default-base", "small", "--snapshot-prefix", "step") as cay:
+        cay.create("p")
+        for number in (1, 3):
+            put(cay, "p", "file", f"mine {number}")
+            cay.snapshot("p", f"step-000{number}")
+        put(cay, "p", "file", "turn")
+        assert [cay.turn("p")["name"] for _ in range(3)] == ["step-0002", "step-0004", "step-0005"]
+        cay.restart()
+        assert names(cay, "p") == [f"step-000{number}" for number in (1, 3, 2, 4, 5)], names(cay, "p")
+        for number in (1, 3):
+            cay.rollback("p", f"step-000{number}")
+            assert text_of(cay, "p", "file") == f"mine {number}"
+        assert cay.turn("p")["name"] == "step-0006"
 
 
 @case

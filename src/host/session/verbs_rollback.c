@@ -72,8 +72,10 @@ static bool plan_branch(struct rollback_op *self, struct cay_session *session,
             return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'",
                             session->id, record->name);
     } else {
-        snprintf(record->name, sizeof(record->name), "branch-%04lld",
-                 (long long)session->branch_count + 1);
+        int64_t number = session->branch_count;
+        do {
+            snprintf(record->name, sizeof(record->name), "branch-%04lld", (long long)++number);
+        } while (cay_session_snapshot(session, cay_str(record->name)));
     }
     memcpy(record->session_id, session->id, sizeof(record->session_id));
     cay_store_new_id(record->store_id);

@@ -103,6 +103,20 @@ static void name_after_tool(struct snapshot_op *self)
     self->spec->name = cay_str(name);
 }
 
+/* The next number whose name is free: one may be a client's, from before the prefix was what it is,
+ * or have come with an import. */
+static void name_turn(struct snapshot_op *self, const struct cay_session *session)
+{
+    struct cay_v1_snapshot *spec = self->spec;
+    struct cay_snapshot_record *record = &self->snapshot;
+    spec->turn_number = session->turn_count;
+    do {
+        snprintf(record->name, sizeof(record->name), "%s-%04lld", self->op.host->snapshot_prefix,
+                 (long long)++spec->turn_number);
+        spec->name = cay_str(record->name);
+    } while (cay_session_snapshot(session, spec->name));
+}
+
 static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -115,10 +129,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     if (!cay_quota_check(session, err))
         return false;
     if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
-        spec->turn_number = session->turn_count + 1;
-        snprintf(record->name, sizeof(record->name), "%s-%04lld", op->host->snapshot_prefix,
-                 (long long)spec->turn_number);
-        spec->name = cay_str(record->name);
+        name_turn(self, session);
     } else if (self->taken) {
         name_after_tool(self);
     } else {
@@ -129,10 +140,10 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
             snprintf(record->name, sizeof(record->name), "%.*s", (int)spec->name.len,
                      spec->name.ptr);
         }
-        if (cay_session_snapshot(session, spec->name))
-            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'",
-                            session->id, record->name);
     }
+    if (cay_session_snapshot(session, spec->name))
+        return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'", session->id,
+                        record->name);
     memcpy(record->session_id, session->id, sizeof(record->session_id));
     cay_store_new_id(record->store_id);
     record->is_pending = true;
