@@ -291,14 +291,16 @@ def records_gone(_):
         import_small(cay, tree_actor=ACTOR)
         with with_past(cay):
             before = look(cay)
-            cay.stop()
-            database = cay.data / "cay.db"
-            kept = database.read_bytes()
-            for take in (database.unlink, lambda: database.write_bytes(b"")):
+            cay.power_off()
+            files = {path: path.read_bytes() for path in cay.data.glob("cay.db*")}
+            database, log = cay.data / "cay.db", cay.data / "cay.db-wal"
+            assert len(files[log]) > len(files[database]), "nothing is in its log alone"
+            for take in (database.unlink, log.unlink, lambda: database.write_bytes(b"")):
                 take()
                 for _ in range(2):
                     does_not_start(cay, "bring it back")
-                database.write_bytes(kept)
+                for path, content in files.items():
+                    path.write_bytes(content)
             cay.start()
             all_is_as(before, cay)
 

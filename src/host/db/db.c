@@ -149,7 +149,7 @@ static bool read_version(struct cay_db *db, int *out_version, struct cay_error *
     return cay_db_end(&query, err);
 }
 
-static bool migrate(struct cay_db *db, struct cay_error *err)
+static bool migrate(struct cay_db *db, bool may_begin, struct cay_error *err)
 {
     int version = 0;
     int newest = cay_db_schema_version();
@@ -162,6 +162,8 @@ static bool migrate(struct cay_db *db, struct cay_error *err)
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
                         "the database has schema %d, written by a newer cayd; this one knows %d",
                         version, newest);
+    if (version == 0 && !may_begin)
+        return cay_fail(err, CAY_R_DATA_LOSS, "there is nothing in the database");
     for (; version < newest; version++) {
         char stamp[48];
         snprintf(stamp, sizeof(stamp), "PRAGMA user_version = %d", version + 1);
@@ -175,14 +177,15 @@ static bool migrate(struct cay_db *db, struct cay_error *err)
     return true;
 }
 
-static bool open_file(struct cay_db *db, const char *path, struct cay_error *err)
+static bool open_file(struct cay_db *db, const char *path, bool may_begin, struct cay_error *err)
 {
     /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file.
      * Closed before SQLite opens it: to close any descriptor of a file is to lose all locks on it,
      * and another program that reads the database would then take its log away. */
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_RDWR | (may_begin ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "open database '%s'", path);
+        return cay_fail_errno(err, may_begin ? CAY_R_INTERNAL : CAY_R_DATA_LOSS, -errno,
+                              "open database '%s'", path);
     close(fd);
     int status =
         sqlite3_open_v2(path, &db->sqlite,
@@ -193,10 +196,10 @@ static bool open_file(struct cay_db *db, const char *path, struct cay_error *err
     sqlite3_busy_timeout(db->sqlite, 5000);
     return run(db, "PRAGMA journal_mode = WAL", err) &&
            run(db, "PRAGMA synchronous = NORMAL", err) &&
-           run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, err);
+           run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, may_begin, err);
 }
 
-bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err)
+static bool open_db(const char *path, bool may_begin, struct cay_db **out_db, struct cay_error *err)
 {
     struct cay_db *db = cay_new(struct cay_db);
     pthread_mutexattr_t recursive; /* a transaction holds the lock around its statements */
@@ -204,12 +207,22 @@ bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&db->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    if (!open_file(db, path, err)) {
+    if (!open_file(db, path, may_begin, err)) {
         cay_db_close(db);
         return cay_wrap(err, "'%s'", path);
     }
     *out_db = db;
     return true;
+}
+
+bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err)
+{
+    return open_db(path, true, out_db, err);
+}
+
+bool cay_db_open_old(const char *path, struct cay_db **out_db, struct cay_error *err)
+{
+    return open_db(path, false, out_db, err);
 }
 
 void cay_db_close(struct cay_db *db)

@@ -17,6 +17,8 @@ struct cay_db;
 
 /* Creates the file (mode 0600) if need be. */
 [[nodiscard]] bool cay_db_open(const char *path, struct cay_db **out_db, struct cay_error *err);
+/* One that has records. DATA_LOSS when it is not there, or nothing is in it; none is begun. */
+[[nodiscard]] bool cay_db_open_old(const char *path, struct cay_db **out_db, struct cay_error *err);
 void cay_db_close(struct cay_db *db);
 
 /* How many migrations this build knows. */

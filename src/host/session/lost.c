@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/lost.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
 #include "base/log.h"
 #include "host/session/history.h"
 #include "host/session/record.h"
@@ -31,19 +28,22 @@ static bool find_tree(void *context, const struct cay_store_item *item)
     return !*has_trees;
 }
 
-bool cay_lost_check_records(struct cay_store *store, const char *db_path, struct cay_error *err)
+bool cay_lost_open_records(struct cay_store *store, const char *db_path, struct cay_db **out_db,
+                           struct cay_error *err)
 {
-    struct stat st;
     bool has_trees = false;
-    if (stat(db_path, &st) == 0 && st.st_size > 0)
-        return true;
     if (!cay_store_list(store, find_tree, &has_trees, err))
         return false;
-    return !has_trees ||
-           cay_fail(err, CAY_R_DATA_LOSS,
-                    "'%.200s' is gone, and there are sessions that it told of: bring it back; to "
-                    "begin anew, remove the store, too",
-                    db_path);
+    if (!has_trees)
+        return cay_db_open(db_path, out_db, err);
+    if (cay_db_open_old(db_path, out_db, err))
+        return true;
+    return err->reason != CAY_R_DATA_LOSS
+               ? false
+               : cay_wrap(err,
+                          "there are sessions that '%.100s' told of: bring it back with its "
+                          "log; to begin anew, remove the store, too",
+                          db_path);
 }
 
 static void find_lost(const struct cay_session *session, const struct cay_map *stored,

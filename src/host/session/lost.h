@@ -14,10 +14,10 @@
 [[nodiscard]] bool cay_lost_check_store(const struct cay_host *host, size_t item_count,
                                         struct cay_error *err);
 
-/* The same the other way round, before the database is opened: without it every session in the
- * store would be one that no record knows, and such are removed. */
-[[nodiscard]] bool cay_lost_check_records(struct cay_store *store, const char *db_path,
-                                          struct cay_error *err);
+/* The same the other way round: opens the database, and begins a new one only where the store has
+ * no sessions. Without their records they would all be rubbish, and that is removed. */
+[[nodiscard]] bool cay_lost_open_records(struct cay_store *store, const char *db_path,
+                                         struct cay_db **out_db, struct cay_error *err);
 
 /* Forgets those of all sessions, at start; `stored` has the store's ids of what is there. Those
  * that followed a lost one, and a tree that stood on it, follow its predecessor from then on. */

@@ -315,8 +315,8 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                                            .directory = host->pool.store_dir,
                                            .needs_owner_map = cay_host_needs_owner_map(host)};
     if (!cay_store_open(&store, &host->store, err) ||
-        !cay_lost_check_records(host->store, db_path, err) ||
-        !cay_db_open(db_path, &host->db, err) || !cay_keys_init(&host->keys, host->db, err) ||
+        !cay_lost_open_records(host->store, db_path, &host->db, err) ||
+        !cay_keys_init(&host->keys, host->db, err) ||
         !cay_tokens_init(&host->tokens, host->data_fd, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
