@@ -52,7 +52,7 @@ def not_after(cay):
     for bad in ({}, {"sizeBytes": "1000"}, {"sizeBytes": "-1"}, {"path": "relative"},
                 {"kind": "POOL_KIND_DIRECTORY", "path": "/nowhere/at/all"},
                 {"kind": "POOL_KIND_DIRECTORY", "path": "/tmp", "sizeBytes": str(300 * MIB)},
-                {"sizeBytes": str(300 * MIB), "filesystem": "ntfs"}):
+                {"sizeBytes": str(300 * MIB), "filesystem": "ntfs"}, {"sizeBytes": str(2**63 - 1)}):
         fails("invalid_argument", create, cay, **bad)
     assert pool_of(cay)["kind"] != "POOL_KIND_LOOP"
 
@@ -174,7 +174,8 @@ def loop_pool(cay):
         assert pool_of(cay)["kind"] == "POOL_KIND_LOOP"
         assert text_of(cay, "p", "file") == "1" and len(loops(cay)) == 1, loops(cay)
     before = int(pool_of(cay)["sizeBytes"])
-    fails("invalid_argument", cay.call, POOL + "GrowPool", {"sizeBytes": str(200 * MIB)})
+    for bad in (200 * MIB, 2**63 - 1):
+        fails("invalid_argument", cay.call, POOL + "GrowPool", {"sizeBytes": str(bad)})
     grown = cay.call(POOL + "GrowPool", {"sizeBytes": str(500 * MIB)})["pool"]
     assert int(grown["sizeBytes"]) > before * 1.5, (before, grown)
     assert text_of(cay, "p", "file") == "1"

@@ -109,6 +109,13 @@ static bool tell(const struct cay_pool_plan *plan, const char *step, double shar
            cay_fail(err, CAY_R_CANCELED, NULL);
 }
 
+static enum cay_reason reason_of_size(int error)
+{
+    if (error == EFBIG || error == EINVAL)
+        return CAY_R_INVALID_ARGUMENT; /* more than the file system below has in one file */
+    return error == ENOSPC ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED;
+}
+
 static bool make_file(const char *path, const struct cay_pool_plan *plan, struct cay_error *err)
 {
     cay_autoclose int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -119,8 +126,7 @@ static bool make_file(const char *path, const struct cay_pool_plan *plan, struct
              : ftruncate(fd, (off_t)plan->bytes) < 0 ? errno
                                                      : 0;
     if (rc)
-        return cay_fail_errno(err, rc == ENOSPC ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, -rc,
-                              "give '%s' its size", path);
+        return cay_fail_errno(err, reason_of_size(rc), -rc, "give '%s' its size", path);
     return true;
 }
 
@@ -258,8 +264,7 @@ bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error
              : ftruncate(fd, (off_t)bytes) < 0 ? errno
                                                : 0;
     if (rc)
-        return cay_fail_errno(err, rc == ENOSPC ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED, -rc,
-                              "enlarge '%s'", pool->path);
+        return cay_fail_errno(err, reason_of_size(rc), -rc, "enlarge '%s'", pool->path);
     CAY_CRASH_POINT("grow.file");
     rc = cay_loop_device_grow(pool->device_fd);
     CAY_CRASH_POINT("grow.device");
