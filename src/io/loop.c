@@ -48,7 +48,7 @@ int cay_loop_create(struct cay_loop **out_loop)
     uv_unref((uv_handle_t *)&loop->before_wait);
     pthread_mutex_init(&loop->lock, NULL);
     loop->scratch = cay_alloc(CAY_LOOP_SCRATCH_BYTES);
-    loop->workers = cay_workers_create(CAY_WORKER_THREADS);
+    loop->workers = cay_workers_create();
     *out_loop = cay_take_ptr(loop);
     return 0;
 }

@@ -11,6 +11,7 @@
  */
 
 #include "base/base.h"
+#include "base/list.h"
 
 struct cay_loop;
 
@@ -35,11 +36,22 @@ struct cay_task {
 };
 void cay_loop_post(struct cay_loop *loop, struct cay_task *task);
 
+/* Jobs of one peer, who may order many and long ones: at most CAY_LANE_THREADS of them run at once,
+ * and one of them always does, whatever others have ordered. Embedded in what stands for the peer,
+ * zeroed; it must live until the last of its jobs is done. */
+struct cay_lane {
+    struct cay_job *first;
+    struct cay_job *last;
+    struct cay_list_node in_lanes; /* while a job of it may start */
+    unsigned at_work;
+};
+
 /* Runs on a worker thread, then `done` on the loop thread. Workers get values and descriptors,
  * never objects the loop thread owns. The job belongs to the caller and must live until `done`. */
 struct cay_job {
     void (*work)(struct cay_job *job);
     void (*done)(struct cay_job *job);
+    struct cay_lane *lane; /* NULL: the daemon's own */
     struct cay_loop *loop; /* the rest is the room's own */
     struct cay_job *next;
     struct cay_task finished;

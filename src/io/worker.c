@@ -10,16 +10,16 @@ struct cay_workers {
     pthread_mutex_t lock;
     pthread_cond_t work_or_stop;
     pthread_cond_t at_rest;
-    struct cay_job *first;
-    struct cay_job *last;
+    struct cay_lane own;     /* of jobs without a lane */
+    struct cay_list waiting; /* lanes of which nothing runs: they come first */
+    struct cay_list served;  /* those that may have more */
     bool stopping;
     bool is_one_coming; /* a thread was called and has not looked at the queue yet */
     size_t queued;
     size_t at_work;
     size_t idle; /* counts a thread that was called and has not woken yet */
     size_t thread_count;
-    size_t thread_count_max;
-    pthread_t threads[];
+    pthread_t threads[CAY_WORKER_THREADS_MAX];
 };
 
 static void *worker_main(void *arg);
@@ -40,19 +40,53 @@ static void start_thread(struct cay_workers *workers)
         assert(workers->thread_count > 0); /* without any worker the job would never run */
 }
 
+/* Whenever a lane has got a job, or one of its jobs has been taken or finished. */
+static void place(struct cay_workers *workers, struct cay_lane *lane)
+{
+    bool is_own = lane == &workers->own;
+    cay_list_remove(&lane->in_lanes);
+    if (!lane->first)
+        return;
+    if (lane->at_work < (is_own ? CAY_LANE_THREADS : 1))
+        cay_list_push_back(&workers->waiting, &lane->in_lanes);
+    else if (is_own || lane->at_work < CAY_LANE_THREADS)
+        cay_list_push_back(&workers->served, &lane->in_lanes);
+}
+
+static struct cay_job *next_job(struct cay_workers *workers)
+{
+    struct cay_list_node *node = cay_list_first(&workers->waiting);
+    if (!node)
+        node = cay_list_first(&workers->served);
+    if (!node)
+        return NULL;
+    struct cay_lane *lane = CAY_CONTAINER_OF(node, struct cay_lane, in_lanes);
+    struct cay_job *job = lane->first;
+    lane->first = job->next;
+    lane->at_work++;
+    place(workers, lane);
+    return job;
+}
+
+static bool has_job(const struct cay_workers *workers)
+{
+    return !cay_list_empty(&workers->waiting) || !cay_list_empty(&workers->served);
+}
+
 /* For jobs that nobody has taken yet. Threads are called one after the other, each by the one
  * before it when it has taken its job: short jobs are then done by the thread that is awake
  * already, and do not pay for the switch to one that is not, while long ones soon have a thread
  * each. True when one is to be signalled, best after the lock is released. */
 static bool call_thread(struct cay_workers *workers)
 {
-    if (!workers->first || workers->is_one_coming)
+    if (!has_job(workers) || workers->is_one_coming)
         return false;
     if (workers->idle) {
         workers->is_one_coming = true;
         return true;
     }
-    if (workers->thread_count < workers->thread_count_max) {
+    bool must_wait = !cay_list_empty(&workers->waiting);
+    if (workers->thread_count < (must_wait ? CAY_WORKER_THREADS_MAX : CAY_WORKER_THREADS)) {
         size_t before = workers->thread_count;
         start_thread(workers);
         workers->is_one_coming = workers->thread_count > before;
@@ -66,24 +100,30 @@ static struct cay_job *take_job(struct cay_workers *workers)
     if (!workers->queued && !workers->at_work)
         pthread_cond_broadcast(&workers->at_rest);
     workers->idle++;
-    while (!workers->first && !workers->stopping) {
+    while (!has_job(workers) && !workers->stopping) {
         pthread_cond_wait(&workers->work_or_stop, &workers->lock);
         workers->is_one_coming = false;
     }
     workers->idle--;
-    struct cay_job *job = workers->first;
+    struct cay_job *job = next_job(workers);
     if (job) {
         workers->queued--;
         workers->at_work++;
-        workers->first = job->next;
-        if (!workers->first)
-            workers->last = NULL;
     }
     bool is_more = call_thread(workers);
     pthread_mutex_unlock(&workers->lock);
     if (is_more)
         pthread_cond_signal(&workers->work_or_stop);
     return job;
+}
+
+/* Before the loop hears of it: the lane may go with its last job. */
+static void leave_lane(struct cay_workers *workers, struct cay_lane *lane)
+{
+    pthread_mutex_lock(&workers->lock);
+    lane->at_work--;
+    place(workers, lane);
+    pthread_mutex_unlock(&workers->lock);
 }
 
 static void *worker_main(void *arg)
@@ -95,6 +135,7 @@ static void *worker_main(void *arg)
     pthread_mutex_unlock(&workers->lock);
     while ((job = take_job(workers)) != NULL) {
         job->work(job);
+        leave_lane(workers, job->lane);
         cay_loop_post(job->loop, &job->finished);
         pthread_mutex_lock(&workers->lock);
         workers->at_work--;
@@ -103,13 +144,14 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-struct cay_workers *cay_workers_create(size_t thread_count)
+struct cay_workers *cay_workers_create(void)
 {
-    struct cay_workers *workers = cay_alloc(sizeof(*workers) + thread_count * sizeof(pthread_t));
+    struct cay_workers *workers = cay_new(struct cay_workers);
+    cay_list_init(&workers->waiting);
+    cay_list_init(&workers->served);
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->work_or_stop, NULL);
     pthread_cond_init(&workers->at_rest, NULL);
-    workers->thread_count_max = thread_count;
     return workers;
 }
 
@@ -139,15 +181,19 @@ void cay_workers_destroy(struct cay_workers *workers)
 
 void cay_workers_submit(struct cay_workers *workers, struct cay_job *job)
 {
+    if (!job->lane)
+        job->lane = &workers->own;
+    struct cay_lane *lane = job->lane;
     job->next = NULL;
     pthread_mutex_lock(&workers->lock);
     assert(!workers->stopping);
     workers->queued++;
-    if (workers->last)
-        workers->last->next = job;
+    if (lane->first)
+        lane->last->next = job;
     else
-        workers->first = job;
-    workers->last = job;
+        lane->first = job;
+    lane->last = job;
+    place(workers, lane);
     bool is_more = call_thread(workers);
     pthread_mutex_unlock(&workers->lock);
     if (is_more)

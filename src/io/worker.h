@@ -9,12 +9,17 @@
 
 #include "io/loop.h"
 
-/* Blocking work waits for disks, not for a CPU: more threads than cores. */
-#define CAY_WORKER_THREADS 8
+/* Blocking work waits for disks, not for a CPU: more threads than cores. When all are at work, a
+ * lane of which none is gets one more, so that no peer waits for another's jobs. */
+enum {
+    CAY_WORKER_THREADS = 8,
+    CAY_WORKER_THREADS_MAX = 64,
+    CAY_LANE_THREADS = CAY_WORKER_THREADS / 2,
+};
 
 struct cay_workers;
 
-struct cay_workers *cay_workers_create(size_t thread_count);
+struct cay_workers *cay_workers_create(void);
 
 /* Waits until nothing is queued and no thread is at work. */
 void cay_workers_wait(struct cay_workers *workers);

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 
-from daemon import MIB, SANDBOX, RpcError, case, eventually, fails, unb64
+from daemon import MIB, SANDBOX, RpcError, case, eventually, fails, good, together, unb64
 from process_client import Processes
 from small_base import run_with_cayd
 
@@ -304,6 +304,29 @@ def hanging_readers(cay):
     for stream in (good, *streams):
         stream.close()
     over(cay, "readers")
+
+
+@case
+def long_searches(cay):
+    """as many long searches as a session may order keep nobody else's files and commands waiting"""
+    hostile(cay, "searches")
+    cay.write("searches", "/workspace/line", b"a" * (128 << 10))
+    cay.write(NEIGHBOUR, "/workspace/file", b"x")
+    ended = []
+
+    def search():
+        cay.tool("searches", "grep", pattern="a{0,200}a{0,200}[cd]", path="/workspace/line")
+        ended.append(time.monotonic())
+
+    def neighbour():
+        eventually(lambda: cay.get("searches").get("toolsInFlight", 0) >= 8, "all are under way")
+        cay.file("StatFile", NEIGHBOUR, path="/workspace/file")
+        assert cay.sh(NEIGHBOUR, "cat file") == "x"
+        assert cay.snapshot(NEIGHBOUR, "meanwhile")
+        return time.monotonic()
+    outcomes = good(together(neighbour, *([search] * 8)))
+    assert outcomes[0] < min(ended), f"the neighbour waited until {outcomes[0] - min(ended)} s after the first"
+    over(cay, "searches")
 
 
 if __name__ == "__main__":

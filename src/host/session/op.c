@@ -38,6 +38,7 @@ static void passed(struct cay_gate_ticket *ticket)
     }
     op->job.work = work;
     op->job.done = done;
+    op->job.lane = &op->session->lane;
     cay_loop_submit(op->host->loop, &op->job);
 }
 

@@ -77,7 +77,8 @@ struct cay_session {
     struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
 
     struct cay_gate gate;
-    unsigned op_count; /* operations under way; it is not freed before they end */
+    struct cay_lane lane; /* of what its operations do on workers */
+    unsigned op_count;    /* operations under way; it is not freed before they end */
     unsigned tools_in_flight;
     unsigned tools_running;        /* those that had their turn, from there to their answer */
     struct cay_list tools_waiting; /* for their turn: tool_turn.c */

@@ -49,10 +49,11 @@ struct export_op {
     uint64_t sent;
     bool is_packing;
     bool is_reading;
-    bool is_sending;           /* a send may cancel the call from inside */
-    bool is_full;              /* the peer has enough for now */
-    bool is_packed;            /* and all went well */
-    struct cay_error pack_err; /* the packer's until it is done */
+    bool is_sending;                /* a send may cancel the call from inside */
+    bool is_full;                   /* the peer has enough for now */
+    struct cay_session *packed_for; /* held while the packer is at work, in its lane */
+    bool is_packed;                 /* and all went well */
+    struct cay_error pack_err;      /* the packer's until it is done */
     struct cay_error err;
 };
 
@@ -166,7 +167,10 @@ static void pack_work(struct cay_job *job)
 static void pack_done(struct cay_job *job)
 {
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, pack_job);
+    struct cay_session *session = cay_take_ptr(self->packed_for);
     self->is_packing = false;
+    session->op_count--;
+    cay_session_release(session);
     if (!self->is_packed && !self->err.reason)
         self->err = self->pack_err;
     cay_host_collect_soon(self->host);
@@ -289,8 +293,11 @@ static void export_end(struct cay_op *op)
     struct export_op *self = CAY_CONTAINER_OF(op, struct export_op, op);
     struct cay_call *call = op->call;
     bool is_done = op->is_done;
-    if (op->session && self->live.store_id[0])
-        settle(self, op->session);
+    struct cay_session *session = op->session;
+    if (session && self->live.store_id[0])
+        settle(self, session);
+    if (is_done)
+        session->op_count++; /* it is not freed while the packer is at work */
     cay_op_leave(op);
     if (!is_done) {
         struct cay_error err = op->err;
@@ -309,6 +316,8 @@ static void export_end(struct cay_op *op)
         .which_frame = CAY_V1_EXPORT_SESSION_RESPONSE_FRAME_INFO, .frame.info = &info};
     self->piece = cay_alloc(PIECE_BYTES);
     self->is_packing = true;
+    self->packed_for = session;
+    self->pack_job.lane = &session->lane;
     cay_loop_submit(self->host->loop, &self->pack_job);
     if (!call->is_cancelled)
         send_frame(self, &frame);

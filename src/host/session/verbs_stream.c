@@ -267,6 +267,7 @@ static void write_submit(struct write_stream *self)
 {
     self->job.work = write_work;
     self->job.done = write_done;
+    self->job.lane = &self->op.session->lane;
     self->is_working = true;
     cay_loop_submit(self->host->loop, &self->job);
 }

@@ -388,6 +388,82 @@ static void signals_come_to_the_loop(void **state)
     cay_loop_finish_jobs(self->loop);
 }
 
+enum { HOGS = 40, HOGS_AT_ONCE = 4 };
+
+struct crowd {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool may_go;
+    int at_work, most;
+    int done;
+    struct cay_loop *loop;
+};
+
+struct hog {
+    struct cay_job job;
+    struct crowd *crowd;
+};
+
+static void hog_work(struct cay_job *job)
+{
+    struct crowd *crowd = CAY_CONTAINER_OF(job, struct hog, job)->crowd;
+    pthread_mutex_lock(&crowd->lock);
+    crowd->at_work++;
+    crowd->most = CAY_MAX(crowd->most, crowd->at_work);
+    while (!crowd->may_go)
+        pthread_cond_wait(&crowd->changed, &crowd->lock);
+    crowd->at_work--;
+    pthread_mutex_unlock(&crowd->lock);
+}
+
+static void hog_done(struct cay_job *job)
+{
+    CAY_CONTAINER_OF(job, struct hog, job)->crowd->done++;
+}
+
+static void neighbour_work(struct cay_job *)
+{
+}
+
+static void neighbour_done(struct cay_job *job)
+{
+    struct crowd *crowd = CAY_CONTAINER_OF(job, struct hog, job)->crowd;
+    cay_loop_stop(crowd->loop);
+}
+
+static void jobs_of_one_peer_do_not_keep_the_others(void **state)
+{
+    enum { PEERS = 3 }; /* together they could fill every thread */
+    struct fixture *self = *state;
+    struct crowd crowd = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .loop = self->loop};
+    struct cay_lane lanes[PEERS + 1] = {};
+    struct hog *hogs = cay_alloc(PEERS * HOGS * sizeof(*hogs));
+    for (size_t i = 0; i < (size_t)PEERS * HOGS; i++) {
+        hogs[i] =
+            (struct hog){.job = {.work = hog_work, .done = hog_done, .lane = &lanes[i % PEERS]},
+                         .crowd = &crowd};
+        cay_loop_submit(self->loop, &hogs[i].job);
+    }
+    struct hog neighbour = {
+        .job = {.work = neighbour_work, .done = neighbour_done, .lane = &lanes[PEERS]},
+        .crowd = &crowd};
+    cay_loop_submit(self->loop, &neighbour.job);
+    cay_loop_run(self->loop);
+    neighbour.job.lane = NULL; /* the daemon's own work does not wait either */
+    cay_loop_submit(self->loop, &neighbour.job);
+    cay_loop_run(self->loop);
+    pthread_mutex_lock(&crowd.lock);
+    assert_in_range(crowd.at_work, PEERS, PEERS * HOGS_AT_ONCE);
+    crowd.may_go = true;
+    pthread_cond_broadcast(&crowd.changed);
+    pthread_mutex_unlock(&crowd.lock);
+    cay_loop_finish_jobs(self->loop);
+    assert_int_equal(crowd.done, PEERS * HOGS);
+    assert_in_range(crowd.most, PEERS, PEERS * HOGS_AT_ONCE);
+    free(hogs);
+}
+
 static void a_stop_that_comes_when_nothing_runs_does_no_harm(void **state)
 {
     struct fixture *self = *state;
@@ -414,6 +490,7 @@ int main(void)
         CASE(a_callback_may_free_its_owner_and_others),
         CASE(a_file_cannot_be_watched),
         CASE(signals_come_to_the_loop),
+        CASE(jobs_of_one_peer_do_not_keep_the_others),
         CASE(a_stop_that_comes_when_nothing_runs_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
