@@ -6,6 +6,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/clock.h"
 #include "tool/pattern_internal.h"
 
 enum { STACK_BYTES_FIRST = 32 * 1024 };
@@ -23,7 +24,8 @@ static bool compile_code(struct cay_pattern *pattern, struct cay_str text, uint3
         /* Nesting takes stack while compiling. */
         pcre2_set_parens_nest_limit(context, 100);
     }
-    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE;
+    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE |
+             PCRE2_USE_OFFSET_LIMIT;
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)(text.len ? text.ptr : ""), text.len, flags,
                                      &error, &error_at, context);
     pcre2_compile_context_free(context);
@@ -57,7 +59,7 @@ static bool compile_literal(struct cay_pattern *pattern, struct cay_str text, bo
     uint32_t flags = PCRE2_LITERAL | (ignore_case ? PCRE2_CASELESS : 0);
     int error = 0;
     PCRE2_SIZE error_at = 0;
-    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
+    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_USE_OFFSET_LIMIT;
     pcre2_code *code =
         pcre2_compile((PCRE2_SPTR)text.ptr, text.len, flags, &error, &error_at, NULL);
     if (!code) {
@@ -106,9 +108,10 @@ void cay_pattern_finish(struct cay_pattern *pattern)
     *pattern = (struct cay_pattern){};
 }
 
-void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern)
+void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
+                      int64_t deadline_ms)
 {
-    *matcher = (struct cay_matcher){.pattern = pattern};
+    *matcher = (struct cay_matcher){.pattern = pattern, .deadline_ms = deadline_ms};
     if (!pattern->code)
         return;
     matcher->data = pcre2_match_data_create(1, NULL);
@@ -130,15 +133,35 @@ void cay_matcher_finish(struct cay_matcher *matcher)
     *matcher = (struct cay_matcher){};
 }
 
-/* 0 or more: matches from there; PCRE2_ERROR_NOMATCH; or too much work. */
+static bool is_late(struct cay_matcher *matcher)
+{
+    enum { CALLS = 32 }; /* between two looks at the clock: most lines are short */
+    if (!matcher->late && matcher->calls++ % CALLS == 0)
+        matcher->late = cay_clock_ms() > matcher->deadline_ms;
+    return matcher->late;
+}
+
+/* 0 or more: matches from there; PCRE2_ERROR_NOMATCH; or too much work. The limit of the work is
+ * for each place where a match may begin. A long text has many: they are tried in parts. */
 static int match(struct cay_matcher *matcher, const char *text, size_t len, size_t from)
 {
     const struct cay_pattern *pattern = matcher->pattern;
     PCRE2_SPTR subject = (PCRE2_SPTR)text;
-    if (pattern->jit)
-        return pcre2_jit_match(pattern->code, subject, len, from, 0, matcher->data,
-                               matcher->context);
-    return pcre2_match(pattern->code, subject, len, from, 0, matcher->data, matcher->context);
+    int result = PCRE2_ERROR_NOMATCH;
+    while (result == PCRE2_ERROR_NOMATCH && from <= len && !is_late(matcher)) {
+        size_t next = from + CAY_PATTERN_STARTS;
+        while (next < len && (subject[next] & 0xC0) == 0x80)
+            next++; /* the next part begins with a character */
+        pcre2_set_offset_limit(matcher->context, next - 1);
+        result = pattern->jit ? pcre2_jit_match(pattern->code, subject, len, from, 0, matcher->data,
+                                                matcher->context)
+                              : pcre2_match(pattern->code, subject, len, from, 0, matcher->data,
+                                            matcher->context);
+        if (next < len)
+            matcher->calls = 0; /* that was a long one */
+        from = next;
+    }
+    return result;
 }
 
 static bool line_matches(struct cay_matcher *matcher, const char *line, size_t len)
@@ -176,6 +199,8 @@ static bool next_by_literal(struct cay_matcher *matcher, struct cay_str text, si
             line_matches(matcher, text.ptr + *out_start, *out_end - *out_start))
             return true;
         from = *out_end + 1;
+        if (matcher->late)
+            break;
     }
     return false;
 }
@@ -183,7 +208,7 @@ static bool next_by_literal(struct cay_matcher *matcher, struct cay_str text, si
 static bool next_by_line(struct cay_matcher *matcher, struct cay_str text, size_t from,
                          size_t *out_start, size_t *out_end)
 {
-    for (; from < text.len; from = *out_end + 1) {
+    for (; from < text.len && !matcher->late; from = *out_end + 1) {
         *out_start = from;
         *out_end = line_end(text, from);
         if (line_matches(matcher, text.ptr + from, *out_end - from))

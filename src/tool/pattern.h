@@ -7,7 +7,8 @@
  * it is found first and the expression is then tried on that line only.
  *
  * A pattern is read-only once compiled and shared by threads; each thread has a matcher of its own.
- * The work one line can cause is limited, so that no expression can run away.
+ * The work at one place of a line is limited, and a matcher has a deadline, so that no expression
+ * can run away.
  */
 
 #include "base/base.h"
@@ -15,7 +16,9 @@
 
 enum {
     CAY_PATTERN_BYTES_MAX = 64 * 1024,
-    CAY_PATTERN_MATCH_LIMIT = 500'000, /* as PCRE2 counts, for one line */
+    CAY_PATTERN_MATCH_LIMIT = 500'000, /* as PCRE2 counts, for one place a match may begin at */
+    CAY_PATTERN_STARTS =
+        8 * 1024, /* bytes a match is looked for at between two looks at the clock */
     CAY_PATTERN_HEAP_KIB = 16 * 1024,
     CAY_PATTERN_STACK_BYTES_MAX = 512 * 1024,
 };
@@ -48,13 +51,17 @@ void cay_pattern_finish(struct cay_pattern *pattern);
 
 struct cay_matcher {
     const struct cay_pattern *pattern;
-    void *data;      /* pcre2_match_data */
-    void *context;   /* pcre2_match_context */
-    void *stack;     /* pcre2_jit_stack */
-    int64_t gave_up; /* lines that were too much work */
+    void *data;          /* pcre2_match_data */
+    void *context;       /* pcre2_match_context */
+    void *stack;         /* pcre2_jit_stack */
+    int64_t gave_up;     /* lines that were too much work */
+    int64_t deadline_ms; /* of the monotonic clock */
+    unsigned calls;
+    bool late; /* it came; nothing is found any more */
 };
 
-void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern);
+void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
+                      int64_t deadline_ms);
 void cay_matcher_finish(struct cay_matcher *matcher);
 
 /* The first line from `from` on that matches; `text` begins at the start of a line and ends at the

@@ -30,7 +30,7 @@ void cay_searcher_init(struct cay_searcher *searcher, const struct cay_pattern *
                        unsigned context_lines, int64_t deadline_ms)
 {
     *searcher = (struct cay_searcher){.context_lines = context_lines, .deadline_ms = deadline_ms};
-    cay_matcher_init(&searcher->matcher, pattern);
+    cay_matcher_init(&searcher->matcher, pattern, deadline_ms);
     cay_buf_init(&searcher->text, CAY_SEARCH_TEXT_BYTES_MAX);
     searcher->block = malloc(CAY_SEARCH_BLOCK_BYTES);
     if (!searcher->block)
@@ -226,12 +226,10 @@ static void search_file(struct cay_searcher *searcher, int fd, struct progress *
         if (p->text.len <= p->kept)
             p->text.len = filled;
         search_block(searcher, p);
-        if (last)
+        searcher->late =
+            searcher->matcher.late || (!last && cay_clock_ms() > searcher->deadline_ms);
+        if (last || searcher->late)
             return;
-        if (cay_clock_ms() > searcher->deadline_ms) {
-            searcher->late = true;
-            return;
-        }
         filled = move_rest(searcher, p, filled);
     }
 }

@@ -106,7 +106,7 @@ static void what_is_not_understood_is_left_to_the_engine(void **)
 static size_t search(struct cay_pattern *pattern, struct cay_str text, size_t *lines, size_t max)
 {
     struct cay_matcher matcher;
-    cay_matcher_init(&matcher, pattern);
+    cay_matcher_init(&matcher, pattern, INT64_MAX);
     size_t count = 0;
     size_t start = 0;
     size_t end = 0;
@@ -187,7 +187,7 @@ static void no_expression_runs_away(void **)
         if (!cay_pattern_compile(&pattern, cay_str(evil[i]), &options, problem, sizeof(problem)))
             continue;
         struct cay_matcher matcher;
-        cay_matcher_init(&matcher, &pattern);
+        cay_matcher_init(&matcher, &pattern, INT64_MAX);
         size_t start = 0;
         size_t end = 0;
         int64_t started = cay_clock_ms();
@@ -200,6 +200,61 @@ static void no_expression_runs_away(void **)
     }
 }
 
+static void a_search_ends_at_its_deadline(void **)
+{
+    enum { BYTES = 1024 * 1024, DEADLINE_MS = 200, GRACE_MS = 5000 };
+    /* Each place of a line costs less than is allowed: a line of a megabyte very much. */
+    static const char *const slow[] = {"a{0,200}a{0,200}[cd]", "(?s)a{0,200}a{0,200}[cd]"};
+    cay_autofree char *text = cay_alloc(BYTES);
+    for (size_t i = 0; i < 2 * CAY_COUNT(slow); i++) {
+        memset(text, 'a', BYTES);
+        for (size_t at = 999; i >= CAY_COUNT(slow) && at < BYTES; at += 1000)
+            text[at] = '\n';
+        struct cay_pattern pattern;
+        char problem[200];
+        struct cay_pattern_options options = {};
+        assert_true(cay_pattern_compile(&pattern, cay_str(slow[i % CAY_COUNT(slow)]), &options,
+                                        problem, sizeof(problem)));
+        struct cay_matcher matcher;
+        int64_t started = cay_clock_ms();
+        cay_matcher_init(&matcher, &pattern, started + DEADLINE_MS);
+        size_t start = 0;
+        size_t end = 0;
+        assert_false(cay_matcher_next(&matcher, (struct cay_str){text, BYTES}, 0, &start, &end));
+        assert_true(matcher.late);
+        assert_in_range(cay_clock_ms() - started, DEADLINE_MS, GRACE_MS);
+        cay_matcher_finish(&matcher);
+        cay_pattern_finish(&pattern);
+    }
+}
+
+static void long_lines_are_searched_in_parts(void **)
+{
+    /* What begins at the end of one part and ends in the next is found, also between the bytes of a
+     * character. */
+    static const char needle[] = "x\xC3\xA9y";
+    enum { BYTES = 4 * CAY_PATTERN_STARTS, NEEDLE = sizeof(needle) - 1 };
+    cay_autofree char *text = cay_alloc(BYTES);
+    struct cay_pattern pattern;
+    char problem[200];
+    struct cay_pattern_options options = {};
+    assert_true(cay_pattern_compile(&pattern, cay_str("(?<![z])[xw][^a]+[yv]"), &options, problem,
+                                    sizeof(problem)));
+    for (size_t at = CAY_PATTERN_STARTS - 8; at < CAY_PATTERN_STARTS + 8; at++) {
+        struct cay_matcher matcher;
+        size_t start = 0;
+        size_t end = 0;
+        memset(text, 'a', BYTES);
+        memcpy(text + at, needle, NEEDLE);
+        cay_matcher_init(&matcher, &pattern, INT64_MAX);
+        assert_true(cay_matcher_next(&matcher, (struct cay_str){text, BYTES}, 0, &start, &end));
+        text[at - 1] = 'z';
+        assert_false(cay_matcher_next(&matcher, (struct cay_str){text, BYTES}, 0, &start, &end));
+        cay_matcher_finish(&matcher);
+    }
+    cay_pattern_finish(&pattern);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +264,8 @@ int main(void)
         cmocka_unit_test(all_ways_of_searching_find_the_same_lines),
         cmocka_unit_test(a_literal_in_any_case_knows_more_letters_than_ascii),
         cmocka_unit_test(no_expression_runs_away),
+        cmocka_unit_test(a_search_ends_at_its_deadline),
+        cmocka_unit_test(long_lines_are_searched_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
