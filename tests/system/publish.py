@@ -103,6 +103,28 @@ def settings(cay):
 
 
 @case
+def large(cay):
+    """holes and hard links that would be read for days are published at once, without a digest"""
+    cay.create("large")
+    cay.sh("large", "truncate -s 8000G holes; dd if=/dev/zero of=0 bs=1M count=32 2> /dev/null; "
+                    "i=1; while [ $i -lt 2000 ]; do ln 0 $i; i=$((i+1)); done; sync")
+    cay.snapshot("large", "both", publishBase="both")
+    cay.sh("large", "rm holes")
+    cay.snapshot("large", "links", publishBase="links")
+    cay.sh("large", "rm [0-9]*; truncate -s 1G holes")
+    cay.snapshot("large", "small-holes", publishBase="small-holes")
+    digests = {name: base.get("digest") for name, base in listed(cay).items()}
+    assert not digests["both"] and not digests["links"] and digests["small-holes"], digests
+    cay.destroy("large")
+    cay.create("large", base="both")
+    seen = cay.sh("large", "stat -c %s holes 7")
+    assert seen == f"{8000 << 30}\n{32 << 20}\n", seen
+    cay.destroy("large")
+    for name in ("both", "links", "small-holes"):
+        remove(cay, name)
+
+
+@case
 def owned(cay):
     """what a user publishes is theirs alone"""
     def key(owner):

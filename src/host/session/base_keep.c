@@ -103,6 +103,12 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
     return self->is_recorded;
 }
 
+static bool goes_on(void *context, uint64_t, uint64_t)
+{
+    const struct cay_base_keeping *self = context;
+    return !atomic_load(&self->host->is_stopping);
+}
+
 bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_draft *draft,
                           struct cay_error *err)
 {
@@ -111,6 +117,8 @@ bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_d
     struct cay_error ignored = {};
     const struct cay_base_options options = {.replaces = self->replaces,
                                              .skips_digest = self->skips_digest,
+                                             .progress = goes_on,
+                                             .progress_ctx = self,
                                              .ready = write_down,
                                              .ready_ctx = self};
     if (!self->replaces && !cay_base_check_free(store, self->name, err)) {

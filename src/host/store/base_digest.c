@@ -23,13 +23,19 @@ enum {
     DEPTH_MAX = 400, /* a descriptor per level */
     READ_BYTES = 128 * 1024,
     ATTRIBUTES_BYTES_MAX = 64 * 1024,
+    READS_PER_LOOK = 1024, /* whether to go on */
 };
+
+/* Of a tree that a sandbox has made: holes and hard links let a few blocks be read for days. */
+#define SURPLUS_BYTES_MAX (4ll << 30)
 
 struct digest {
     struct cay_sha256 sha;
     char *buf;
     const struct cay_base_options *options;
     uint64_t entries;
+    uint64_t reads;
+    int64_t surplus_bytes; /* that files have beyond their share of what the disk holds */
     struct cay_error *err;
 };
 
@@ -38,9 +44,22 @@ static void add_text(struct digest *digest, const char *text)
     cay_sha256_add(&digest->sha, text, strlen(text) + 1);
 }
 
-static int add_content(struct digest *digest, int fd)
+static bool goes_on(const struct digest *digest)
 {
+    const struct cay_base_options *options = digest->options;
+    return !options || !options->progress ||
+           options->progress(options->progress_ctx, digest->entries, 0);
+}
+
+static int add_content(struct digest *digest, int fd, const struct stat *st)
+{
+    int64_t held_bytes = st->st_blocks * 512 / (int64_t)CAY_MAX(st->st_nlink, (nlink_t)1);
+    digest->surplus_bytes += st->st_size - CAY_MIN((int64_t)st->st_size, held_bytes);
+    if (digest->surplus_bytes > SURPLUS_BYTES_MAX)
+        return -EFBIG;
     for (;;) {
+        if (++digest->reads % READS_PER_LOOK == 0 && !goes_on(digest))
+            return -ECANCELED;
         ssize_t len = read(fd, digest->buf, READ_BYTES);
         if (len <= 0)
             return len < 0 ? -errno : 0;
@@ -87,9 +106,7 @@ static int add_entry(struct digest *digest, int dir_fd, const char *name, int de
 {
     struct stat st;
     char text[128];
-    const struct cay_base_options *options = digest->options;
-    if (++digest->entries % 512 == 0 && options && options->progress &&
-        !options->progress(options->progress_ctx, digest->entries, 0))
+    if (++digest->entries % 512 == 0 && !goes_on(digest))
         return -ECANCELED;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
@@ -114,7 +131,7 @@ static int add_entry(struct digest *digest, int dir_fd, const char *name, int de
     int rc = add_attributes(digest, fd);
     if (rc < 0)
         return rc;
-    return S_ISDIR(st.st_mode) ? add_dir(digest, fd, depth + 1) : add_content(digest, fd);
+    return S_ISDIR(st.st_mode) ? add_dir(digest, fd, depth + 1) : add_content(digest, fd, &st);
 }
 
 static int add_dir(struct digest *digest, int dir_fd, int depth)
@@ -145,8 +162,8 @@ bool cay_base_digest(int root_fd, const struct cay_base_options *options,
     free(digest.buf);
     if (rc == -ECANCELED)
         return cay_fail(err, CAY_R_CANCELED, NULL);
-    if (rc ==
-        -ELOOP) { /* too deep to be compared; a base without a digest is a base all the same */
+    if (rc == -ELOOP || rc == -EFBIG) {
+        /* Too deep or too large to be compared; a base without a digest is a base all the same. */
         out_digest[0] = '\0';
         return true;
     }
