@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots published as bases."""
 
-from daemon import BASE, Cayd, Client, case, eventually, fails, run
+from daemon import BASE, SANDBOX, Cayd, Client, case, eventually, fails, run
 from small_base import import_small
 
 KEY = "cay.v1.KeyService/"
@@ -122,6 +122,18 @@ def large(cay):
     cay.destroy("large")
     for name in ("both", "links", "small-holes"):
         remove(cay, name)
+
+
+@case
+def token(cay):
+    """who holds no more than the token of a session publishes nothing: a base outlives the session"""
+    cay.create("token")
+    token = cay.call(SANDBOX + "GetSession", {"sessionId": "token", "includeTokens": True})["tokens"]
+    holder = Client(cay, token["accessToken"])
+    assert holder.snapshot("token", "point")["name"] == "point"
+    fails("permission_denied", holder.snapshot, "token", "other", publishBase="other")
+    assert snapshots(cay, "token") == ["point"] and "other" not in listed(cay)
+    cay.destroy("token")
 
 
 @case

@@ -13,6 +13,10 @@ enum { SPEC_BYTES_MAX = 4 << 20 };
 struct cay_publishing *cay_publishing_new(struct cay_host *host, const struct cay_call *call,
                                           struct cay_str name, struct cay_error *err)
 {
+    if (call->caller.session_id[0]) {
+        cay_fail(err, CAY_R_PERMISSION_DENIED, "publish_base: needs an API key");
+        return NULL;
+    }
     struct cay_publishing *self = cay_new(struct cay_publishing);
     cay_arena_init(&self->arena, SPEC_BYTES_MAX);
     self->keeping.host = host;
