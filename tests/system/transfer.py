@@ -46,6 +46,19 @@ def round_trip(cay):
     assert cay.sh("copy", "cat /workspace/d/hard", user="root") == "1\n"
 
 
+
+@case
+def left_alone(cay):
+    """exports that nobody reads to their end harm nobody, whenever their readers leave"""
+    cay.create("left")
+    cay.sh("left", "dd if=/dev/urandom of=file bs=1M count=8 2> /dev/null; truncate -s 400G holes")
+    for number in range(40):
+        with cay.open(SANDBOX + "ExportSession", {"sessionId": "left"}) as stream:
+            for _ in range(number % 4):
+                stream.next()
+    assert cay.get("left")["state"] == "SESSION_STATE_ACTIVE"
+    cay.destroy("left")
+
 @case
 def gone_with_directory(cay):
     """names of one file that went with their directory stay away"""
