@@ -82,7 +82,8 @@ static char *diff(struct world *world, struct cay_store_ref from, struct cay_sto
 {
     struct cay_buf out;
     cay_buf_init(&out, 1 << 20);
-    struct cay_diff_request request = {from, to, expand, note, &out};
+    struct cay_diff_request request = {
+        .from = from, .to = to, .expand_deleted = expand, .visit = note, .ctx = &out};
     MUST(world, cay_store_diff(world->store, &request, out_stats, &world->err));
     return finish(&out);
 }

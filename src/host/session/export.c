@@ -188,9 +188,10 @@ static bool write_point(struct cay_export *self, const struct point *from, struc
     cay_autoclose int root_fd = -1;
     cay_auto(cay_changes_finish) struct cay_changes changes;
     cay_changes_init(&changes);
-    return view(self, &to->ref, &root_fd, &to->links, err) &&
-           cay_changes_find(&changes, self->store, &from->ref, &to->ref, &from->links, &to->links,
-                            err) &&
+    cay_links_init(&to->links);
+    return cay_store_view(self->store, &to->ref, NULL, &root_fd, err) &&
+           cay_changes_find(&changes, self->store, &from->ref, &to->ref, root_fd, &from->links,
+                            &to->links, err) &&
            cay_pack_changes(&self->pack, root_fd, prefix, &changes, err);
 }
 

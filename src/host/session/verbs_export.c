@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,8 @@ static void pack_work(struct cay_job *job)
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, pack_job);
     self->is_packed = cay_export_write(&self->export, self->fd, on_progress, self, &self->pack_err);
     forget_live(self);
+    /* Of the names of a large base, which this thread's part of the heap would keep. */
+    (void)malloc_trim(0);
 }
 
 static void pack_done(struct cay_job *job)

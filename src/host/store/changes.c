@@ -45,9 +45,23 @@ static struct cay_change *add(struct cay_changes *changes, const char *path)
     return change;
 }
 
+struct finding {
+    struct cay_changes *changes;
+    bool has_links; /* something that was touched has other names, wherever these are */
+};
+
+static void on_same(void *ctx, const struct stat *after)
+{
+    struct finding *finding = ctx;
+    finding->has_links = finding->has_links || after->st_nlink > 1;
+}
+
 static bool on_change(void *ctx, const struct cay_diff_entry *entry)
 {
-    struct cay_changes *changes = ctx;
+    struct finding *finding = ctx;
+    struct cay_changes *changes = finding->changes;
+    if (entry->after.dir_fd >= 0 && !S_ISDIR(entry->after.st.st_mode))
+        on_same(finding, &entry->after.st);
     if (changes->count >= CAY_BASE_ENTRIES_MAX)
         return false;
     struct cay_change *change = add(changes, entry->path);
@@ -118,20 +132,25 @@ static void part_links(struct cay_changes *changes, const struct cay_links *befo
 }
 
 bool cay_changes_find(struct cay_changes *changes, struct cay_store *store,
-                      const struct cay_store_ref *from, const struct cay_store_ref *to,
-                      const struct cay_links *before, const struct cay_links *after,
+                      const struct cay_store_ref *from, const struct cay_store_ref *to, int to_fd,
+                      const struct cay_links *before, struct cay_links *out_after,
                       struct cay_error *err)
 {
+    struct finding finding = {.changes = changes};
     const struct cay_diff_request request = {
-        .from = *from, .to = *to, .visit = on_change, .ctx = changes};
+        .from = *from, .to = *to, .visit = on_change, .same = on_same, .ctx = &finding};
     struct cay_diff_stats stats;
     if (!cay_store_diff(store, &request, &stats, err))
         return false;
     if (changes->count >= CAY_BASE_ENTRIES_MAX)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "more than %d changes",
                         CAY_BASE_ENTRIES_MAX);
-    part_links(changes, before, after);
-    add_links(changes, before, after);
+    if (!finding.has_links)
+        cay_links_follow(out_after, before, to_fd);
+    else if (!cay_links_read(out_after, to_fd, NULL, NULL, err))
+        return false;
+    part_links(changes, before, out_after);
+    add_links(changes, before, out_after);
     return true;
 }
 

@@ -26,11 +26,14 @@ struct cay_changes {
 void cay_changes_init(struct cay_changes *changes);
 void cay_changes_finish(struct cay_changes *changes);
 
-/* From one point to another. The links of both must be known. */
+/* From one point to another. The links of the first must be known; those of the other are found,
+ * by its view `to_fd`. The whole of it is looked through only when files with several names are
+ * among what was touched. */
 [[nodiscard]] bool cay_changes_find(struct cay_changes *changes, struct cay_store *store,
                                     const struct cay_store_ref *from,
-                                    const struct cay_store_ref *to, const struct cay_links *before,
-                                    const struct cay_links *after, struct cay_error *err);
+                                    const struct cay_store_ref *to, int to_fd,
+                                    const struct cay_links *before, struct cay_links *out_after,
+                                    struct cay_error *err);
 
 /* All of a tree; `links` is filled on the way. */
 [[nodiscard]] bool cay_changes_all(struct cay_changes *changes, int root_fd,

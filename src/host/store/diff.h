@@ -39,6 +39,8 @@ struct cay_diff_request {
     struct cay_store_ref to;
     bool expand_deleted; /* else a deleted directory is one entry */
     cay_diff_fn *visit;  /* in the order of paths, bytewise by component; false stops */
+    /* For what was compared and is the same, but for directories. May be NULL. */
+    void (*same)(void *ctx, const struct stat *after);
     void *ctx;
 };
 

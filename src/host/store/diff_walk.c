@@ -156,7 +156,11 @@ static bool compare_same_type(struct walk *walk, const char *name,
     same = same_meta(before, after, name);
     if (same < 0)
         return fail(walk, same, "compare attributes of");
-    return same || emit(walk, CAY_DIFF_META, name, before, after);
+    if (!same)
+        return emit(walk, CAY_DIFF_META, name, before, after);
+    if (walk->request->same && !S_ISDIR(after->st.st_mode))
+        walk->request->same(walk->request->ctx, &after->st);
+    return true;
 }
 
 static bool is_same_inode(const struct walk *walk, const struct cay_merged_entry *a,

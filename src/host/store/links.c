@@ -33,6 +33,17 @@ void cay_links_init(struct cay_links *links)
     cay_map_init(&links->by_path);
 }
 
+static void free_group(struct cay_link_group *group)
+{
+    while (group->first) {
+        struct cay_link_name *name = group->first;
+        group->first = name->next;
+        free(name->path);
+        free(name);
+    }
+    free(group);
+}
+
 void cay_links_finish(struct cay_links *links)
 {
     cay_map_finish(&links->by_inode);
@@ -40,13 +51,7 @@ void cay_links_finish(struct cay_links *links)
     while (links->groups) {
         struct cay_link_group *group = links->groups;
         links->groups = group->next;
-        while (group->first) {
-            struct cay_link_name *name = group->first;
-            group->first = name->next;
-            free(name->path);
-            free(name);
-        }
-        free(group);
+        free_group(group);
     }
 }
 
@@ -130,6 +135,22 @@ static bool walk_dir(struct walk *walk, int dir_fd, int depth)
     return true;
 }
 
+/* Other names of a file may be outside the tree: all files of the base `host` have some. */
+static void drop_single_names(struct cay_links *links)
+{
+    for (struct cay_link_group **at = &links->groups; *at;) {
+        struct cay_link_group *group = *at;
+        if (group->count > 1) {
+            at = &group->next;
+            continue;
+        }
+        *at = group->next;
+        cay_map_remove(&links->by_path, cay_str(group->first->path));
+        cay_map_remove(&links->by_inode, cay_str(group->key));
+        free_group(group);
+    }
+}
+
 bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit, void *ctx,
                     struct cay_error *err)
 {
@@ -137,7 +158,22 @@ bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit
     cay_buf_init(&walk.path, (size_t)(DEPTH_MAX + 2) * (NAME_MAX + 1));
     bool is_good = walk_dir(&walk, root_fd, 0);
     cay_buf_finish(&walk.path);
+    drop_single_names(links);
     return is_good;
+}
+
+void cay_links_follow(struct cay_links *links, const struct cay_links *before, int root_fd)
+{
+    for (const struct cay_link_group *group = before->groups; group; group = group->next) {
+        for (const struct cay_link_name *name = group->first; name; name = name->next) {
+            struct stat st;
+            cay_autoclose int fd =
+                cay_resolve_open_plain(root_fd, name->path, O_PATH | O_NOFOLLOW, 0);
+            if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode) && st.st_nlink > 1)
+                add(links, &st, name->path);
+        }
+    }
+    drop_single_names(links);
 }
 
 bool cay_links_read_path(struct cay_links *links, int root_fd, const char *path,

@@ -36,9 +36,13 @@ typedef bool cay_links_visit(void *ctx, const char *path, struct cay_error *err)
 
 void cay_links_init(struct cay_links *links);
 void cay_links_finish(struct cay_links *links);
-/* RESOURCE_EXHAUSTED for a tree that is too deep or too large. */
+/* Looks at the whole tree. RESOURCE_EXHAUSTED for one that is too deep or too large. */
 [[nodiscard]] bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit,
                                   void *ctx, struct cay_error *err);
+
+/* Of a tree that differs from another only in files with one name: what is left of the groups that
+ * the other has. Looks at their names alone. */
+void cay_links_follow(struct cay_links *links, const struct cay_links *before, int root_fd);
 
 /* Adds what is at a path or below it. A path that is not there has no names. */
 [[nodiscard]] bool cay_links_read_path(struct cay_links *links, int root_fd, const char *path,
