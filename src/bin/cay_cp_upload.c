@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,6 +101,34 @@ static bool make_dir(struct cay_cp *cp, const struct stat *info, const char *pat
     return true;
 }
 
+/* As it is, wherever it leads. */
+static bool upload_link(struct cay_cp *cp, int dir_fd, const char *name, const char *path,
+                        struct cay_error *err)
+{
+    char target[PATH_MAX];
+    ssize_t len = readlinkat(dir_fd, name, target, sizeof(target) - 1);
+    if (len < 0)
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "read the link");
+    target[len] = '\0';
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
+    const char *text = cay_cp_encode(&arena, target);
+    struct cay_v1_make_symlink_response response = {};
+    struct cay_v1_make_symlink_request request = {
+        .session_id = cp->session_id,
+        .path = cay_str(path),
+        .target = cay_str(text ? text : ""),
+        .user = cp->user,
+        .create_parents = true,
+        .replace = true,
+    };
+    if (!cay_client_call(cp->client, &cay_v1_methods[CAY_V1_FILE_SERVICE_MAKE_SYMLINK], &request,
+                         &arena, &response, err))
+        return false;
+    cp->progress.files++;
+    return true;
+}
+
 static bool upload_dir(struct cay_cp *cp, int dir_fd, const struct stat *info, const char *path,
                        int depth, struct cay_error *err);
 
@@ -109,11 +138,11 @@ static bool upload_entry(struct cay_cp *cp, int dir_fd, const char *name, const 
     struct stat info;
     if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "look at it");
+    if (S_ISLNK(info.st_mode))
+        return upload_link(cp, dir_fd, name, path, err);
     if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
         cp->skipped++;
-        cay_cp_warn(cp, path,
-                    S_ISLNK(info.st_mode) ? "links cannot be copied into a session"
-                                          : "it is neither a file nor a directory");
+        cay_cp_warn(cp, path, "it is neither a file nor a directory");
         return true;
     }
     cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

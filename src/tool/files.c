@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/id.h"
 #include "tool/info.h"
 #include "tool/tree_internal.h"
 
@@ -85,6 +86,52 @@ bool cay_files_make_dir(const struct cay_tool_tree *tree,
     if (made < 0)
         return cay_tree_fail(err, made, (struct cay_str){path.bytes, path.len});
     out_response->created = made == 0;
+    return describe_new(tree, &path, arena, &out_response->info, err);
+}
+
+/* Made beside and moved over: whoever looks sees the old one or the link. */
+static int replace_by_link(const struct cay_tool_tree *tree, int parent_fd, const char *name,
+                           const char *target)
+{
+    char temporary[CAY_TREE_NAME_BYTES];
+    int kept = cay_tree_keep_mount(tree, parent_fd, name);
+    if (kept < 0)
+        return kept;
+    cay_id_make(temporary, sizeof(temporary), ".cay-");
+    if (symlinkat(target, parent_fd, temporary) < 0)
+        return -errno;
+    if (renameat(parent_fd, temporary, parent_fd, name) == 0)
+        return 0;
+    int result = -errno;
+    (void)unlinkat(parent_fd, temporary, 0);
+    return result;
+}
+
+bool cay_files_make_symlink(const struct cay_tool_tree *tree,
+                            const struct cay_v1_make_symlink_request *request,
+                            struct cay_arena *arena,
+                            struct cay_v1_make_symlink_response *out_response,
+                            struct cay_error *err)
+{
+    cay_auto(cay_tree_leave) struct cay_tree_visit visit = {};
+    struct cay_path path;
+    struct cay_path target;
+    if (!request->target.len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "target: where the link leads");
+    if (!cay_path_decode(request->target, &target, err) || !cay_tree_enter(tree, &visit, err) ||
+        !cay_path_resolve(tree, request->path, &path, err))
+        return false;
+    char name[CAY_TREE_NAME_BYTES];
+    bool slash = false;
+    cay_autoclose int parent_fd =
+        cay_tree_parent(tree, path.bytes, request->create_parents, name, &slash);
+    int made = parent_fd == -EISDIR ? -EEXIST : parent_fd;
+    if (parent_fd >= 0)
+        made = slash ? -ENOTDIR : symlinkat(target.bytes, parent_fd, name) < 0 ? -errno : 0;
+    if (made == -EEXIST && parent_fd >= 0 && request->replace)
+        made = replace_by_link(tree, parent_fd, name, target.bytes);
+    if (made < 0)
+        return cay_tree_fail(err, made, (struct cay_str){path.bytes, path.len});
     return describe_new(tree, &path, arena, &out_response->info, err);
 }
 

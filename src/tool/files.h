@@ -34,6 +34,12 @@ enum {
                                   struct cay_error *err);
 
 /* Uses the request's path, mode, create_parents and exist_ok. */
+[[nodiscard]] bool cay_files_make_symlink(const struct cay_tool_tree *tree,
+                                          const struct cay_v1_make_symlink_request *request,
+                                          struct cay_arena *arena,
+                                          struct cay_v1_make_symlink_response *out_response,
+                                          struct cay_error *err);
+
 [[nodiscard]] bool cay_files_make_dir(const struct cay_tool_tree *tree,
                                       const struct cay_v1_make_dir_request *request,
                                       struct cay_arena *arena,

@@ -368,12 +368,17 @@ def copies_hostile(cayd):
         cayd.ok("exec", "demo", "--", "sh", "-c", "chmod 0 h/file")
         result = cayd.cay("cp", "demo:h", here / "again")
         assert result.status == 1 and "skipped h/file" in result.note, result
-        # Links are not copied in.
+        # Links go in as they are, also over what is there; what is neither file nor link is told.
         (here / "in").mkdir()
         (here / "in" / "link").symlink_to("/etc/passwd")
-        result = cayd.cay("cp", here / "in", "demo:in")
-        assert result.status == 0 and "links cannot be copied" in result.note, result
-        assert cayd.ok("exec", "demo", "--", "ls", "in") == ""
+        (here / "in" / os.fsdecode(b"odd\xff")).symlink_to(os.fsdecode(b"nowhere\xfe"))
+        os.mkfifo(here / "in" / "fifo")
+        for _ in range(2):
+            result = cayd.cay("cp", f"{here / 'in'}/.", "demo:in")
+            assert result.status == 0 and "skipped in/fifo" in result.note, result
+        cayd.ok("cp", "demo:in", here / "back")
+        assert tree_of(here / "back") == {"link": ("link", "/etc/passwd"),
+                                          os.fsdecode(b"odd\xff"): ("link", os.fsdecode(b"nowhere\xfe"))}
     cayd.ok("exec", "demo", "--", "sh", "-c", "chmod 600 h/file; rm -rf h in made t")
 
 

@@ -58,6 +58,7 @@ def verbs(cay, path):
     return [
         lambda: cay.file("StatFile", SID, path=path), lambda: cay.file("ListDir", SID, path=path),
         lambda: cay.file("MakeDir", SID, path=path),
+        lambda: cay.file("MakeSymlink", SID, path=path, target="anything"),
         lambda: cay.file("MoveFile", SID, source=path, destination="moved-away"),
         lambda: cay.file("MoveFile", SID, source="anything", destination=path),
         lambda: cay.file("RemoveFile", SID, path=path), lambda: cay.read(SID, path),
@@ -90,6 +91,32 @@ def bad_paths(cay):
         for function in tools(cay, bad):
             function()
     assert sh(cay, "ls; cat anything") == "anything\nkeep\n"
+
+
+@case
+def symlinks(cay):
+    """symbolic links are made as they are asked for, with the user's rights, over files by option only"""
+    link = lambda path, target, **more: cay.file("MakeSymlink", SID, path=path, target=target, **more)["info"]
+    made = link("links/a", "../anything", createParents=True)
+    assert (made["type"], made["symlinkTarget"], made.get("uid")) == ("FILE_TYPE_SYMLINK", "../anything", 1000)
+    assert cay.read(SID, "links/a") == b"keep\n"
+    fails("already_exists", link, "links/a", "other")
+    assert link("links/a", "/etc/../nowhere\uefff", replace=True)["symlinkTarget"] == "/etc/../nowhere\uefff"
+    assert sh(cay, "[ \"$(readlink links/a)\" = \"$(printf '/etc/../nowhere\\377')\" ] && echo same") == "same\n"
+    cay.write(SID, "links/file", b"x")
+    link("links/file", "a", replace=True)
+    assert sh(cay, "readlink links/file; ls -A links") == "a\na\nfile\n"
+    for path in ("links", "links/", "/", "/proc", "/dev/shm"):
+        refused(lambda path=path: link(path, "x", replace=True))
+    for target in ("", "a\0b", "x" * 5000):
+        refused(lambda target=target: link("links/b", target))
+    fails("permission_denied", link, "/etc/link", "x")
+    fails("not_found", link, "no/such/dir/link", "x")
+    # It leads nowhere but inside.
+    link("links/out", "/../../../../etc/passwd", replace=True)
+    assert cay.read(SID, "links/out") == cay.read(SID, "/etc/passwd")
+    assert sh(cay, "ls -A links") == "a\nfile\nout\n"
+    cay.file("RemoveFile", SID, path="links", recursive=True)
 
 
 @case

@@ -231,7 +231,8 @@ def owners(cay):
                                 (bob.tool, ("read_file",))):
         fails_with(("not_found", "invalid_argument"), function, "hers", *arguments)
     for verb, fields in (("StatFile", {"path": "file"}), ("ListDir", {"path": "/"}),
-                         ("MakeDir", {"path": "x"}), ("RemoveFile", {"path": "file"}),
+                         ("MakeDir", {"path": "x"}), ("MakeSymlink", {"path": "x", "target": "y"}),
+                         ("RemoveFile", {"path": "file"}),
                          ("MoveFile", {"source": "file", "destination": "x"})):
         fails("not_found", bob.file, verb, "hers", **fields)
     with bob.attach("hers", "/bin/true") as stream:

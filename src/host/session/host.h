@@ -187,6 +187,7 @@ cay_verb cay_host_connect_port;
 cay_verb cay_host_stat_file;
 cay_verb cay_host_list_dir;
 cay_verb cay_host_make_dir;
+cay_verb cay_host_make_symlink;
 cay_verb cay_host_move_file;
 cay_verb cay_host_remove_file;
 cay_verb cay_host_read_file;

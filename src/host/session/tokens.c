@@ -88,6 +88,7 @@ const bool cay_session_token_methods[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_FILE_SERVICE_STAT_FILE]              = true,
     [CAY_V1_FILE_SERVICE_LIST_DIR]               = true,
     [CAY_V1_FILE_SERVICE_MAKE_DIR]               = true,
+    [CAY_V1_FILE_SERVICE_MAKE_SYMLINK]           = true,
     [CAY_V1_FILE_SERVICE_MOVE_FILE]              = true,
     [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = true,
     [CAY_V1_FILE_SERVICE_READ_FILE]              = true,

@@ -28,6 +28,7 @@ struct file_op {
         struct cay_v1_stat_file_response stat;
         struct cay_v1_list_dir_response list;
         struct cay_v1_make_dir_response make;
+        struct cay_v1_make_symlink_response link;
         struct cay_v1_move_file_response move;
         struct cay_v1_remove_file_response remove;
     } response;
@@ -112,6 +113,7 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
 FILE_REQUEST(stat_file, path)
 FILE_REQUEST(list_dir, path)
 FILE_REQUEST(make_dir, path)
+FILE_REQUEST(make_symlink, path)
 FILE_REQUEST(move_file, destination)
 FILE_REQUEST(remove_file, path)
 
@@ -146,6 +148,12 @@ static bool make_work(struct file_op *self, struct cay_error *err)
                               err);
 }
 
+static bool link_work(struct file_op *self, struct cay_error *err)
+{
+    return cay_files_make_symlink(&self->tree.tree, self->request, self->arena,
+                                  &self->response.link, err);
+}
+
 static bool move_work(struct file_op *self, struct cay_error *err)
 {
     return cay_files_move(&self->tree.tree, self->request, self->arena, &self->response.move, err);
@@ -167,6 +175,7 @@ static bool remove_work(struct file_op *self, struct cay_error *err)
 FILE_VERB(stat_verb, stat_file, stat_work);
 FILE_VERB(list_verb, list_dir, list_work);
 FILE_VERB(make_verb, make_dir, make_work);
+FILE_VERB(link_verb, make_symlink, link_work);
 FILE_VERB(move_verb, move_file, move_work);
 FILE_VERB(remove_verb, remove_file, remove_work);
 
@@ -178,6 +187,11 @@ void cay_host_stat_file(struct cay_service *service, struct cay_call *call)
 void cay_host_list_dir(struct cay_service *service, struct cay_call *call)
 {
     start(service, call, &list_verb);
+}
+
+void cay_host_make_symlink(struct cay_service *service, struct cay_call *call)
+{
+    start(service, call, &link_verb);
 }
 
 void cay_host_make_dir(struct cay_service *service, struct cay_call *call)
