@@ -10,9 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
- * depth costs few descriptors and no stack. */
-enum { REMOVE_DEPTH_MAX = 32 };
+enum {
+    /* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
+     * depth costs few descriptors and no stack. */
+    REMOVE_DEPTH_MAX = 32,
+    /* Where that cannot be, as with directories of a lower layer of overlayfs: a descriptor each.
+     */
+    REMOVE_OPEN_MAX = 512,
+};
 
 struct removal {
     int top_fd;
@@ -50,13 +55,15 @@ static void cleanup_dir(DIR **dir)
 static int remove_dir(struct removal *removal, int dir_fd, const char *name, int depth);
 
 /* Two digits of noise in the name are enough: the caller's directory holds nothing else of it. */
-static int move_up_and_remove(struct removal *removal, int dir_fd, const char *name)
+static int move_up_and_remove(struct removal *removal, int dir_fd, const char *name, int depth)
 {
     char moved[40];
     for (;;) {
         snprintf(moved, sizeof(moved), "deep-%d-%lu", (int)getpid(), removal->moved++);
         if (renameat2(dir_fd, name, removal->top_fd, moved, RENAME_NOREPLACE) == 0)
             return remove_dir(removal, removal->top_fd, moved, 1);
+        if ((errno == EXDEV || errno == EINVAL) && depth < REMOVE_OPEN_MAX)
+            return remove_dir(removal, dir_fd, name, depth + 1);
         if (errno != EEXIST)
             return -errno;
     }
@@ -74,7 +81,7 @@ static int remove_entry(struct removal *removal, int dir_fd, const struct dirent
             return -errno;
     }
     if (depth >= REMOVE_DEPTH_MAX)
-        return move_up_and_remove(removal, dir_fd, entry->d_name);
+        return move_up_and_remove(removal, dir_fd, entry->d_name, depth);
     return remove_dir(removal, dir_fd, entry->d_name, depth + 1);
 }
 

@@ -313,6 +313,20 @@ def extra_kept(cay):
 
 
 @case
+def deep(cay):
+    """a deep tree that is in a snapshot already goes as a whole"""
+    cay.create("deep")
+    cay.turn("deep")
+    lines(cay, "deep", "cd /workspace; mkdir -p $(yes d/ | head -n 300 | tr -d '\\n'); echo x > d/d/file")
+    cay.turn("deep")
+    restore(cay, "deep", "turn-0001", "d")
+    assert lines(cay, "deep", "ls -A /workspace") == ""
+    restore(cay, "deep", "turn-0002", "d")
+    assert lines(cay, "deep", "cd /workspace; cat d/d/file; find d -type d | wc -l") == "x\n300\n"
+    cay.destroy("deep")
+
+
+@case
 def bad_paths(cay):
     """paths that are nowhere, empty or led astray by links are refused, and nothing happens"""
     lines(cay, "s", "cd /workspace; rm -rf kept; ln -s /etc kept; echo secret > /etc/file")
