@@ -65,7 +65,8 @@ bool cay_import_continue(struct cay_import *self, struct cay_error *err)
     memcpy(head, session->head, sizeof(head));
     snprintf(session->head, sizeof(session->head), "%.*s", (int)self->manifest.since.len,
              self->manifest.since.ptr);
-    memcpy(session->pending, self->has_live ? self->live.name : head, sizeof(session->pending));
+    snprintf(session->pending, sizeof(session->pending), "%s",
+             self->has_live ? self->live.name : head);
     self->live.is_pending = !self->has_live;
     bool is_good =
         cay_db_transaction_begin(host->db, err) &&
