@@ -90,19 +90,40 @@ uint32_t tree_list(struct init *init, const struct call *call, uint32_t *out_pid
     return list_proc(call, out_pids, max, out_total);
 }
 
-struct cay_str tree_command(uint32_t pid, char *text, size_t size)
+static ssize_t read_of(uint32_t pid, const char *name, char *text, size_t size)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
     cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd >= 0 ? read(fd, text, size) : -1;
+    return fd >= 0 ? read(fd, text, size) : -1;
+}
+
+/* A process that is about to become another program, or that is dead and not yet waited for, has no
+ * arguments (proc(5)). It still has a name, which is shown in brackets as ps(1) does. */
+static struct cay_str tree_name(uint32_t pid, char *text, size_t size)
+{
+    ssize_t len = read_of(pid, "comm", text + 1, size - 2);
+    if (len <= 0)
+        return (struct cay_str){text, 0};
+    if (text[len] == '\n')
+        len--;
+    text[0] = '[';
+    text[len + 1] = ']';
+    return (struct cay_str){text, (size_t)len + 2};
+}
+
+struct cay_str tree_command(uint32_t pid, char *text, size_t size)
+{
+    ssize_t len = read_of(pid, "cmdline", text, size);
     while (len > 0 && text[len - 1] == '\0')
         len--;
+    if (len <= 0)
+        return tree_name(pid, text, size);
     for (ssize_t i = 0; i < len; i++) {
         if (text[i] == '\0')
             text[i] = ' ';
     }
-    return (struct cay_str){text, len > 0 ? (size_t)len : 0};
+    return (struct cay_str){text, (size_t)len};
 }
 
 void tree_note_killed(struct init *init, struct call *call)

@@ -4,6 +4,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -129,6 +130,14 @@ def leftovers_are_killed(cay):
     all_killed(result["exec"], "sleep 32")
     assert "were killed" in result["content"][0]["text"], result
     eventually(lambda: not alive(cay, "sleep 32"), "they are killed", 5)
+
+
+@case
+def leftovers_without_arguments(cay):
+    """a process that has no arguments, as one has that is about to become another program, is told by its name"""
+    script = 'exec 3< <(exec -a "" swapper); read -u 3 line; exit 0'
+    result, _, _ = cay.launch(SID, "/bin/bash", "-c", script, policy={"leftovers": "LEFTOVER_POLICY_KILL"})
+    assert [process.get("command") for process in result["leftovers"]] == ["[swapper]"], result
 
 
 @case
@@ -667,4 +676,4 @@ def destroy_while_running(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "8s")
+    run_with_cayd("--send-timeout", "8s", swapper=sys.argv[3])
