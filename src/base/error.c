@@ -81,6 +81,7 @@ static void set_text(struct cay_error *err, enum cay_reason reason, const char *
     assert(reason > CAY_R_NONE && reason < CAY_R_COUNT);
     err->reason = reason;
     err->sys_errno = 0;
+    err->facts[0] = '\0';
     if (fmt)
         vsnprintf(err->text, sizeof(err->text), fmt, args);
     else
@@ -120,6 +121,46 @@ bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno
     size_t len = strlen(err->text);
     snprintf(err->text + len, sizeof(err->text) - len, ": %s", errno_text(-neg_errno));
     trim_partial_utf8(err->text);
+    return false;
+}
+
+const char *cay_error_next_fact(const struct cay_error *err, const char *at, const char **out_value)
+{
+    const char *key = err->facts;
+    if (at) {
+        key = at + strlen(at) + 1;
+        key += strlen(key) + 1;
+    }
+    if (!*key)
+        return NULL;
+    *out_value = key + strlen(key) + 1;
+    return key;
+}
+
+bool cay_error_fact(struct cay_error *err, const char *key, const char *fmt, ...)
+{
+    const char *value = NULL;
+    const char *last = NULL;
+    for (const char *at = NULL; (at = cay_error_next_fact(err, at, &value));)
+        last = value;
+    size_t used = last ? (size_t)(last - err->facts) + strlen(last) + 1 : 0;
+    size_t room = sizeof(err->facts) - used;
+    size_t key_len = strlen(key);
+    assert(key_len);
+    if (key_len + 3 > room)
+        return false;
+    va_list args;
+    va_start(args, fmt);
+    char *place = err->facts + used + key_len + 1;
+    size_t value_room = room - key_len - 2; /* the list's own end stays */
+    int len = vsnprintf(place, value_room, fmt, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= value_room) {
+        err->facts[used] = '\0';
+        return false;
+    }
+    memcpy(err->facts + used, key, key_len + 1);
+    place[len + 1] = '\0';
     return false;
 }
 

@@ -9,6 +9,7 @@
  *     return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused", id);
  *     return cay_fail_errno(err, CAY_R_STORE_FAILED, -ENOSPC, "write layer '%s'", name);
  *     return cay_wrap(err, "create session '%s'", id);      (puts context before the text)
+ *     return cay_error_fact(err, "state", "paused");        (after one of the above)
  */
 
 #include "base/base.h"
@@ -45,6 +46,8 @@ struct cay_error {
     enum cay_reason reason;
     int sys_errno; /* positive, 0 when no system call was involved */
     char text[232];
+    /* Facts for programs: keys and values by turns, each with its NUL; an empty key ends them. */
+    char facts[272];
 };
 
 /* What the table says of a reason. `name` is lower case, as clients see it. */
@@ -70,4 +73,11 @@ CAY_PRINTF(3, 4) bool cay_fail(struct cay_error *err, enum cay_reason reason, co
 CAY_PRINTF(4, 5)
 bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno, const char *fmt,
                     ...);
+/* Adds a fact, which clients get beside the sentence: "nearest", "session_id". Keys are snake_case.
+ * One that does not fit any more is left out. Returns false, as the others. */
+CAY_PRINTF(3, 4)
+bool cay_error_fact(struct cay_error *err, const char *key, const char *fmt, ...);
+/* The next fact after `at`, which is NULL for the first one; NULL after the last. */
+const char *cay_error_next_fact(const struct cay_error *err, const char *at,
+                                const char **out_value);
 CAY_PRINTF(2, 3) bool cay_wrap(struct cay_error *err, const char *fmt, ...);

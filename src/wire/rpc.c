@@ -172,14 +172,47 @@ void cay_envelope_end(struct cay_buf *out, size_t begin, unsigned char flags)
     head[4] = (unsigned char)len;
 }
 
-/* cay.v1.ErrorInfo{reason} in protobuf: field 1, a string shorter than 128 bytes. */
+static void put_length_field(struct cay_buf *out, unsigned field, struct cay_str bytes)
+{
+    assert(bytes.len < 1u << 14);
+    cay_buf_append_byte(out, (unsigned char)(field << 3 | 2));
+    if (bytes.len >= 128)
+        cay_buf_append_byte(out, (unsigned char)(bytes.len & 127) | 128);
+    cay_buf_append_byte(out, (unsigned char)(bytes.len >= 128 ? bytes.len >> 7 : bytes.len));
+    cay_buf_append_str(out, bytes);
+}
+
+/* cay.v1.ErrorInfo{reason, metadata} in protobuf: field 1, a string; field 2, a map of them. */
 static void error_info(struct cay_buf *out, const struct cay_error *err)
 {
-    const char *reason = cay_reason_info(err->reason)->name;
-    assert(strlen(reason) < 128);
-    cay_buf_append_byte(out, 1 << 3 | 2);
-    cay_buf_append_byte(out, (unsigned char)strlen(reason));
-    cay_buf_append_text(out, reason);
+    put_length_field(out, 1, cay_str(cay_reason_info(err->reason)->name));
+    const char *value = NULL;
+    for (const char *key = NULL; (key = cay_error_next_fact(err, key, &value));) {
+        cay_auto(cay_buf_finish) struct cay_buf entry;
+        cay_buf_init(&entry, DETAIL_BYTES_MAX);
+        put_length_field(&entry, 1, cay_str(key));
+        put_length_field(&entry, 2, cay_str(value));
+        put_length_field(out, 2, cay_buf_str(&entry));
+    }
+}
+
+static void debug_object(struct cay_json_writer *json, const struct cay_error *err)
+{
+    const char *value = NULL;
+    const char *key = cay_error_next_fact(err, NULL, &value);
+    cay_json_object_begin(json);
+    cay_json_key(json, "reason");
+    cay_json_text(json, cay_reason_info(err->reason)->name);
+    if (key) {
+        cay_json_key(json, "metadata");
+        cay_json_object_begin(json);
+        for (; key; key = cay_error_next_fact(err, key, &value)) {
+            cay_json_key(json, key);
+            cay_json_text(json, value);
+        }
+        cay_json_object_end(json);
+    }
+    cay_json_object_end(json);
 }
 
 static void error_object(struct cay_json_writer *json, const struct cay_error *err)
@@ -205,10 +238,7 @@ static void error_object(struct cay_json_writer *json, const struct cay_error *e
     cay_json_key(json, "value");
     cay_json_string(json, cay_buf_str(&encoded));
     cay_json_key(json, "debug");
-    cay_json_object_begin(json);
-    cay_json_key(json, "reason");
-    cay_json_text(json, info->name);
-    cay_json_object_end(json);
+    debug_object(json, err);
     cay_json_object_end(json);
     cay_json_array_end(json);
     cay_json_object_end(json);
@@ -244,16 +274,6 @@ void cay_rpc_grpc_message(struct cay_buf *out, struct cay_str text)
             cay_buf_append_byte(out, (unsigned char)hex[c & 15]);
         }
     }
-}
-
-static void put_length_field(struct cay_buf *out, unsigned field, struct cay_str bytes)
-{
-    assert(bytes.len < 1u << 14);
-    cay_buf_append_byte(out, (unsigned char)(field << 3 | 2));
-    if (bytes.len >= 128)
-        cay_buf_append_byte(out, (unsigned char)(bytes.len & 127) | 128);
-    cay_buf_append_byte(out, (unsigned char)(bytes.len >= 128 ? bytes.len >> 7 : bytes.len));
-    cay_buf_append_str(out, bytes);
 }
 
 void cay_rpc_grpc_details(struct cay_buf *out, const struct cay_error *err)

@@ -110,11 +110,35 @@ def good_json(daemon):
             ('{"text":null,"number":null}', ("text", None)),
             ('{"text":"\\u00fc\\ud83d\\ude00\\u0000"}', ("text", "\u00fc\U0001f600\0")),
             ('{"labels":{"a":"b","":""}}', ("labels", {"a": "b", "": ""})),
-            ('{"unknown":{"deep":[1,{"x":null}]},"text":"t"}', ("text", "t")),
             (' \t\r\n{ } \n', ("text", None)), ("", ("text", None))):
         answer = daemon.ask(post("Unary", text))
         assert answer.status == 200, f"{text}: {answer}"
         assert answer.json().get(expected[0]) == expected[1], f"{text}: {answer}"
+
+
+@case
+def unknown_fields(daemon):
+    """a JSON field that is not there is refused with the one meant, unless the client asks not to"""
+    for text, sentence, nearest in (
+            ('{"txet":"t"}', "there is no field 'txet'; did you mean 'text'?", "text"),
+            ('{"payLoda":"t"}', "there is no field 'payLoda'; did you mean 'payload'?", "payload"),
+            ('{"unknown":{"deep":[1,{"x":null}]},"text":"t"}', "there is no field 'unknown'", None)):
+        answer = daemon.ask(post("Unary", text))
+        assert answer.status == 400 and answer.code() == "invalid_argument", answer
+        assert answer.json()["message"].endswith(": " + sentence), answer
+        debug = answer.json()["details"][0]["debug"]
+        assert debug["reason"] == "invalid_argument", debug
+        assert debug.get("metadata") == ({"nearest": nearest} if nearest else None), debug
+        if nearest:
+            value = answer.json()["details"][0]["value"]
+            decoded = base64.b64decode(value + "=" * (-len(value) % 4))
+            assert decoded == (field(1, b"invalid_argument")
+                               + field(2, field(1, b"nearest") + field(2, nearest.encode()))), decoded
+        answer = daemon.ask(post("Unary", text, cay_unknown_fields="ignore"))
+        assert answer.status == 200, f"{text}: {answer}"
+    refused(daemon, post("Unary", "{}", cay_unknown_fields="maybe"), 400, "invalid_argument")
+    end = envelopes(daemon.ask(post("ServerStream", envelope('{"cuont":1}'), CONNECT_JSON)).body)
+    assert "did you mean 'count'?" in end[0][1].decode(), end
 
 
 @case

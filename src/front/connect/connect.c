@@ -220,6 +220,17 @@ static bool read_encodings(struct cay_rpc *rpc, struct cay_error *err)
                     (int)CAY_MIN(encoding.len, (size_t)32), encoding.ptr);
 }
 
+/* A misspelt field would be a wish that nobody hears. Who speaks a newer contract than this daemon
+ * asks to be heard all the same. */
+static bool read_leniency(struct cay_rpc *rpc, struct cay_error *err)
+{
+    struct cay_str value = cay_http_header(&rpc->exchange->headers, "cay-unknown-fields");
+    rpc->ignores_unknown_fields = cay_str_is(value, "ignore");
+    if (!value.ptr || rpc->ignores_unknown_fields || cay_str_is(value, "refuse"))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cay-unknown-fields must be ignore or refuse");
+}
+
 static bool read_timeout(struct cay_rpc *rpc, struct cay_error *err)
 {
     const struct cay_rpc_names *names = cay_rpc_names(rpc->kind.protocol);
@@ -280,7 +291,7 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
         &rpc->exchange->arena,
         cay_str(rpc->call.caller.key_id[0] ? rpc->call.caller.key_id : rpc->call.caller.owner));
     return check_protocol_version(rpc, err) && read_encodings(rpc, err) && read_timeout(rpc, err) &&
-           (!rpc->is_get || read_query_message(rpc, err));
+           read_leniency(rpc, err) && (!rpc->is_get || read_query_message(rpc, err));
 }
 
 static void start(struct cay_connect_door *door, struct cay_exchange *exchange,

@@ -28,20 +28,29 @@ bool cay_rpc_decode(struct cay_rpc *rpc, struct cay_str bytes, struct cay_arena 
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     int status = 0;
     char text[160] = "";
+    const char *nearest = NULL;
     if (rpc->kind.codec == CAY_RPC_JSON) {
         /* No body at all is an empty message, as in the binary codec. */
         struct cay_str json = bytes.len ? bytes : CAY_STR("{}");
-        status = cay_pb_json_read(input, json, NULL, arena, message, text, sizeof(text));
+        const struct cay_pb_json_options options = {
+            .reject_unknown_fields = !rpc->ignores_unknown_fields,
+            .out_nearest = &nearest,
+        };
+        status = cay_pb_json_read(input, json, &options, arena, message, text, sizeof(text));
     } else {
         status = cay_pb_decode(input, bytes, arena, message);
     }
     if (status == -ENOMEM)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE,
                         "decoding the message takes more memory than a call may use");
+    if (status == -ENOKEY)
+        cay_fail(err, CAY_R_INVALID_ARGUMENT, "%s: %s", input->full_name, text);
+    else if (status < 0)
+        cay_fail(err, CAY_R_MALFORMED_REQUEST, "%s is not a valid %s%s%s",
+                 rpc->kind.codec == CAY_RPC_JSON ? "the JSON" : "the message", input->full_name,
+                 *text ? ": " : "", text);
     if (status < 0)
-        return cay_fail(err, CAY_R_MALFORMED_REQUEST, "%s is not a valid %s%s%s",
-                        rpc->kind.codec == CAY_RPC_JSON ? "the JSON" : "the message",
-                        input->full_name, *text ? ": " : "", text);
+        return nearest ? cay_error_fact(err, "nearest", "%s", nearest) : false;
     *out_message = message;
     return true;
 }

@@ -23,6 +23,7 @@ struct cay_rpc {
     enum cay_rpc_compression request_compression;
     bool accepts_gzip;
     bool is_get;
+    bool ignores_unknown_fields; /* of JSON: the client may be newer than this daemon */
     struct cay_timer deadline;
     int64_t started_ns;
     unsigned depth; /* functions at work on it */

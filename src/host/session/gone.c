@@ -5,6 +5,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
+#include "base/id.h"
 
 void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, const char *why)
 {
@@ -43,18 +44,24 @@ static const struct cay_gone *find(const struct cay_gone_table *table,
     return found;
 }
 
-static const char *sentence(const char *why)
+struct ending {
+    const char *why;
+    const char *word; /* for programs */
+    const char *sentence;
+};
+
+static const struct ending *ending_of(const char *why)
 {
-    static const char *const sentences[][2] = {
-        {"requested", "was destroyed"},
-        {"expired", "was destroyed at its deadline"},
-        {"idle", "was destroyed because nobody used it"},
+    static const struct ending endings[] = {
+        {"requested", "destroyed", "was destroyed"},
+        {"expired", "expired", "was destroyed at its deadline"},
+        {"idle", "idle", "was destroyed because nobody used it"},
+        {"", "gone", "is gone"},
     };
-    for (size_t i = 0; i < CAY_COUNT(sentences); i++) {
-        if (strcmp(sentences[i][0], why) == 0)
-            return sentences[i][1];
-    }
-    return "is gone";
+    size_t i = 0;
+    while (i + 1 < CAY_COUNT(endings) && strcmp(endings[i].why, why) != 0)
+        i++;
+    return &endings[i];
 }
 
 bool cay_gone_fail(const struct cay_gone_table *table, const struct cay_caller *caller,
@@ -62,11 +69,15 @@ bool cay_gone_fail(const struct cay_gone_table *table, const struct cay_caller *
 {
     const struct cay_gone *gone = find(table, caller, id);
     char at[CAY_TIME_BYTES];
-    if (!gone)
-        return cay_fail(err, CAY_R_SESSION_NOT_FOUND,
-                        "there is no session '%.*s'; 'cay ls' lists them",
-                        (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
+    if (!gone) {
+        cay_fail(err, CAY_R_SESSION_NOT_FOUND, "there is no session '%.*s'; 'cay ls' lists them",
+                 (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
+        return cay_id_valid(id) ? cay_error_fact(err, "session_id", "%.*s", (int)id.len, id.ptr)
+                                : false;
+    }
+    const struct ending *ending = ending_of(gone->why);
     cay_time_format(gone->at_ns, 0, at);
-    return cay_fail(err, CAY_R_SESSION_NOT_FOUND, "session '%s' %s on %s", gone->id,
-                    sentence(gone->why), at);
+    cay_fail(err, CAY_R_SESSION_NOT_FOUND, "session '%s' %s on %s", gone->id, ending->sentence, at);
+    cay_error_fact(err, "session_id", "%s", gone->id);
+    return cay_error_fact(err, "gone", "%s", ending->word);
 }

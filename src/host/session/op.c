@@ -26,9 +26,13 @@ static void passed(struct cay_gate_ticket *ticket)
     if (op->call)
         op->session->last_active_ns = cay_clock_wall_ns();
     const struct cay_session_cell *cell = cay_session_cell(op->session->state, op->verb);
-    bool is_allowed =
-        !cell->refusal || cay_fail(&op->err, cell->refusal, "session '%s' is %s now",
-                                   op->session->id, cay_session_state_name(op->session->state));
+    bool is_allowed = !cell->refusal;
+    if (!is_allowed) {
+        const char *state = cay_session_state_name(op->session->state);
+        cay_fail(&op->err, cell->refusal, "session '%s' is %s now", op->session->id, state);
+        cay_error_fact(&op->err, "session_id", "%s", op->session->id);
+        cay_error_fact(&op->err, "state", "%s", state);
+    }
     if (is_allowed && op->steps->begin)
         is_allowed = op->steps->begin(op, &op->err);
     if (!is_allowed || !op->steps->work) {

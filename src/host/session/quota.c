@@ -105,8 +105,9 @@ bool cay_quota_check(const struct cay_session *session, struct cay_error *err)
 {
     if (!session->is_over_quota)
         return true;
-    return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
-                    "session '%s' uses %" PRId64 " bytes of its %" PRId64
-                    "; remove files or roll back",
-                    session->id, session->disk_bytes, session->spec->limits->disk_bytes);
+    cay_fail(err, CAY_R_QUOTA_EXCEEDED,
+             "session '%s' uses %" PRId64 " bytes of its %" PRId64 "; remove files or roll back",
+             session->id, session->disk_bytes, session->spec->limits->disk_bytes);
+    cay_error_fact(err, "session_id", "%s", session->id);
+    return cay_error_fact(err, "limit", "%" PRId64, session->spec->limits->disk_bytes);
 }

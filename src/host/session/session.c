@@ -116,13 +116,17 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
 static bool refuse(const struct cay_session *session, enum cay_session_verb verb,
                    enum cay_reason reason, struct cay_error *err)
 {
+    const char *state = cay_session_state_name(session->state);
     if (reason == CAY_R_SESSION_PAUSED)
-        return cay_fail(err, reason, "session '%s' is paused; resume it first", session->id);
-    if (reason == CAY_R_SESSION_FAILED)
-        return cay_fail(err, reason, "session '%s' has failed (%s); it can only be removed",
-                        session->id, session->state_text);
-    return cay_fail(err, reason, "session '%s' is %s: no %s now", session->id,
-                    cay_session_state_name(session->state), cay_session_verb_name(verb));
+        cay_fail(err, reason, "session '%s' is paused; resume it first", session->id);
+    else if (reason == CAY_R_SESSION_FAILED)
+        cay_fail(err, reason, "session '%s' has failed (%s); it can only be removed", session->id,
+                 session->state_text);
+    else
+        cay_fail(err, reason, "session '%s' is %s: no %s now", session->id, state,
+                 cay_session_verb_name(verb));
+    cay_error_fact(err, "session_id", "%s", session->id);
+    return cay_error_fact(err, "state", "%s", state);
 }
 
 bool cay_session_check(struct cay_host *host, const struct cay_call *call, struct cay_str id,
@@ -278,10 +282,12 @@ struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct
                                        struct cay_error *err)
 {
     struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
-    if (!snapshot)
+    if (!snapshot) {
         cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
                  "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
                  (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES), name.len ? name.ptr : "",
                  session->id);
+        cay_error_fact(err, "session_id", "%s", session->id);
+    }
     return snapshot;
 }

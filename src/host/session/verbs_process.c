@@ -27,10 +27,11 @@ bool cay_process_lookup(struct cay_host *host, const struct cay_call *call,
     *out_process = cay_processes_find(&(*out_session)->processes, process_id);
     if (*out_process)
         return true;
-    return cay_fail(err, CAY_R_PROCESS_NOT_FOUND,
-                    "there is no process '%.*s' in session '%s'; 'cay ps' lists them",
-                    (int)CAY_MIN(process_id.len, (size_t)CAY_LIMIT_ID_BYTES),
-                    process_id.len ? process_id.ptr : "", (*out_session)->id);
+    cay_fail(err, CAY_R_PROCESS_NOT_FOUND,
+             "there is no process '%.*s' in session '%s'; 'cay ps' lists them",
+             (int)CAY_MIN(process_id.len, (size_t)CAY_LIMIT_ID_BYTES),
+             process_id.len ? process_id.ptr : "", (*out_session)->id);
+    return cay_error_fact(err, "session_id", "%s", (*out_session)->id);
 }
 
 bool cay_process_wait_ms(const struct google_protobuf_duration *wait, int64_t *out_ms,

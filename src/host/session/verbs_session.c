@@ -135,11 +135,13 @@ bool cay_session_check_room(const struct cay_host *host, size_t wanted, struct c
 {
     size_t count = cay_map_count(&host->sessions.by_id);
     if (host->max_sessions && count + wanted > host->max_sessions)
-        return cay_fail(err, CAY_R_MAX_SESSIONS_REACHED,
-                        "this host may have %zu sessions and has %zu; remove one or raise "
-                        "max_sessions",
-                        host->max_sessions, count);
-    return true;
+        cay_fail(err, CAY_R_MAX_SESSIONS_REACHED,
+                 "this host may have %zu sessions and has %zu; remove one or raise "
+                 "max_sessions",
+                 host->max_sessions, count);
+    else
+        return true;
+    return cay_error_fact(err, "limit", "%zu", host->max_sessions);
 }
 
 static bool same_bytes(const struct cay_v1_session *a, const struct cay_v1_session *b)

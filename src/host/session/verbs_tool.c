@@ -212,10 +212,10 @@ static bool check_call(const struct cay_v1_tool_call *request, struct cay_tool_c
     tool->tool = cay_tool_find(request->tool_name);
     if (!tool->tool) {
         const char *nearest = cay_tool_nearest(request->tool_name);
-        return cay_fail(err, CAY_R_TOOL_NOT_FOUND, "there is no tool '%.*s'%s%s%s",
-                        (int)CAY_MIN(request->tool_name.len, (size_t)64), request->tool_name.ptr,
-                        nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                        nearest ? "'?" : "");
+        cay_fail(err, CAY_R_TOOL_NOT_FOUND, "there is no tool '%.*s'%s%s%s",
+                 (int)CAY_MIN(request->tool_name.len, (size_t)64), request->tool_name.ptr,
+                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+        return nearest ? cay_error_fact(err, "nearest", "%s", nearest) : false;
     }
     tool->result_bytes_max =
         request->max_result_bytes ? request->max_result_bytes : CAY_LIMIT_RESULT_BYTES;

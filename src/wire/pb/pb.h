@@ -197,10 +197,13 @@ struct cay_pb_json_options {
     const struct cay_pb_message *const *any_types;
     size_t any_type_count;
     bool reject_unknown_fields; /* they are ignored otherwise */
+    /* Not NULL: where to put the field or enum value that an unknown one may stand for. */
+    const char **out_nearest;
 };
 
-/* As cay_pb_decode, from JSON. On failure out_error (never NULL) has a sentence with the path of
- * the field, "limits.memory_bytes: expected an integer, found a string". */
+/* As cay_pb_decode, from JSON; -ENOKEY for a field that is unknown and rejected. On failure
+ * out_error (never NULL) has a sentence with the path of the field, "limits.memory_bytes: expected
+ * an integer, found a string". */
 [[nodiscard]] int cay_pb_json_read(const struct cay_pb_message *desc, struct cay_str text,
                                    const struct cay_pb_json_options *options,
                                    struct cay_arena *arena, void *out_message, char *out_error,

@@ -5,11 +5,17 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/base64.h"
+#include "base/nearest.h"
 #include "wire/pb/pb_json_internal.h"
 
-enum { KEY_SHOWN_MAX = 32 }; /* characters of a peer's key in an error text */
+enum {
+    KEY_SHOWN_MAX = 32, /* characters of a peer's key in an error text */
+    ENUM_VALUES_SHOWN_MAX = 64,
+    CAY_PB_GUESS_BYTES = 96,
+};
 
 /* What a peer sent, fit for an error text: printable ASCII, not long. */
 static const char *shown(struct cay_str text, char out[KEY_SHOWN_MAX + 4])
@@ -130,10 +136,40 @@ static int read_real(struct cay_pb_reader *reader, bool wide, void *slot)
     return 0;
 }
 
+/* "; did you mean 'x'?", or nothing. */
+static const char *guess(struct cay_pb_reader *reader, const char *nearest,
+                         char out[CAY_PB_GUESS_BYTES])
+{
+    out[0] = '\0';
+    if (nearest)
+        snprintf(out, CAY_PB_GUESS_BYTES, "; did you mean '%s'?", nearest);
+    if (reader->options->out_nearest)
+        *reader->options->out_nearest = nearest;
+    return out;
+}
+
+static const char *nearest_value(const struct cay_pb_enum *enumeration, struct cay_str name)
+{
+    const char *names[ENUM_VALUES_SHOWN_MAX];
+    size_t count = CAY_MIN((size_t)enumeration->value_count, CAY_COUNT(names));
+    for (size_t i = 0; i < count; i++)
+        names[i] = enumeration->values[i].name;
+    const char *nearest = cay_nearest(name, names, count);
+    /* `PAUSE` stands for EXPIRY_ACTION_PAUSE. */
+    for (size_t i = 0; i < count && !nearest; i++) {
+        struct cay_str full = cay_str(names[i]);
+        if (name.len && full.len > name.len && full.ptr[full.len - name.len - 1] == '_' &&
+            strncasecmp(full.ptr + full.len - name.len, name.ptr, name.len) == 0)
+            nearest = names[i];
+    }
+    return nearest;
+}
+
 static int read_enum(struct cay_pb_reader *reader, const struct cay_pb_enum *enumeration,
                      int32_t *out_number)
 {
     char name[KEY_SHOWN_MAX + 4];
+    char meant[CAY_PB_GUESS_BYTES];
     int64_t number = 0;
     if (reader->json.token == CAY_JSON_NULL && enumeration->is_null_value) {
         *out_number = 0;
@@ -142,8 +178,10 @@ static int read_enum(struct cay_pb_reader *reader, const struct cay_pb_enum *enu
     if (reader->json.token == CAY_JSON_STRING) {
         if (cay_pb_enum_number(enumeration, reader->json.text, out_number))
             return 0;
-        return cay_pb_reader_fail(reader, "'%s' is not a value of %s",
-                                  shown(reader->json.text, name), enumeration->full_name);
+        return cay_pb_reader_fail(
+            reader, "'%s' is not a value of %s%s", shown(reader->json.text, name),
+            enumeration->full_name,
+            guess(reader, nearest_value(enumeration, reader->json.text), meant));
     }
     if (reader->json.token != CAY_JSON_NUMBER)
         return cay_pb_reader_expected(reader, "the name of an enum value");
@@ -379,13 +417,39 @@ static const struct cay_pb_field *find_field(const struct cay_pb_message *desc, 
     return NULL;
 }
 
+/* In the peer's own manner of writing: with capitals, or with underscores. */
+static const char *nearest_field(const struct cay_pb_message *desc, struct cay_str name)
+{
+    const char *names[CAY_PB_FIELDS_MAX];
+    bool is_camel = false;
+    for (size_t i = 0; i < name.len; i++)
+        is_camel |= name.ptr[i] >= 'A' && name.ptr[i] <= 'Z';
+    for (size_t i = 0; i < desc->field_count; i++)
+        names[i] = is_camel ? desc->fields[i].json_name : desc->fields[i].name;
+    const char *nearest = cay_nearest(name, names, desc->field_count);
+    /* `memory` stands for memory_bytes, `id` for session_id. */
+    for (size_t i = 0; i < desc->field_count && !nearest && name.len > 1; i++) {
+        struct cay_str full = cay_str(names[i]);
+        bool begins = full.len > name.len && full.ptr[name.len] == '_' &&
+                      memcmp(full.ptr, name.ptr, name.len) == 0;
+        bool ends = full.len > name.len && full.ptr[full.len - name.len - 1] == '_' &&
+                    memcmp(full.ptr + full.len - name.len, name.ptr, name.len) == 0;
+        if (begins || ends)
+            nearest = names[i];
+    }
+    return nearest;
+}
+
 static int read_unknown(struct cay_pb_reader *reader, const struct cay_pb_message *desc, bool any)
 {
     char name[KEY_SHOWN_MAX + 4];
+    char meant[CAY_PB_GUESS_BYTES];
     bool is_type = any && cay_str_is(reader->json.text, "@type");
-    if (reader->options->reject_unknown_fields && !is_type)
-        return cay_pb_reader_fail(reader, "%s has no field '%s'", desc->full_name,
-                                  shown(reader->json.text, name));
+    if (reader->options->reject_unknown_fields && !is_type) {
+        (void)cay_pb_reader_fail(reader, "there is no field '%s'%s", shown(reader->json.text, name),
+                                 guess(reader, nearest_field(desc, reader->json.text), meant));
+        return -ENOKEY;
+    }
     return cay_json_skip(&reader->json) < 0 ? cay_pb_reader_expected(reader, "a value") : 0;
 }
 

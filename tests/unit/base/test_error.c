@@ -80,6 +80,36 @@ static void a_cut_text_ends_on_a_whole_character(void **)
     }
 }
 
+static void facts_are_kept_in_order_and_left_out_when_full(void **)
+{
+    struct cay_error err = {};
+    const char *value = NULL;
+    assert_null(cay_error_next_fact(&err, NULL, &value));
+    cay_fail(&err, CAY_R_INTERNAL, NULL);
+    assert_false(cay_error_fact(&err, "state", "%s", "paused"));
+    assert_false(cay_error_fact(&err, "empty", "%s", ""));
+    assert_false(cay_error_fact(&err, "huge", "%0300d", 1));
+    assert_false(cay_error_fact(&err, "limit", "%d", 7));
+    for (int i = 0; i < 100; i++)
+        cay_error_fact(&err, "more", "%d", i);
+    cay_wrap(&err, "around");
+    const char *key = cay_error_next_fact(&err, NULL, &value);
+    assert_string_equal(key, "state");
+    assert_string_equal(value, "paused");
+    key = cay_error_next_fact(&err, key, &value);
+    assert_string_equal(key, "empty");
+    assert_string_equal(value, "");
+    key = cay_error_next_fact(&err, key, &value);
+    assert_string_equal(key, "limit");
+    assert_string_equal(value, "7");
+    size_t count = 0;
+    while ((key = cay_error_next_fact(&err, key, &value)))
+        count++;
+    assert_true(count > 20 && count < 40);
+    cay_fail(&err, CAY_R_INTERNAL, NULL);
+    assert_null(cay_error_next_fact(&err, NULL, &value));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +120,7 @@ int main(void)
         cmocka_unit_test(errno_is_kept_and_described),
         cmocka_unit_test(an_errno_that_nobody_knows_is_still_described),
         cmocka_unit_test(a_cut_text_ends_on_a_whole_character),
+        cmocka_unit_test(facts_are_kept_in_order_and_left_out_when_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

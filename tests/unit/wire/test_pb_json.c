@@ -127,7 +127,7 @@ static const struct row bad[] = {
     ALL("{\"scalars\":{\"fBool\":1}}", "scalars.f_bool: expected true or false, found a number"),
     ALL("{\"scalars\":{\"fString\":1}}", "scalars.f_string: expected a string, found a number"),
     ALL("{\"scalars\":{\"fBytes\":\"!\"}}", "scalars.f_bytes: the string is not base64"),
-    ALL("{\"scalars\":{\"fColor\":\"RED\"}}", "scalars.f_color: 'RED' is not a value of cay.test.v1.Color"),
+    ALL("{\"scalars\":{\"fColor\":\"RED\"}}", "scalars.f_color: 'RED' is not a value of cay.test.v1.Color; did you mean 'COLOR_RED'?"),
     ALL("{\"scalars\":{\"fColor\":true}}", "scalars.f_color: expected the name of an enum value, found true"),
     ALL("{\"repeated\":{\"rInt32\":5}}", "repeated.r_int32: expected an array, found a number"),
     ALL("{\"repeated\":{\"rInt32\":[1,null]}}", "repeated.r_int32[1]: null is not allowed in an array"),
@@ -218,8 +218,8 @@ static void unknown_fields_can_be_refused(void **)
     assert_int_equal(cay_pb_json_read(&cay_test_v1_all_types_desc,
                                       CAY_STR("{\"limits\":{\"memory\":1}}"), &strict, &arena,
                                       &message, error, sizeof(error)),
-                     -EBADMSG);
-    assert_string_equal(error, "limits: cay.test.v1.Limits has no field 'memory'");
+                     -ENOKEY);
+    assert_string_equal(error, "limits: there is no field 'memory'; did you mean 'memory_bytes'?");
     assert_int_equal(cay_pb_json_read(&google_protobuf_any_desc,
                                       CAY_STR("{\"@type\":\"x/cay.test.v1.Limits\"}"), &strict,
                                       &arena, &message, error, sizeof(error)),
