@@ -47,8 +47,11 @@ bool cay_cp_forgive(struct cay_cp *cp, const char *path, const struct cay_error 
 bool cay_cp_stat(struct cay_cp *cp, struct cay_str path, const struct cay_v1_file_info **out_info,
                  struct cay_error *err)
 {
-    struct cay_v1_stat_file_request request = {
-        .session_id = cp->session_id, .path = path, .user = cp->user, .follow = true};
+    struct cay_v1_stat_file_request request = {.session_id = cp->session_id,
+                                               .path = path,
+                                               .user = cp->user,
+                                               .snapshot = cp->snapshot,
+                                               .follow = true};
     struct cay_v1_stat_file_response response = {};
     struct cay_error failure = {};
     if (!cay_cli_call(cp->cli, CAY_V1_FILE_SERVICE_STAT_FILE, &request, &response, &failure) &&
@@ -89,14 +92,17 @@ struct cay_str cay_cp_last_name(const char *path)
     return cay_str_is(name, ".") || cay_str_is(name, "..") ? (struct cay_str){} : name;
 }
 
-/* SESSION:PATH has no '/' before the colon: ./a:b is a local file. */
-static const char *remote_path(const char *word, struct cay_str *out_session)
+const char *cay_cp_place(const char *word, struct cay_str *out_session,
+                         struct cay_str *out_snapshot)
 {
     const char *colon = strchr(word, ':');
-    struct cay_str session = {word, colon ? (size_t)(colon - word) : 0};
-    if (!colon || !cay_id_valid(session))
+    struct cay_str rest = {word, colon ? (size_t)(colon - word) : 0};
+    struct cay_str session = {};
+    if (!colon || !cay_str_split(&rest, '@', &session) || !cay_id_valid(session) ||
+        (rest.ptr && !cay_id_valid(rest)))
         return NULL;
     *out_session = session;
+    *out_snapshot = rest.ptr ? rest : CAY_STR("");
     return colon[1] ? colon + 1 : ".";
 }
 
@@ -144,13 +150,18 @@ static bool run_cp(struct cay_cli *cli, struct cay_error *err)
     struct cay_cp cp = {.cli = cli, .user = cay_values_text(cli, "user")};
     struct cay_str session = {};
     struct cay_str other = {};
-    const char *from = remote_path(source, &session);
-    const char *to = remote_path(target, from ? &other : &session);
+    struct cay_str snapshot = {};
+    const char *from = cay_cp_place(source, &session, &cp.snapshot);
+    const char *to = cay_cp_place(target, from ? &other : &session, &snapshot);
     if (!from == !to)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "%s of '%.60s' and '%.60s' is in a session; write one as SESSION:PATH "
                         "(a local file with a colon as ./NAME)",
                         from ? "each" : "none", source, target);
+    if (snapshot.len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "'%.60s' is in the past, which does not change; copy to the session itself",
+                        target);
     cp.session_id = session;
     bool is_to_stdout = from && strcmp(target, "-") == 0;
     if (is_to_stdout && cli->out.is_json)
@@ -176,11 +187,13 @@ const struct cay_command cay_command_cp = {
     .summary = "Copy files and directories into a session, or out of it",
     .details =
         "One of the two is SESSION:PATH; relative paths begin where the session's commands\n"
-        "do. '-' is standard input or output. Directories are copied with all they hold; into\n"
+        "do. SESSION@SNAPSHOT:PATH is the file as it was in that snapshot, without a rollback.\n"
+        "'-' is standard input or output. Directories are copied with all they hold; into\n"
         "a directory that exists they go under their own name, as with cp(1). Modes are kept.\n"
         "Links are copied out as links; they, sockets and devices are not copied in.",
     .examples = "  cay cp ./tree demo:/workspace/tree\n"
                 "  cay cp demo:build/out.txt .\n"
+                "  cay cp demo@turn-0001:notes.txt -\n"
                 "  tar -c . | cay cp - demo:all.tar",
     .flags = cp_flags,
     .group = CAY_GROUP_FILES,

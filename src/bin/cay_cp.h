@@ -17,6 +17,7 @@ struct cay_cp {
     struct cay_client *client;
     struct cay_str session_id;
     struct cay_str user;
+    struct cay_str snapshot; /* empty: the live files */
     struct cay_progress progress;
     int64_t directories;
     int64_t links;
@@ -49,6 +50,11 @@ void cay_cp_warn(struct cay_cp *cp, const char *path, const char *why);
 [[nodiscard]] const char *cay_cp_encode(struct cay_arena *arena, const char *path);
 [[nodiscard]] const char *cay_cp_join(struct cay_arena *arena, const char *directory,
                                       const char *name);
+
+/* SESSION:PATH, or SESSION@SNAPSHOT:PATH: its path; NULL for what is none. There is no '/' before
+ * the colon: ./a:b is a local file. */
+[[nodiscard]] const char *cay_cp_place(const char *word, struct cay_str *out_session,
+                                       struct cay_str *out_snapshot);
 
 /* The last name of a path: "b" of "a/b/". Empty for "/", ".", ".." and what ends in "/.": then the
  * content is meant. */

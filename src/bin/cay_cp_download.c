@@ -70,8 +70,10 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
 static bool download_file(struct cay_cp *cp, const char *remote, struct download *self,
                           struct cay_error *err)
 {
-    const struct cay_v1_read_file_request request = {
-        .session_id = cp->session_id, .path = cay_str(remote), .user = cp->user};
+    const struct cay_v1_read_file_request request = {.session_id = cp->session_id,
+                                                     .path = cay_str(remote),
+                                                     .user = cp->user,
+                                                     .snapshot = cp->snapshot};
     struct stat info;
     self->cp = cp;
     cay_progress_name(&cp->progress, remote);
@@ -195,6 +197,7 @@ static bool download_dir(struct cay_cp *cp, const char *remote, int dir_fd, int 
         .session_id = cp->session_id,
         .path = cay_str(remote),
         .user = cp->user,
+        .snapshot = cp->snapshot,
         .page_size = LIST_PAGE,
     };
     if (depth > CAY_CP_DEPTH_MAX)

@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "bin/cay_ls_files.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
@@ -131,6 +132,8 @@ static void print_table(struct cay_output *out, const struct cay_v1_session_arra
 static bool run_ls(struct cay_cli *cli, struct cay_error *err)
 {
     struct cay_v1_list_sessions_response all = {};
+    if (cli->args.word_count)
+        return cay_ls_files(cli, cli->args.words[0], err);
     if (!list_all(cli, &all.sessions, err))
         return false;
     if (cli->out.is_json)
@@ -155,16 +158,21 @@ static const struct cay_flag ls_flags[] = {
      .help = "only those with this label; may be given again"},
     {.name = "state", .value = "STATE", .help = "only those in this state; may be given again"},
     {.name = "base", .value = "BASE", .help = "only those that started from this base"},
-    {.name = "quiet", .letter = 'q', .help = "print the ids alone"},
+    {.name = "quiet", .letter = 'q', .help = "print the ids, or the names of files, alone"},
     {},
 };
 
 const struct cay_command cay_command_ls = {
     .name = "ls",
-    .arguments = "",
-    .summary = "List sessions, newest first",
-    .examples = "  cay rm $(cay ls -q --label job=42)",
+    .arguments = "[SESSION[@SNAPSHOT]:PATH]",
+    .summary = "List sessions, newest first, or the files in a directory of one",
+    .details =
+        "SESSION@SNAPSHOT:PATH is the directory as it was in that snapshot, without a rollback.",
+    .examples = "  cay rm $(cay ls -q --label job=42)\n"
+                "  cay ls demo@turn-0001:/workspace",
     .flags = ls_flags,
     .group = CAY_GROUP_SANDBOX,
+    .words_max = 1,
+    .complete = cay_session_offer_places,
     .run = run_ls,
 };

@@ -262,7 +262,7 @@ struct patching {
 static bool add_patch(void *ctx, const struct cay_diff_entry *entry)
 {
     struct patching *patching = ctx;
-    return cay_diff_patch(entry, &patching->out, &patching->err);
+    return cay_diff_patch(entry, CAY_PATCH_CONTEXT, &patching->out, &patching->err);
 }
 
 static void text_changes_become_patches(void **state)

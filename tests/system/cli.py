@@ -343,6 +343,30 @@ def copies_streams(cayd):
 
 
 @case
+def looks_back(cayd):
+    """cp and ls take a file or directory from a snapshot"""
+    cayd.ok("create", "--name", "then")
+    cayd.ok("cp", "-", "then:made/here", stdin=b"short")
+    cayd.ok("turn", "then")
+    cayd.ok("cp", "-", "then:made/here", stdin=b"later")
+    assert cayd.cay("cp", "then@turn-0001:made/here", "-").out == b"short"
+    with tempfile.TemporaryDirectory() as folder:
+        cayd.ok("cp", "then@turn-0001:made", folder)
+        assert (Path(folder) / "made/here").read_bytes() == b"short"
+    cayd.ok("exec", "then", "--", "rm", "made/here")
+    assert cayd.ok("ls", "-q", "then:made") == ""
+    assert cayd.ok("ls", "-q", "then@turn-0001:made") == "here\n"
+    table = cayd.ok("ls", "then@turn-0001:made")
+    assert re.search(r"^-0644 +user +5\S* .* here$", table, re.M), table
+    entries = json.loads(cayd.ok("ls", "--json", "then@turn-0001:made"))["entries"]
+    assert [entry["path"] for entry in entries] == ["/workspace/made/here"], entries
+    cayd.fails(125, "does not change", "cp", "-", "then@turn-0001:x", stdin=b"")
+    cayd.fails(125, "no snapshot 'nosuch'", "ls", "then@nosuch:")
+    cayd.fails(125, "write it as SESSION:PATH", "ls", "then")
+    cayd.ok("rm", "then")
+
+
+@case
 def copies_hostile(cayd):
     """nothing that is copied out of a sandbox leads anywhere else here"""
     with tempfile.TemporaryDirectory() as name:

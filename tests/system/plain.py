@@ -72,6 +72,15 @@ def rollbacks(cay):
 
 
 @case
+def past(cay):
+    """files of snapshots are read as they were"""
+    assert cay.read("one", "/workspace/b.txt", snapshot="turn-0001") == b"by a command\n"
+    assert cay.read("one", "/workspace/b.txt", snapshot="turn-0002") == b"changed\n"
+    names = cay.file("ListDir", "one", path="/workspace", snapshot="turn-0001")["entries"]
+    assert [entry["name"] for entry in names] == ["a.txt", "b.txt"], names
+
+
+@case
 def survives(cay):
     """what runs outlives the daemon"""
     processes = Processes(cay, "one")

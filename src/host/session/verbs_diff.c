@@ -110,8 +110,11 @@ static void add_patch(struct diff_op *self, const struct cay_diff_entry *change,
 {
     cay_auto(cay_buf_finish) struct cay_buf patch;
     struct cay_error ignored = {};
+    const struct cay_v1_diff_snapshots_request *request = self->op.call->request;
+    size_t context =
+        request->has_context_lines ? (size_t)request->context_lines : CAY_PATCH_CONTEXT;
     cay_buf_init(&patch, self->patch_bytes_max);
-    if (!cay_diff_patch(change, &patch, &ignored) || patch.failed) {
+    if (!cay_diff_patch(change, context, &patch, &ignored) || patch.failed) {
         entry->patch_truncated = true;
         return;
     }
@@ -278,9 +281,9 @@ static const struct cay_op_steps diff_steps = {
 static bool check_request(const struct cay_v1_diff_snapshots_request *request,
                           struct cay_error *err)
 {
-    if (request->has_context_lines && request->context_lines != CAY_PATCH_CONTEXT)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "context_lines: this version always shows %d",
-                        CAY_PATCH_CONTEXT);
+    if (request->context_lines < 0 || request->context_lines > CAY_PATCH_CONTEXT_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context_lines: 0 to %d",
+                        CAY_PATCH_CONTEXT_MAX);
     if (request->max_patch_bytes < 0 || request->max_patch_bytes > CAY_LIMIT_PATCH_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_patch_bytes: %d at most",
                         CAY_LIMIT_PATCH_BYTES);

@@ -15,6 +15,7 @@ struct file_verb {
     struct cay_str (*session_id)(const void *request);
     struct cay_str (*user)(const void *request);
     struct cay_str (*path)(const void *request);
+    struct cay_str (*snapshot)(const void *request); /* NULL: only of the live files */
     bool (*work)(struct file_op *self, struct cay_error *err);
 };
 
@@ -22,6 +23,8 @@ struct file_op {
     struct cay_op op;
     const struct file_verb *verb;
     struct cay_session_tree tree;
+    struct cay_past_tree past;
+    bool is_past;
     struct cay_arena *arena;
     const void *request;
     union {
@@ -37,13 +40,17 @@ struct file_op {
 static bool file_begin(struct cay_op *op, struct cay_error *err)
 {
     struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
+    if (self->is_past)
+        return cay_past_tree_begin(&self->past, op->session, self->verb->snapshot(self->request),
+                                   self->verb->user(self->request), err);
     return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
 }
 
 static bool file_work(struct cay_op *op, struct cay_error *err)
 {
     struct file_op *self = CAY_CONTAINER_OF(op, struct file_op, op);
-    return self->verb->work(self, err);
+    return (!self->is_past || cay_past_tree_show(&self->past, op->host->store, &self->tree, err)) &&
+           self->verb->work(self, err);
 }
 
 static void file_end(struct cay_op *op)
@@ -52,6 +59,8 @@ static void file_end(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_error err = op->err;
     bool is_done = op->is_done;
+    if (self->is_past)
+        cay_past_tree_close(&self->past);
     cay_op_leave(op);
     if (is_done)
         cay_call_done(call, &self->response);
@@ -82,8 +91,9 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
 {
     struct cay_session *session = NULL;
     struct cay_error err = {};
+    bool is_past = verb->snapshot && verb->snapshot(call->request).len;
     if (!cay_session_check(cay_host_of(service), call, verb->session_id(call->request),
-                           CAY_VERB_TOOL, &session, &err)) {
+                           is_past ? CAY_VERB_LOOK : CAY_VERB_TOOL, &session, &err)) {
         cay_call_fail(call, &err);
         return;
     }
@@ -91,6 +101,12 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
     self->verb = verb;
     self->arena = &call->arena;
     self->request = call->request;
+    self->is_past = is_past;
+    self->past.root_fd = -1;
+    if (is_past) {
+        cay_op_start_on(&self->op, session, call, CAY_VERB_LOOK, false, &file_steps);
+        return;
+    }
     cay_wake_as(session, call, verb->user(call->request),
                 cay_tree_is_mounted(verb->path(call->request)), &self->tree.user, file_awake, self);
 }
@@ -117,11 +133,14 @@ FILE_REQUEST(make_symlink, path)
 FILE_REQUEST(move_file, destination)
 FILE_REQUEST(remove_file, path)
 
-static bool refuse_past(struct cay_str snapshot, struct cay_error *err)
+static struct cay_str stat_file_snapshot(const void *request)
 {
-    if (!snapshot.len)
-        return true;
-    return cay_fail(err, CAY_R_NOT_SUPPORTED, "snapshot: this version reads the live files only");
+    return ((const struct cay_v1_stat_file_request *)request)->snapshot;
+}
+
+static struct cay_str list_dir_snapshot(const void *request)
+{
+    return ((const struct cay_v1_list_dir_request *)request)->snapshot;
 }
 
 static bool stat_work(struct file_op *self, struct cay_error *err)
@@ -130,16 +149,13 @@ static bool stat_work(struct file_op *self, struct cay_error *err)
     self->response.stat.info = cay_arena_new(self->arena, struct cay_v1_file_info);
     if (!self->response.stat.info)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    return refuse_past(request->snapshot, err) &&
-           cay_files_stat(&self->tree.tree, request->path, request->follow, self->arena,
+    return cay_files_stat(&self->tree.tree, request->path, request->follow, self->arena,
                           self->response.stat.info, err);
 }
 
 static bool list_work(struct file_op *self, struct cay_error *err)
 {
-    const struct cay_v1_list_dir_request *request = self->request;
-    return refuse_past(request->snapshot, err) &&
-           cay_files_list(&self->tree.tree, request, self->arena, &self->response.list, err);
+    return cay_files_list(&self->tree.tree, self->request, self->arena, &self->response.list, err);
 }
 
 static bool make_work(struct file_op *self, struct cay_error *err)
@@ -166,18 +182,19 @@ static bool remove_work(struct file_op *self, struct cay_error *err)
                             request->missing_ok, &self->response.remove.removed, err);
 }
 
-#define FILE_VERB(name, request, does)                                     \
+#define FILE_VERB(name, request, when, does)                               \
     static const struct file_verb name = {.session_id = request##_session, \
                                           .user = request##_user,          \
                                           .path = request##_path,          \
+                                          .snapshot = when,                \
                                           .work = does}
 
-FILE_VERB(stat_verb, stat_file, stat_work);
-FILE_VERB(list_verb, list_dir, list_work);
-FILE_VERB(make_verb, make_dir, make_work);
-FILE_VERB(link_verb, make_symlink, link_work);
-FILE_VERB(move_verb, move_file, move_work);
-FILE_VERB(remove_verb, remove_file, remove_work);
+FILE_VERB(stat_verb, stat_file, stat_file_snapshot, stat_work);
+FILE_VERB(list_verb, list_dir, list_dir_snapshot, list_work);
+FILE_VERB(make_verb, make_dir, NULL, make_work);
+FILE_VERB(link_verb, make_symlink, NULL, link_work);
+FILE_VERB(move_verb, move_file, NULL, move_work);
+FILE_VERB(remove_verb, remove_file, NULL, remove_work);
 
 void cay_host_stat_file(struct cay_service *service, struct cay_call *call)
 {

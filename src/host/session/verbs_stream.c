@@ -22,6 +22,8 @@ struct read_stream {
     struct cay_op op;
     struct cay_job job;
     struct cay_session_tree tree;
+    struct cay_past_tree past;
+    bool is_past;
     struct cay_v1_file_info info;
     struct cay_call *call;
     struct cay_loop *loop;
@@ -43,6 +45,9 @@ static void read_free(struct read_stream *self)
 static bool read_begin(struct cay_op *op, struct cay_error *err)
 {
     struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
+    const struct cay_v1_read_file_request *request = op->call->request;
+    if (self->is_past)
+        return cay_past_tree_begin(&self->past, op->session, request->snapshot, request->user, err);
     return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
 }
 
@@ -50,6 +55,8 @@ static bool read_open(struct cay_op *op, struct cay_error *err)
 {
     struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
     const struct cay_v1_read_file_request *request = op->call->request;
+    if (self->is_past && !cay_past_tree_show(&self->past, op->host->store, &self->tree, err))
+        return false;
     if (!cay_files_open(&self->tree.tree, request->path, &op->call->arena, &self->info, &self->fd,
                         err))
         return false;
@@ -131,6 +138,7 @@ static void read_opened(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_error err = op->err;
     bool is_done = op->is_done && !call->is_cancelled;
+    cay_past_tree_close(&self->past);
     cay_op_leave(op);
     if (!is_done) {
         if (!err.reason)
@@ -176,12 +184,14 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     struct cay_host *host = cay_host_of(service);
     struct cay_session *session = NULL;
     struct cay_error err = {};
-    if (request->snapshot.len || request->archive)
-        cay_fail(&err, CAY_R_NOT_SUPPORTED, "snapshot, archive: not available in this version");
+    bool is_past = request->snapshot.len > 0;
+    if (request->archive)
+        cay_fail(&err, CAY_R_NOT_SUPPORTED, "archive: not available in this version");
     else if (request->has_length && request->length < 0)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "length: not negative");
     else
-        (void)cay_session_check(host, call, request->session_id, CAY_VERB_TOOL, &session, &err);
+        (void)cay_session_check(host, call, request->session_id,
+                                is_past ? CAY_VERB_LOOK : CAY_VERB_TOOL, &session, &err);
     if (err.reason) {
         cay_call_fail(call, &err);
         return;
@@ -191,10 +201,15 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     self->call = call;
     self->loop = host->loop;
     self->is_working = true;
+    self->is_past = is_past;
+    self->past.root_fd = -1;
     call->state = self;
     call->on_cancel = read_cancel;
-    cay_wake_as(session, call, request->user, cay_tree_is_mounted(request->path), &self->tree.user,
-                read_awake, self);
+    if (is_past)
+        cay_op_start_on(&self->op, session, call, CAY_VERB_LOOK, false, &read_steps);
+    else
+        cay_wake_as(session, call, request->user, cay_tree_is_mounted(request->path),
+                    &self->tree.user, read_awake, self);
 }
 
 struct write_stream {

@@ -127,7 +127,7 @@ static void put_names(const struct cay_diff_side *before, const struct cay_diff_
 }
 
 static bool put_patch(const struct cay_diff_side *before, const struct cay_diff_side *after,
-                      const char *path, struct cay_buf *out, struct cay_error *err)
+                      const char *path, size_t context, struct cay_buf *out, struct cay_error *err)
 {
     if (!is_shown(before) && !is_shown(after))
         return true;
@@ -147,7 +147,7 @@ static bool put_patch(const struct cay_diff_side *before, const struct cay_diff_
     cay_auto(cay_buf_finish) struct cay_buf hunks;
     cay_buf_init(&hunks, out->size_bytes_max);
     if (text)
-        text = cay_patch_hunks(cay_buf_str(&old_text), cay_buf_str(&new_text), &hunks);
+        text = cay_patch_hunks(cay_buf_str(&old_text), cay_buf_str(&new_text), context, &hunks);
     if (!text) {
         cay_buf_append_text(out, "Binary files ");
         put_path(out, is_shown(before) ? "a/" : "", is_shown(before) ? path : "/dev/null");
@@ -162,14 +162,15 @@ static bool put_patch(const struct cay_diff_side *before, const struct cay_diff_
     return true;
 }
 
-bool cay_diff_patch(const struct cay_diff_entry *entry, struct cay_buf *out, struct cay_error *err)
+bool cay_diff_patch(const struct cay_diff_entry *entry, size_t context, struct cay_buf *out,
+                    struct cay_error *err)
 {
     static const struct cay_diff_side none = {.dir_fd = -1};
     /* A change of type is the end of one thing and the beginning of another. */
     if (entry->kind == CAY_DIFF_TYPE)
-        return put_patch(&entry->before, &none, entry->path, out, err) &&
-               put_patch(&none, &entry->after, entry->path, out, err);
+        return put_patch(&entry->before, &none, entry->path, context, out, err) &&
+               put_patch(&none, &entry->after, entry->path, context, out, err);
     if (entry->kind == CAY_DIFF_META && git_mode(&entry->before.st) == git_mode(&entry->after.st))
         return true; /* an owner or an attribute: nothing a patch can say */
-    return put_patch(&entry->before, &entry->after, entry->path, out, err);
+    return put_patch(&entry->before, &entry->after, entry->path, context, out, err);
 }

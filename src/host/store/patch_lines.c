@@ -174,7 +174,8 @@ static void put_hunk(struct cay_buf *out, const struct text *before, const struc
     }
 }
 
-static void put_hunks(struct cay_buf *out, const struct text *before, const struct text *after)
+static void put_hunks(struct cay_buf *out, const struct text *before, const struct text *after,
+                      size_t context)
 {
     size_t a = 0;
     size_t b = 0;
@@ -186,36 +187,35 @@ static void put_hunks(struct cay_buf *out, const struct text *before, const stru
             b++;
             continue;
         }
-        size_t lead = CAY_MIN(CAY_MIN(a, b), (size_t)CAY_PATCH_CONTEXT);
+        size_t lead = CAY_MIN(CAY_MIN(a, b), context);
         size_t a_end = a;
         size_t b_end = b;
         size_t quiet = 0; /* unchanged lines since the last change */
         while (a_end < before->count || b_end < after->count) {
             bool deleted = a_end < before->count && before->changed[a_end];
             bool added = b_end < after->count && after->changed[b_end];
-            if (!deleted && !added && ++quiet > 2 * CAY_PATCH_CONTEXT)
+            if (!deleted && !added && ++quiet > 2 * context)
                 break;
             if (deleted || added)
                 quiet = 0;
             a_end += deleted || !added;
             b_end += added || !deleted;
         }
-        size_t extra = quiet > CAY_PATCH_CONTEXT
-                           ? CAY_MIN(quiet, (size_t)2 * CAY_PATCH_CONTEXT) - CAY_PATCH_CONTEXT
-                           : 0;
+        size_t extra = quiet > context ? CAY_MIN(quiet, 2 * context) - context : 0;
         put_hunk(out, before, after, a - lead, a_end - extra, b - lead, b_end - extra);
         a = a_end;
         b = b_end;
     }
 }
 
-bool cay_patch_hunks(struct cay_str before, struct cay_str after, struct cay_buf *out)
+bool cay_patch_hunks(struct cay_str before, struct cay_str after, size_t context,
+                     struct cay_buf *out)
 {
     cay_auto(text_finish) struct text a = {};
     cay_auto(text_finish) struct text b = {};
     if (!text_split(&a, before) || !text_split(&b, after))
         return false;
     compare(&a, &b);
-    put_hunks(out, &a, &b);
+    put_hunks(out, &a, &b, context);
     return true;
 }

@@ -11,7 +11,7 @@ static char *hunks(const char *before, const char *after)
 {
     struct cay_buf out;
     cay_buf_init(&out, 1 << 20);
-    assert_true(cay_patch_hunks(cay_str(before), cay_str(after), &out));
+    assert_true(cay_patch_hunks(cay_str(before), cay_str(after), CAY_PATCH_CONTEXT, &out));
     cay_buf_append_byte(&out, '\0');
     assert_false(out.failed);
     return out.data;
