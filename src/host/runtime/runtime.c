@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/runtime/registry.h"
 #include "host/runtime/runtime_ops.h"
 #include "sys/pidfd.h"
@@ -202,6 +204,20 @@ bool cay_sandbox_thaw(struct cay_sandbox *sandbox, struct cay_error *err)
         return not_supported(sandbox->runtime, "thaw", err);
     return sandbox->runtime->ops->thaw(sandbox, err) ||
            cay_wrap(err, "thaw sandbox '%s'", sandbox->id);
+}
+
+bool cay_sandbox_wait_idle(const struct cay_sandbox *sandbox, int timeout_ms)
+{
+    const struct timespec step = {.tv_nsec = CAY_NS_PER_MS};
+    int64_t until_ns = cay_clock_ns() + (int64_t)timeout_ms * CAY_NS_PER_MS;
+    if (!sandbox->runtime->ops->is_idle)
+        return true;
+    while (!sandbox->runtime->ops->is_idle(sandbox)) {
+        if (cay_clock_ns() >= until_ns)
+            return false;
+        (void)nanosleep(&step, NULL);
+    }
+    return true;
 }
 
 bool cay_sandbox_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,

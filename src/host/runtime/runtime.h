@@ -111,6 +111,10 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 /* Send cay_link_skip_clock before, or timeouts count the pause. */
 [[nodiscard]] bool cay_sandbox_thaw(struct cay_sandbox *sandbox, struct cay_error *err);
 
+/* Waits until nothing but init lives in it: what was killed takes its time to die. False when
+ * somebody is alive all the same; true when the runtime cannot know. */
+[[nodiscard]] bool cay_sandbox_wait_idle(const struct cay_sandbox *sandbox, int timeout_ms);
+
 /* Puts another tree under a sandbox in which nothing but init lives; /dev and /proc stay. The old
  * tree's mount goes when *out_old_fd is closed, which may take its time. Reasons: TOOLS_IN_FLIGHT,
  * NOT_SUPPORTED, RUNTIME_FAILED (nothing has changed, unless the text says otherwise). */

@@ -52,6 +52,8 @@ struct cay_runtime_ops {
     int (*netns)(const struct cay_sandbox *);
     bool (*freeze)(struct cay_sandbox *, int timeout_ms, struct cay_error *);
     bool (*thaw)(struct cay_sandbox *, struct cay_error *);
+    /* Nothing but its first process lives. NULL: not known. Does not block. */
+    bool (*is_idle)(const struct cay_sandbox *);
     bool (*switch_root)(struct cay_sandbox *, int root_fd, int *out_old_fd, struct cay_error *);
     bool (*set_limits)(struct cay_sandbox *, const struct cay_cgroup_limits *, struct cay_error *);
     void (*stats)(struct cay_sandbox *, struct cay_sandbox_stats *);

@@ -10,7 +10,10 @@
 #include "host/session/live.h"
 #include "host/session/watching.h"
 
-enum { FREEZE_TIMEOUT_MS = 5000 };
+enum {
+    FREEZE_TIMEOUT_MS = 5000,
+    IDLE_TIMEOUT_MS = 2000, /* for the last of a command that was killed */
+};
 
 /* In a paused sandbox nobody can be asked, and nothing is switched. */
 static bool is_busy(const struct cay_session *session)
@@ -49,8 +52,27 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
         memcpy(pointing->head_store_id, head->store_id, sizeof(pointing->head_store_id));
 }
 
+/* That no command runs does not mean that nobody lives: what was killed with one may still be
+ * dying, and somebody may have got away. Under them the root cannot be changed: who does not go
+ * stands still. */
+static void look_for_others(struct cay_pointing *pointing)
+{
+    if (!pointing->sandbox || pointing->activity != CAY_STORE_QUIET ||
+        cay_sandbox_wait_idle(pointing->sandbox, IDLE_TIMEOUT_MS))
+        return;
+    pointing->activity = CAY_STORE_FROZEN;
+    pointing->needs_freeze = true;
+}
+
+void cay_pointing_wait_idle(const struct cay_pointing *pointing)
+{
+    if (pointing->sandbox)
+        (void)cay_sandbox_wait_idle(pointing->sandbox, IDLE_TIMEOUT_MS);
+}
+
 bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err)
 {
+    look_for_others(pointing);
     if (!pointing->needs_freeze)
         return true;
     pointing->frozen_ns = cay_clock_ns();
@@ -87,8 +109,18 @@ bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err)
     bool is_switched =
         !pointing->sandbox ||
         cay_sandbox_switch_root(pointing->sandbox, pointing->point.root_fd, &pointing->old_fd, err);
+    if (!is_switched)
+        cay_pointing_abandon(pointing);
     move_watches(pointing);
     return is_switched;
+}
+
+void cay_pointing_abandon(struct cay_pointing *pointing)
+{
+    struct cay_error err = {};
+    if (pointing->sandbox && !cay_sandbox_kill(pointing->sandbox, &err))
+        cay_log(CAY_ERROR, "sandbox.kill_failed", CAY_S("sandbox", pointing->store_id),
+                CAY_ERR(&err));
 }
 
 void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session)

@@ -30,12 +30,19 @@ struct cay_pointing {
 /* On the loop thread, inside the gate alone. */
 void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session);
 
-/* On a worker. */
+/* On a worker. The activity is known afterwards. */
 [[nodiscard]] bool cay_pointing_freeze(struct cay_pointing *pointing, struct cay_error *err);
 void cay_pointing_thaw(struct cay_pointing *pointing);
+/* For who has ended all commands: the last of them may still be dying. */
+void cay_pointing_wait_idle(const struct cay_pointing *pointing);
 /* Puts the new root (if there is one) under the sandbox. Fails only when the sandbox is broken: it
  * is then of no use any more, the tree is as it should be. */
 [[nodiscard]] bool cay_pointing_switch(struct cay_pointing *pointing, struct cay_error *err);
+
+/* Ends a sandbox whose root is no longer the session's. Before anything is written down: the next
+ * daemon would take it for one with the root that the record tells of, and what is written there
+ * would be lost, or change a snapshot. */
+void cay_pointing_abandon(struct cay_pointing *pointing);
 
 /* On the loop thread: the session goes on with the new root. */
 void cay_pointing_install(struct cay_pointing *pointing, struct cay_session *session);

@@ -93,6 +93,8 @@ static bool point_live(struct export_op *self, struct cay_error *err)
 {
     struct cay_host *host = self->host;
     struct cay_pointing *pointing = &self->pointing;
+    if (!cay_snapshot_record_put(host->db, &self->live, err) || !cay_pointing_freeze(pointing, err))
+        return false;
     const struct cay_store_snapshot_request request = {
         .session_id = pointing->store_id,
         .snapshot_id = self->live.store_id,
@@ -100,8 +102,6 @@ static bool point_live(struct export_op *self, struct cay_error *err)
         .owner = pointing->is_mounted ? &pointing->owner : NULL,
         .previous_id = pointing->head_store_id,
     };
-    if (!cay_snapshot_record_put(host->db, &self->live, err) || !cay_pointing_freeze(pointing, err))
-        return false;
     self->is_pointed = cay_store_snapshot(host->store, &request, &pointing->point, err);
     cay_pointing_thaw(pointing);
     if (!self->is_pointed)

@@ -149,14 +149,14 @@ static bool fork_begin(struct cay_op *op, struct cay_error *err)
 static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_error *err)
 {
     struct cay_pointing *pointing = &self->pointing;
+    if (!cay_pointing_freeze(pointing, err))
+        return false;
     const struct cay_store_fork_request first = {
         .session_id = pointing->store_id,
         .new_session_id = self->store_ids[0],
         .activity = pointing->activity,
         .owner = pointing->is_mounted ? &pointing->owner : NULL,
     };
-    if (!cay_pointing_freeze(pointing, err))
-        return false;
     CAY_CRASH_POINT("fork.frozen");
     bool is_forked = cay_store_fork(host->store, &first, &pointing->point, err);
     CAY_CRASH_POINT("fork.taken");

@@ -186,6 +186,8 @@ static void take_back(struct rollback_op *self, struct cay_host *host)
         self->session.branch_count--;
     self->session.pending[0] = '\0';
     self->has_branch = false;
+    if (self->is_left)
+        cay_pointing_abandon(&self->pointing);
     if (!cay_session_record_put(host->db, &self->session, &err))
         cay_log(CAY_ERROR, "rollback.take_back_failed", CAY_S("session", self->session.id),
                 CAY_ERR(&err));
@@ -233,6 +235,7 @@ static bool rollback_work(struct cay_op *op, struct cay_error *err)
         (void)cay_sandbox_destroy(cay_take_ptr(self->killed_sandbox), &ignored);
     CAY_CRASH_POINT("rollback.killed");
     self->pointing.activity = CAY_STORE_QUIET;
+    cay_pointing_wait_idle(&self->pointing);
     bool is_done = roll_back(self, op->host, err);
     if (self->wants_branch && !self->has_branch)
         drop_branch(self, op->host);

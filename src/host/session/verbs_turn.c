@@ -191,19 +191,19 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     struct cay_pointing *pointing = &self->pointing;
     if (self->repeated)
         return true;
-    const struct cay_store_snapshot_request request = {
-        .session_id = pointing->store_id,
-        .snapshot_id = self->snapshot.store_id,
-        .activity = pointing->activity,
-        .owner = pointing->is_mounted ? &pointing->owner : NULL,
-        .previous_id = pointing->head_store_id,
-    };
     if (!cay_space_check(host, err) || !cay_snapshot_record_put(host->db, &self->snapshot, err))
         return false;
     CAY_CRASH_POINT("turn.intended");
     bool is_taken = cay_pointing_freeze(pointing, err);
     if (is_taken) {
         CAY_CRASH_POINT("turn.frozen");
+        const struct cay_store_snapshot_request request = {
+            .session_id = pointing->store_id,
+            .snapshot_id = self->snapshot.store_id,
+            .activity = pointing->activity,
+            .owner = pointing->is_mounted ? &pointing->owner : NULL,
+            .previous_id = pointing->head_store_id,
+        };
         is_taken = cay_store_snapshot(host->store, &request, &pointing->point, err);
         CAY_CRASH_POINT("turn.taken");
         cay_pointing_thaw(pointing);

@@ -86,6 +86,7 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .netns = cay_resident_netns,
     .freeze = cay_resident_freeze,
     .thaw = cay_resident_thaw,
+    .is_idle = cay_namespaces_is_idle,
     .switch_root = cay_namespaces_switch_root,
     .set_limits = cay_resident_set_limits,
     .stats = cay_resident_stats,

@@ -91,13 +91,18 @@ static int open_mount_point(int root_fd, const char *name, uint32_t uid_base)
 }
 
 /* Every orphan of the sandbox is init's child: with no child nobody else is alive. */
-static bool is_idle(pid_t init_pid)
+bool cay_namespaces_is_idle(const struct cay_sandbox *sandbox)
 {
+    const struct cay_resident *resident = (const struct cay_resident *)sandbox;
+    int pid = (int)resident->description.pid;
     char path[64];
     char text[16];
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)init_pid, (int)init_pid);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
     cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, text, sizeof(text)) == 0;
+    if (fd < 0)
+        return errno == ENOENT; /* init is gone, and all with it */
+    ssize_t len = read(fd, text, sizeof(text));
+    return len == 0 || (len < 0 && errno == ESRCH);
 }
 
 static int run(struct job *job)
@@ -126,7 +131,7 @@ bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *o
 {
     struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
     uint32_t base = resident->description.uid_base;
-    if (!is_idle(resident->description.pid))
+    if (!cay_namespaces_is_idle(sandbox))
         return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "processes are alive in it");
     cay_autoclose int root = cay_resident_copy_root(root_fd);
     if (root < 0)

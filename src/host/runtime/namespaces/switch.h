@@ -5,5 +5,6 @@
 
 #include "host/runtime/runtime_ops.h"
 
+bool cay_namespaces_is_idle(const struct cay_sandbox *sandbox);
 bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
                                 struct cay_error *err);
