@@ -5,8 +5,9 @@
 import json
 import stat
 
-from daemon import SANDBOX, Client, case, eventually, fails
+from daemon import SANDBOX, Client, RpcError, case, eventually, fails
 from past import put
+from process_client import Processes
 from small_base import run_with_cayd
 
 WATCH = SANDBOX + "WatchEvents"
@@ -100,6 +101,46 @@ def own_only(cay):
     assert {event["sessionId"] for event in kept(cay)} >= {"g", "h"}
     for name in ("g", "h"):
         cay.destroy(name)
+
+
+def takes(client, process_id, data):
+    """It takes this input now."""
+    try:
+        client.send(process_id, data)
+        return True
+    except RpcError as error:
+        assert error.code == "resource_exhausted", error
+        return False
+
+
+@case
+def processes(cay):
+    """a process is told of once when it starts and once when it ends, with its command and how it went"""
+    cay.create("p")
+    client = Processes(cay, "p")
+    process = client.start("/bin/sh", "-c", "cat >/dev/null; exit 3", stdinOpen=True, tag="eater", user="user")
+    for _ in range(40):  # each piece makes room for the next
+        eventually(lambda: takes(client, process["id"], b"x" * 32768), "there is room")
+    client.call("CloseInput", processId=process["id"])
+    client.result(process["id"])
+    cay.launch("p", "/bin/sh", "-c", "sleep 0.4; kill -9 $$", user="root")
+    cay.tool("p", "bash", cmd="exit 7")
+
+    def told():
+        events = kept(cay, sessionIds=["p"], kinds=["EVENT_KIND_PROCESS", "EVENT_KIND_TOOL"])
+        return [(event["type"], event.get("reason"), event.get("data", {})) for event in events]
+    eventually(lambda: len(told()) >= 5, "all is told")
+    started, exited, second, killed, tool = told()
+    assert started[0] == "process.started" and exited[:2] == ("process.exited", "exited"), told()
+    assert second[0] == "process.started" and killed[:2] == ("process.exited", "signaled"), told()
+    for facts in (started[2], exited[2]):
+        assert facts["command"] == "/bin/sh -c cat >/dev/null; exit 3" and facts["user"] == "user", facts
+        assert facts["tag"] == "eater" and facts["pid"] > 0, facts
+    assert exited[2]["exit_code"] == 3 and exited[2]["duration_ms"] >= 0, exited
+    assert killed[2]["signal"] == 9 and killed[2]["user"] == "root" and killed[2]["duration_ms"] >= 400, killed
+    assert tool[0] == "tool.completed" and tool[2]["tool_name"] == "bash" and tool[2]["exit_code"] == 7, tool
+    assert tool[2]["command"] == "exit 7" and tool[2]["duration_ms"] >= 0 and tool[2]["user"], tool
+    cay.destroy("p")
 
 
 @case

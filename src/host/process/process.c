@@ -247,7 +247,10 @@ void cay_process_changed(struct cay_process *process)
     struct cay_process_watcher *watcher;
     process->busy++;
     process->walk++;
-    process->table->ops->changed(process->table->owner, process);
+    if (process->state != process->told_state) {
+        process->told_state = process->state;
+        process->table->ops->changed(process->table->owner, process);
+    }
     while ((watcher = next_watcher(process)))
         watcher->changed(watcher);
     process->busy--;

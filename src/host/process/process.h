@@ -31,7 +31,7 @@ struct cay_processes;
 struct cay_process_ops {
     /* The link was used: it may want to write. */
     void (*link_used)(void *owner);
-    /* It has started, ended, or is to be started again. */
+    /* It has started, ended, or is to be started again: each once. */
     void (*changed)(void *owner, const struct cay_process *process);
     /* Fills in what the owner knows of it, in the arena. */
     void (*describe)(void *owner, const struct cay_process *process, struct cay_arena *arena,
@@ -74,6 +74,7 @@ struct cay_process {
     char id[CAY_PROCESS_ID_SIZE];
     uint64_t call; /* init's number for it */
     enum cay_v1_process_state state;
+    enum cay_v1_process_state told_state; /* what the owner heard last */
     bool is_leftover; /* what a command left: no child of init, ends with its last process */
     bool is_recorded;
     bool kills_on_disconnect;

@@ -155,6 +155,9 @@ bool cay_process_restore(struct cay_processes *table, const struct cay_process_r
     if (!is_good)
         return cay_fail(err, CAY_R_DATA_LOSS, "the record of process '%s' is damaged", record->id);
     take_noun(process, process->noun);
+    /* That it was started, the daemon before us told. */
+    process->told_state =
+        cay_process_is_over(process) ? CAY_V1_PROCESS_STATE_EXITED : CAY_V1_PROCESS_STATE_RUNNING;
     return true;
 }
 

@@ -13,7 +13,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/ports.h"
-#include "host/session/tell.h"
+#include "host/session/process_tell.h"
 #include "host/session/users.h"
 
 bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *err)
@@ -362,18 +362,8 @@ static void let_go(void *owner)
 
 static void changed(void *owner, const struct cay_process *process)
 {
-    struct cay_session *session = owner;
-    static const char *const types[] = {
-        [CAY_V1_PROCESS_STATE_RUNNING] = "process.started",
-        [CAY_V1_PROCESS_STATE_EXITED] = "process.exited",
-        [CAY_V1_PROCESS_STATE_RESTARTING] = "process.restarting",
-    };
-    const char *type = (size_t)process->state < CAY_COUNT(types) ? types[process->state] : NULL;
-    if (type)
-        cay_hearing_poke(session);
-    if (type)
-        cay_tell(session->host, &(struct cay_happening){
-                                    .type = type, .session = session, .process_id = process->id});
+    cay_hearing_poke(owner);
+    cay_process_tell(owner, process);
 }
 
 static void describe(void *owner, const struct cay_process *process, struct cay_arena *arena,

@@ -132,6 +132,7 @@ static void on_lingers(struct cay_exec *exec)
     struct cay_process *process = cay_run_process(CAY_CONTAINER_OF(exec, struct cay_run, exec));
     process->has_output = process->is_followed = true;
     cay_process_write(process);
+    cay_process_changed(process);
 }
 
 /* Waited for long enough: it goes on, and keeps its output from here on. */

@@ -3,6 +3,7 @@
 
 #include "api/limits.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
 #include "host/session/host.h"
@@ -34,6 +35,14 @@ static void write_audit(struct cay_host *host, const struct cay_v1_event *event)
     cay_auto(cay_buf_finish) struct cay_buf line;
     cay_buf_init(&line, 4 * CAY_LIMIT_ID_BYTES * 16);
     struct cay_v1_event copy = *event;
+    struct google_protobuf_struct_fields_entry entries[CAY_FACTS_MAX];
+    struct google_protobuf_struct data = {.fields = {entries, 0}};
+    /* People write passwords into command lines, and this log is kept for long. */
+    for (size_t i = 0; event->data && i < event->data->fields.count; i++) {
+        if (!cay_str_is(event->data->fields.items[i].key, "command"))
+            entries[data.fields.count++] = event->data->fields.items[i];
+    }
+    copy.data = data.fields.count ? &data : NULL;
     int64_t now_ns = cay_clock_wall_ns();
     struct google_protobuf_timestamp now = {.seconds = now_ns / CAY_NS_PER_SEC,
                                             .nanos = (int32_t)(now_ns % CAY_NS_PER_SEC)};
@@ -42,16 +51,59 @@ static void write_audit(struct cay_host *host, const struct cay_v1_event *event)
         cay_audit_add(host->audit, cay_buf_str(&line));
 }
 
+/* Never inside a character. */
+static struct cay_str shorten(struct cay_str text)
+{
+    size_t len = CAY_MIN(text.len, (size_t)CAY_FACT_BYTES_MAX);
+    while (len < text.len && len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
+        len--;
+    return (struct cay_str){text.ptr, len};
+}
+
+void cay_facts_text(struct cay_facts *facts, const char *name, struct cay_str text)
+{
+    struct cay_str shown = shorten(text);
+    if (shown.len && cay_utf8_valid(shown) && facts->count < CAY_FACTS_MAX)
+        facts->items[facts->count++] = (struct cay_fact){.name = name, .text = shown};
+}
+
+void cay_facts_number(struct cay_facts *facts, const char *name, int64_t number)
+{
+    if (facts->count < CAY_FACTS_MAX)
+        facts->items[facts->count++] =
+            (struct cay_fact){.name = name, .is_number = true, .number = (double)number};
+}
+
+static struct google_protobuf_value value_of(const struct cay_fact *fact)
+{
+    if (fact->is_number)
+        return (struct google_protobuf_value){.which_kind = GOOGLE_PROTOBUF_VALUE_KIND_NUMBER_VALUE,
+                                              .kind.number_value = fact->number};
+    return (struct google_protobuf_value){.which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE,
+                                          .kind.string_value = fact->text};
+}
+
+static void list_facts(const struct cay_facts *facts, struct google_protobuf_value *values,
+                       struct google_protobuf_struct *data)
+{
+    for (size_t i = 0; i < facts->count; i++) {
+        values[i] = value_of(&facts->items[i]);
+        data->fields.items[data->fields.count++] = (struct google_protobuf_struct_fields_entry){
+            .key = cay_str(facts->items[i].name), .value = &values[i]};
+    }
+}
+
 void cay_tell(struct cay_host *host, const struct cay_happening *happening)
 {
     if (!host->journal || (happening->is_look && !cay_journal_is_followed(host->journal)))
         return;
     const struct cay_caller *caller = happening->call ? &happening->call->caller : NULL;
-    struct google_protobuf_value value = {.which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE,
-                                          .kind.string_value = happening->value};
-    struct google_protobuf_struct_fields_entry fact = {.key = text_of(happening->fact),
-                                                       .value = &value};
-    struct google_protobuf_struct data = {.fields = {&fact, 1}};
+    const struct cay_facts only = {.items = {{.name = happening->fact, .text = happening->value}},
+                                   .count = happening->fact != NULL};
+    struct google_protobuf_value values[CAY_FACTS_MAX];
+    struct google_protobuf_struct_fields_entry entries[CAY_FACTS_MAX];
+    struct google_protobuf_struct data = {.fields = {entries, 0}};
+    list_facts(happening->facts ? happening->facts : &only, values, &data);
     struct cay_v1_event event = {
         .kind = kind_of(happening->type),
         .type = cay_str(happening->type),
@@ -62,7 +114,7 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
         .snapshot = text_of(happening->snapshot),
         .tool_call_id = happening->tool_call_id,
         .reason = text_of(happening->reason),
-        .data = happening->fact ? &data : NULL,
+        .data = data.fields.count ? &data : NULL,
     };
     cay_journal_add(host->journal, &event);
     if (!happening->is_look && !happening->is_nobodys)

@@ -5,6 +5,25 @@
 
 #include "host/session/session.h"
 
+/* What is known besides: texts and numbers by name, in the `data` of an event. */
+struct cay_fact {
+    const char *name;
+    struct cay_str text; /* stays the caller's */
+    bool is_number;
+    double number;
+};
+
+enum { CAY_FACTS_MAX = 8, CAY_FACT_BYTES_MAX = 1024 };
+
+struct cay_facts {
+    struct cay_fact items[CAY_FACTS_MAX];
+    size_t count;
+};
+
+/* A text is cut where it is too long; an empty one says nothing. */
+void cay_facts_text(struct cay_facts *facts, const char *name, struct cay_str text);
+void cay_facts_number(struct cay_facts *facts, const char *name, int64_t number);
+
 struct cay_happening {
     const char *type;                  /* "session.created"; its beginning says the kind */
     const struct cay_session *session; /* NULL: the host */
@@ -15,8 +34,9 @@ struct cay_happening {
     const char *reason;
     bool is_nobodys;  /* the sandbox did it by itself: not for the audit log */
     bool is_look;     /* it changed nothing: only for who listens now */
-    const char *fact; /* name of one more fact, and */
+    const char *fact; /* name of one fact, and */
     struct cay_str value;
+    const struct cay_facts *facts; /* or several; or NULL */
 };
 
 void cay_tell(struct cay_host *host, const struct cay_happening *happening);

@@ -73,6 +73,42 @@ static bool wants_snapshot(const struct cay_call *call, const struct cay_tool_ca
     return !tool->session->is_gone && tool->session->spec->tool_snapshots;
 }
 
+/* What a tool runs in a shell; empty where it runs something else. */
+static struct cay_str command_of(const struct cay_v1_tool_call *request)
+{
+    const struct google_protobuf_struct *params = request->params;
+    for (size_t i = 0; params && i < params->fields.count; i++) {
+        const struct google_protobuf_struct_fields_entry *entry = &params->fields.items[i];
+        if (cay_str_is(entry->key, "cmd") && entry->value &&
+            entry->value->which_kind == GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE)
+            return entry->value->kind.string_value;
+    }
+    return (struct cay_str){};
+}
+
+static void tell_completed(const struct cay_call *call, const struct cay_tool_call *tool,
+                           const struct cay_v1_tool_result *result)
+{
+    const struct cay_session *session =
+        cay_sessions_find(&tool->host->sessions, &call->caller, tool->session_id);
+    const struct cay_v1_exec_result *exec = result->exec;
+    struct cay_str user = tool->request->user;
+    struct cay_facts facts = {};
+    cay_facts_text(&facts, "tool_name", result->tool_name);
+    cay_facts_text(&facts, "command", command_of(tool->request));
+    cay_facts_text(&facts, "user", user.len || !session ? user : session->spec->default_user);
+    if (exec && exec->has_exit_code)
+        cay_facts_number(&facts, "exit_code", exec->exit_code);
+    cay_facts_number(&facts, "duration_ms", cay_noun_duration_ms(result->duration));
+    cay_tell(tool->host, &(struct cay_happening){.type = "tool.completed",
+                                                 .session = session,
+                                                 .call = call,
+                                                 .tool_call_id = tool->request->tool_call_id,
+                                                 .reason = result->is_error ? "error" : "ok",
+                                                 .is_look = tool->tool->read_only,
+                                                 .facts = &facts});
+}
+
 void cay_tool_answer(struct cay_call *call, const struct cay_tool_call *tool,
                      struct cay_v1_tool_result *result)
 {
@@ -80,16 +116,7 @@ void cay_tool_answer(struct cay_call *call, const struct cay_tool_call *tool,
     result->tool_name = cay_str(tool->tool->name);
     result->tier = tool->tool->tier;
     result->duration = cay_noun_duration(&call->arena, cay_clock_ns() - tool->started_ns);
-    cay_tell(tool->host,
-             &(struct cay_happening){.type = "tool.completed",
-                                     .session = cay_sessions_find(&tool->host->sessions,
-                                                                  &call->caller, tool->session_id),
-                                     .call = call,
-                                     .tool_call_id = tool->request->tool_call_id,
-                                     .reason = result->is_error ? "error" : "ok",
-                                     .is_look = tool->tool->read_only,
-                                     .fact = "tool_name",
-                                     .value = result->tool_name});
+    tell_completed(call, tool, result);
     const struct cay_tool_call ended = *tool; /* it may be in memory that goes with the call */
     if (!wants_snapshot(call, tool, result)) {
         cay_once_end(tool->once, result, NULL);
