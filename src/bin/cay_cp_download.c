@@ -17,7 +17,7 @@
  * link while it is copied could have us write anywhere.
  */
 
-enum { LIST_PAGE = 1000 };
+enum { LIST_PAGE = 1000, HOLE_BYTES = 4096 };
 
 struct download {
     struct cay_cp *cp;
@@ -26,7 +26,30 @@ struct download {
     int flags;        /* O_NOFOLLOW below a directory */
     int fd;           /* opened with the first frame: a refused read changes nothing here */
     mode_t mode;
+    bool keeps_holes; /* a file of our own: zeros need not be written */
+    off_t at;         /* how much of it there is */
 };
+
+/* The user's own word for where it goes, or a name that came from the session in a directory. */
+struct target {
+    int dir_fd;
+    const char *name;
+    int flags;
+};
+
+static void target_finish(struct target *target)
+{
+    if (target->dir_fd >= 0)
+        close(target->dir_fd);
+}
+
+static bool fail_link(struct cay_error *err, int neg_errno, const char *what, const char *name)
+{
+    if (neg_errno == -ELOOP || neg_errno == -ENOTDIR)
+        return cay_fail(err, CAY_R_FILE_EXISTS,
+                        "'%.100s' is a symbolic link or no directory here; remove it first", name);
+    return cay_fail_errno(err, CAY_R_ACCESS_DENIED, neg_errno, "%s '%.100s'", what, name);
+}
 
 static bool open_target(struct download *self, const struct cay_v1_file_info *info,
                         struct cay_error *err)
@@ -36,20 +59,33 @@ static bool open_target(struct download *self, const struct cay_v1_file_info *in
         return true;
     self->fd = openat(self->dir_fd, self->name,
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | self->flags, 0600);
-    return self->fd >= 0 ||
-           cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "write '%.100s'", self->name);
+    struct stat there;
+    if (self->fd < 0)
+        return fail_link(err, -errno, "write", self->name);
+    self->keeps_holes = fstat(self->fd, &there) == 0 && S_ISREG(there.st_mode);
+    return true;
+}
+
+static bool is_zero(struct cay_str data)
+{
+    return data.ptr[0] == 0 && memcmp(data.ptr, data.ptr + 1, data.len - 1) == 0;
 }
 
 static bool take_data(struct download *self, struct cay_str data, struct cay_error *err)
 {
     cay_progress_add(&self->cp->progress, data.len);
     while (data.len) {
-        ssize_t len = write(self->fd, data.ptr, data.len);
+        struct cay_str piece = {data.ptr, CAY_MIN(data.len, (size_t)HOLE_BYTES)};
+        bool is_hole = self->keeps_holes && is_zero(piece);
+        ssize_t len = is_hole             ? (ssize_t)piece.len
+                      : self->keeps_holes ? pwrite(self->fd, piece.ptr, piece.len, self->at)
+                                          : write(self->fd, data.ptr, data.len);
         if (len < 0 && errno == EINTR)
             continue;
         if (len < 0)
             return cay_fail_errno(err, errno == ENOSPC ? CAY_R_NO_SPACE : CAY_R_CANCELED, -errno,
                                   "write '%.100s'", self->name ? self->name : "standard output");
+        self->at += len;
         data.ptr += len;
         data.len -= (size_t)len;
     }
@@ -74,15 +110,15 @@ static bool download_file(struct cay_cp *cp, const char *remote, struct download
                                                      .path = cay_str(remote),
                                                      .user = cp->user,
                                                      .snapshot = cp->snapshot};
-    struct stat info;
     self->cp = cp;
     cay_progress_name(&cp->progress, remote);
     bool done = cay_client_call_stream(cp->client, &cay_v1_methods[CAY_V1_FILE_SERVICE_READ_FILE],
                                        &request, on_frame, self, err);
     if (self->name && self->fd >= 0) {
+        if (done && self->keeps_holes && ftruncate(self->fd, self->at) < 0)
+            done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "write '%.100s'", self->name);
         /* Not on a device that somebody named as the target. */
-        if (done && fstat(self->fd, &info) == 0 && S_ISREG(info.st_mode) &&
-            fchmod(self->fd, self->mode) < 0)
+        if (done && self->keeps_holes && fchmod(self->fd, self->mode) < 0)
             done = cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "set the mode of '%.100s'",
                                   self->name);
         if (close(cay_take_fd(self->fd)) < 0 && done)
@@ -140,7 +176,7 @@ static bool enter_dir(struct cay_cp *cp, const char *remote, int parent_fd, cons
         return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "make '%.100s'", name);
     cay_autoclose int dir_fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (dir_fd < 0)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "open '%.100s'", name);
+        return fail_link(err, -errno, "open", name);
     cp->directories++;
     if (!download_dir(cp, remote, dir_fd, depth, err))
         return false;
@@ -223,17 +259,25 @@ static bool download_dir(struct cay_cp *cp, const char *remote, int dir_fd, int 
     return true;
 }
 
-/* As cp(1): into a directory that exists, under its own name. */
-static const char *choose_target(struct cay_cp *cp, const char *remote, const char *local)
+/* As cp(1): into a directory that exists, under its own name. A link that stands there under that
+ * name may come from the session, by an earlier copy: it is not followed. */
+static bool choose_target(struct cay_cp *cp, const char *remote, const char *local,
+                          struct target *target, struct cay_error *err)
 {
-    struct stat info;
     struct cay_str name = cay_cp_last_name(remote);
     size_t len = strlen(local);
-    bool is_dir =
-        (stat(local, &info) == 0 && S_ISDIR(info.st_mode)) || (len && local[len - 1] == '/');
-    if (!is_dir || !name.len)
-        return local;
-    return cay_arena_printf(&cp->cli->arena, "%s/%.*s", local, (int)name.len, name.ptr);
+    *target = (struct target){.dir_fd = AT_FDCWD, .name = local};
+    cay_autoclose int fd = open(local, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && len && local[len - 1] == '/')
+        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "open '%.100s'", local);
+    if (fd < 0 || !name.len || cay_str_is(name, ".") || cay_str_is(name, ".."))
+        return true;
+    target->name = cay_arena_copy(&cp->cli->arena, name);
+    if (!target->name)
+        return cay_fail(err, CAY_R_INVALID_PATH, "the path is too long");
+    target->dir_fd = cay_take_fd(fd);
+    target->flags = O_NOFOLLOW;
+    return true;
 }
 
 bool cay_cp_download(struct cay_cp *cp, const char *remote, const char *local,
@@ -255,12 +299,14 @@ bool cay_cp_download(struct cay_cp *cp, const char *remote, const char *local,
                             "'%.100s' is a directory; only a file fits through '-'", remote);
         return download_file(cp, path, &out, err);
     }
-    const char *target = choose_target(cp, remote, local);
-    if (!target)
-        return cay_fail(err, CAY_R_INVALID_PATH, "the path is too long");
+    cay_auto(target_finish) struct target target = {.dir_fd = -1};
+    if (!choose_target(cp, remote, local, &target, err))
+        return false;
     if (is_dir)
-        return enter_dir(cp, path, AT_FDCWD, target, 0, (mode_t)info->mode, 0, err);
-    struct download file = {.dir_fd = AT_FDCWD, .name = target, .fd = -1};
+        return enter_dir(cp, path, target.dir_fd, target.name, target.flags, (mode_t)info->mode, 0,
+                         err);
+    struct download file = {
+        .dir_fd = target.dir_fd, .name = target.name, .flags = target.flags, .fd = -1};
     cp->progress.total_bytes = info->size;
     return download_file(cp, path, &file, err);
 }

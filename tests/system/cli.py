@@ -367,6 +367,24 @@ def looks_back(cayd):
 
 
 @case
+def copies_holes(cayd):
+    """cp gives a file with holes no more disk here than it had there"""
+    with tempfile.TemporaryDirectory() as name:
+        here = Path(name)
+        cayd.ok("exec", "demo", "--", "sh", "-c", "truncate -s 48M holes; echo middle | dd of=holes bs=1M seek=20 conv=notrunc; "
+                "truncate -s 64M holes; head -c 70000 /dev/urandom > dense")
+        (here / "holes").write_bytes(b"what was there before" * 1000)
+        for target in (here / "holes", here / "fresh"):
+            cayd.ok("cp", "demo:holes", target)
+            assert target.stat().st_size == 64 << 20 and target.stat().st_blocks * 512 <= 1 << 20, target.stat()
+            data = target.read_bytes()
+            assert data[20 << 20:].startswith(b"middle\n") and data.count(0) == len(data) - len("middle\n")
+        cayd.ok("cp", "demo:dense", here)
+        assert (here / "dense").read_bytes() == cayd.cay("cp", "demo:dense", "-").out
+        assert cayd.cay("cp", "demo:holes", "-").out == data
+
+
+@case
 def copies_hostile(cayd):
     """nothing that is copied out of a sandbox leads anywhere else here"""
     with tempfile.TemporaryDirectory() as name:
