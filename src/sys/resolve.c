@@ -9,7 +9,7 @@
 
 enum { ATTEMPTS_MAX = 32 };
 
-static int resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_t how)
+int cay_resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_t how)
 {
     struct open_how open_how = {
         .flags = (uint64_t)(unsigned int)flags | O_CLOEXEC,
@@ -24,13 +24,13 @@ static int resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_
 
 int cay_resolve_open(int root_fd, const char *path, int flags, mode_t mode)
 {
-    return resolve(root_fd, path, flags, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    return cay_resolve(root_fd, path, flags, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 int cay_resolve_open_plain(int root_fd, const char *path, int flags, mode_t mode)
 {
-    return resolve(root_fd, path, flags, mode,
-                   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+    return cay_resolve(root_fd, path, flags, mode,
+                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
 }
 
 int cay_resolve_open_cached(int root_fd, const char *path, int flags)
@@ -44,5 +44,5 @@ int cay_resolve_open_cached(int root_fd, const char *path, int flags)
 
 int cay_resolve_open_here(const char *path, int flags)
 {
-    return resolve(AT_FDCWD, path, flags, 0, RESOLVE_NO_MAGICLINKS);
+    return cay_resolve(AT_FDCWD, path, flags, 0, RESOLVE_NO_MAGICLINKS);
 }

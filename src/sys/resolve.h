@@ -8,8 +8,12 @@
 
 #include "base/base.h"
 
+/* openat2 with any of the kernel's rules (linux/openat2.h). A lookup that raced with a rename, and
+ * an open that waits for a lease, are tried again a few times; then -EAGAIN. */
+[[nodiscard]] int cay_resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_t how);
+
 /* openat2(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS). Returns a descriptor (O_CLOEXEC is added) or
- * -errno. A lookup that raced with a rename is tried again a few times. */
+ * -errno. */
 [[nodiscard]] int cay_resolve_open(int root_fd, const char *path, int flags, mode_t mode);
 
 /* The same without following any symbolic link. */

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "sys/pin.h"
 #include "tool/write.h"
 
 enum {
@@ -72,11 +72,9 @@ static int fill(struct cay_info *info, const struct stat *st, struct cay_str pat
 /* What the kernel says an open descriptor's path is. */
 static int path_of_fd(int fd, struct cay_path *out_path)
 {
-    char link[CAY_TREE_FD_PATH_BYTES];
-    cay_tree_fd_path(fd, link);
-    ssize_t len = readlink(link, out_path->bytes, sizeof(out_path->bytes));
+    ssize_t len = cay_pin_path(fd, out_path->bytes, sizeof(out_path->bytes));
     if (len < 0 || (size_t)len >= sizeof(out_path->bytes))
-        return len < 0 ? -errno : -ENAMETOOLONG;
+        return len < 0 ? (int)len : -ENAMETOOLONG;
     out_path->bytes[len] = '\0';
     out_path->len = (size_t)len;
     return 0;
@@ -129,11 +127,11 @@ static int fill_link(struct cay_info *info, int dir_fd, const char *name, struct
     return 0;
 }
 
-static int add_metadata(struct cay_info *info, const char *from, const char *name,
+static int add_metadata(struct cay_info *info, int fd, const char *name,
                         struct cay_v1_file_info *out)
 {
     char value[CAY_PATH_BYTES_MAX];
-    ssize_t len = getxattr(from, name, value, sizeof(value));
+    ssize_t len = cay_pin_get_xattr(fd, name, value, sizeof(value));
     struct cay_str text = {value, len > 0 ? (size_t)len : 0};
     struct cay_str key = cay_str(name + CAY_METADATA_PREFIX_BYTES);
     /* Programs in the sandbox can write these too: what is not text is not metadata. */
@@ -150,10 +148,8 @@ static int add_metadata(struct cay_info *info, const char *from, const char *nam
 
 static int fill_metadata(struct cay_info *info, int fd, struct cay_v1_file_info *out)
 {
-    char from[CAY_TREE_FD_PATH_BYTES];
-    cay_tree_fd_path(fd, from);
     char names[METADATA_BYTES_MAX];
-    ssize_t len = listxattr(from, names, sizeof(names));
+    ssize_t len = cay_pin_list_xattrs(fd, names, sizeof(names));
     if (len <= 0)
         return 0;
     for (const char *name = names; name < names + len; name += strlen(name) + 1) {
@@ -167,7 +163,7 @@ static int fill_metadata(struct cay_info *info, int fd, struct cay_v1_file_info 
         }
         if (out->metadata.count == METADATA_ENTRIES_MAX)
             break;
-        int added = add_metadata(info, from, name, out);
+        int added = add_metadata(info, fd, name, out);
         if (added < 0)
             return added;
     }
@@ -180,7 +176,7 @@ static int fill_metadata_at(struct cay_info *info, int dir_fd, const char *name,
 {
     if (!*name)
         return fill_metadata(info, dir_fd, out);
-    cay_autoclose int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    cay_autoclose int fd = cay_pin_open(dir_fd, name);
     return fd < 0 ? 0 : fill_metadata(info, fd, out);
 }
 

@@ -10,28 +10,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sys/resolve.h"
 #include "tool/path.h"
 #include "tool/tree_internal.h"
-
-enum { ATTEMPTS_MAX = 32 };
 
 #define INSIDE (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
 #define BELOW  (RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS)
 
-/* EAGAIN: something above was renamed during the lookup, or a lease is being broken. */
 int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
-    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC, .resolve = resolve};
-    if (!(flags & O_PATH))
-        how.flags |= O_NONBLOCK | O_NOCTTY;
-    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-        if (fd >= 0)
-            return (int)fd;
-        if (errno != EAGAIN && errno != EINTR)
-            return -errno;
-    }
-    return -EAGAIN;
+    return cay_resolve(dir_fd, path, flags & O_PATH ? flags : flags | O_NONBLOCK | O_NOCTTY, 0,
+                       resolve);
 }
 
 int cay_tree_open(const struct cay_tool_tree *tree, const char *path, int flags)
@@ -211,11 +200,6 @@ int cay_tree_target(const struct cay_tool_tree *tree, const char *path, bool cre
             return followed == -EINVAL ? -EAGAIN : followed;
     }
     return -ELOOP;
-}
-
-void cay_tree_fd_path(int fd, char out[CAY_TREE_FD_PATH_BYTES])
-{
-    snprintf(out, CAY_TREE_FD_PATH_BYTES, "/proc/self/fd/%d", fd);
 }
 
 uint32_t cay_tree_id(const struct cay_tool_tree *tree, uint32_t host_id)

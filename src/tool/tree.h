@@ -95,10 +95,6 @@ void cay_tree_leave(struct cay_tree_visit *visit);
 /* mkdirat, then exactly `mode`, whatever the umask is. */
 [[nodiscard]] int cay_tree_make_dir(int parent_fd, const char *name, uint32_t mode);
 
-/* Opens (for the *xattr functions of paths and for reading) the thing an O_PATH descriptor is. */
-enum { CAY_TREE_FD_PATH_BYTES = 32 };
-void cay_tree_fd_path(int fd, char out[CAY_TREE_FD_PATH_BYTES]);
-
 /* Numbers as seen in the sandbox. */
 [[nodiscard]] uint32_t cay_tree_id(const struct cay_tool_tree *tree, uint32_t host_id);
 

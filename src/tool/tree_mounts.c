@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "sys/pin.h"
 #include "tool/tree_internal.h"
 
 /*
@@ -72,10 +73,7 @@ static int look_up(const struct cay_tool_tree *tree, const char *path, int flags
 
 static int reopen(int fd, int flags)
 {
-    char path[CAY_TREE_FD_PATH_BYTES];
-    cay_tree_fd_path(fd, path);
-    int opened = open(path, (flags & ~O_NOFOLLOW) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    return opened < 0 ? -errno : opened;
+    return cay_pin_reopen(fd, flags | O_NONBLOCK | O_NOCTTY);
 }
 
 static int reopen_proc(int fd, int flags)

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sys/pin.h"
 #include "tool/watch_internal.h"
 
 struct cay_watches *cay_watches_create(uint32_t id_base, uint32_t owner)
@@ -86,15 +87,13 @@ struct cay_watch_mark *cay_watch_find_mark(const struct cay_watches *watches, in
 int cay_watch_mark(struct cay_watches *watches, struct cay_watcher *watcher, int dir_fd,
                    struct cay_str path)
 {
-    char link[CAY_TREE_FD_PATH_BYTES];
     if (watches->dir_count >= CAY_WATCH_DIRS_MAX)
         return -ENOSPC;
-    cay_tree_fd_path(dir_fd, link);
-    int wd = inotify_add_watch(watches->fd, link,
-                               IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MODIFY |
-                                   IN_ATTRIB | IN_DELETE_SELF | IN_ONLYDIR);
+    int wd = cay_pin_watch(watches->fd, dir_fd,
+                           IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MODIFY |
+                               IN_ATTRIB | IN_DELETE_SELF | IN_ONLYDIR);
     if (wd < 0)
-        return -errno;
+        return wd;
     struct cay_watch_mark *mark = cay_watch_find_mark(watches, wd);
     if (!mark) {
         mark = cay_new(struct cay_watch_mark);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "sys/pin.h"
 #include "tool/tree_internal.h"
 #include "tool/write_internal.h"
 
@@ -212,19 +213,11 @@ static int copy_in_place(struct cay_write *write)
     return 0;
 }
 
-static int link_as(const struct cay_write *write, const char *name)
-{
-    char from[CAY_TREE_FD_PATH_BYTES];
-    cay_tree_fd_path(write->fd, from);
-    int linked = linkat(AT_FDCWD, from, write->parent_fd, name, AT_SYMLINK_FOLLOW);
-    return linked < 0 ? -errno : 0;
-}
-
 /* Nothing had the name when it was looked up. */
 static int place_new(struct cay_write *write)
 {
     if (!write->temporary[0])
-        return link_as(write, write->name);
+        return cay_pin_link(write->fd, write->parent_fd, write->name);
     int placed =
         cay_tree_rename_new(write->parent_fd, write->temporary, write->parent_fd, write->name);
     if (placed == 0)
@@ -237,7 +230,7 @@ static int place_over(struct cay_write *write)
     for (int attempt = 0; !write->temporary[0] && attempt < ATTEMPTS_MAX; attempt++) {
         char name[CAY_TREE_NAME_BYTES];
         cay_id_make(name, sizeof(name), TEMPORARY_PREFIX);
-        int linked = link_as(write, name);
+        int linked = cay_pin_link(write->fd, write->parent_fd, name);
         if (linked == 0)
             memcpy(write->temporary, name, sizeof(name));
         else if (linked != -EEXIST)

@@ -7,6 +7,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "sys/pin.h"
+
 enum { XATTR_NAME_BYTES = 256 };
 
 static bool is_kept(const char *name)
@@ -14,35 +16,32 @@ static bool is_kept(const char *name)
     return strncmp(name, "user.", 5) == 0 || strcmp(name, "system.posix_acl_access") == 0;
 }
 
-static int copy_xattr(const char *from, int to_fd, const char *name, char *value)
+static int copy_xattr(int from_fd, int to_fd, const char *name, char *value)
 {
-    ssize_t len = getxattr(from, name, value, CAY_WRITE_XATTR_BYTES_MAX);
+    ssize_t len = cay_pin_get_xattr(from_fd, name, value, CAY_WRITE_XATTR_BYTES_MAX);
     if (len < 0)
-        return errno == ENODATA ? 0 : -errno;
+        return len == -ENODATA ? 0 : (int)len;
     return fsetxattr(to_fd, name, value, (size_t)len, 0) < 0 ? -errno : 0;
 }
 
 static int copy_xattrs(const struct cay_write *write)
 {
-    cay_autoclose int old_fd =
-        openat(write->parent_fd, write->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    cay_autoclose int old_fd = cay_pin_open(write->parent_fd, write->name);
     if (old_fd < 0)
-        return -errno;
-    char from[CAY_TREE_FD_PATH_BYTES];
-    cay_tree_fd_path(old_fd, from);
+        return old_fd;
     char first[1024];
-    ssize_t len = listxattr(from, first, sizeof(first));
-    if (len == 0 || (len < 0 && errno == ENOTSUP))
+    ssize_t len = cay_pin_list_xattrs(old_fd, first, sizeof(first));
+    if (len == 0 || len == -ENOTSUP)
         return 0;
-    if (len < 0 && errno != ERANGE)
-        return -errno;
+    if (len < 0 && len != -ERANGE)
+        return (int)len;
     cay_autofree char *names = cay_alloc(CAY_WRITE_XATTR_BYTES_MAX);
     cay_autofree char *value = cay_alloc(CAY_WRITE_XATTR_BYTES_MAX);
-    len = listxattr(from, names, CAY_WRITE_XATTR_BYTES_MAX);
+    len = cay_pin_list_xattrs(old_fd, names, CAY_WRITE_XATTR_BYTES_MAX);
     if (len < 0)
-        return -errno;
+        return (int)len;
     for (const char *name = names; name < names + len; name += strlen(name) + 1) {
-        int copied = is_kept(name) ? copy_xattr(from, write->fd, name, value) : 0;
+        int copied = is_kept(name) ? copy_xattr(old_fd, write->fd, name, value) : 0;
         if (copied < 0)
             return copied;
     }

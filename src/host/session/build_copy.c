@@ -12,6 +12,7 @@
 
 #include "host/store/base.h"
 #include "host/store/unpack.h"
+#include "sys/pin.h"
 #include "tool/user.h"
 
 #define UNPACKED_BYTES_MAX ((uint64_t)8 << 30)
@@ -184,12 +185,8 @@ static bool copy_inside(struct placing *self, int context_fd, uint64_t *entries,
 /* At its beginning, with a position of its own; or -errno. */
 static int open_archive(const struct cay_build_copy *copy)
 {
-    char path[64];
-    if (copy->files_fd >= 0) {
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", copy->files_fd);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-    }
+    if (copy->files_fd >= 0)
+        return cay_pin_reopen(copy->files_fd, O_RDONLY);
     cay_autoclose int fd = memfd_create("context", MFD_CLOEXEC);
     if (fd < 0 || write(fd, copy->context.ptr, copy->context.len) != (ssize_t)copy->context.len ||
         lseek(fd, 0, SEEK_SET) < 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "host/store/dir_list.h"
+#include "sys/pin.h"
 #include "sys/remove.h"
 #include "sys/resolve.h"
 
@@ -38,13 +39,19 @@ static bool is_url(struct cay_str text)
            has_only(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:/.-_~+%");
 }
 
-/* A small text file; empty when it cannot be read. */
-static struct cay_str read_text(int dir_fd, const char *name, struct cay_arena *arena)
+/* A small text file; empty when it cannot be read. Consumes the descriptor. */
+static struct cay_str read_small(int opened_fd, struct cay_arena *arena)
 {
-    cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    cay_autoclose int fd = opened_fd;
     char *text = fd < 0 ? NULL : cay_arena_alloc(arena, FILE_BYTES_MAX);
     ssize_t len = text ? read(fd, text, FILE_BYTES_MAX) : 0;
     return (struct cay_str){text, len > 0 ? (size_t)len : 0};
+}
+
+/* Of the host's own /etc, which has links. */
+static struct cay_str read_text(int dir_fd, const char *name, struct cay_arena *arena)
+{
+    return read_small(openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY), arena);
 }
 
 /* The next word of a line; false at its end. */
@@ -249,10 +256,11 @@ static int copy_skeleton(int root_fd, int home_fd, struct cay_arena *arena)
     int rc = cay_dir_list_read(&names, skel_fd);
     for (size_t i = 0; !rc && i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
-        const char *text = cay_arena_copy(arena, read_text(skel_fd, name, arena));
+        int fd = cay_resolve_open_plain(skel_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+        const char *text = cay_arena_copy(arena, read_small(fd, arena));
         rc = text ? write_text(home_fd, name, text, O_TRUNC, 0644) : -ENOMEM;
-        if (!rc && fchownat(home_fd, name, USER_ID, USER_ID, AT_SYMLINK_NOFOLLOW) < 0)
-            rc = -errno;
+        cay_autoclose int made_fd = rc ? rc : cay_pin_open(home_fd, name);
+        rc = made_fd < 0 ? made_fd : cay_pin_chown(made_fd, USER_ID, USER_ID);
     }
     return rc;
 }
@@ -261,8 +269,9 @@ static int make_home(int root_fd)
 {
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, (size_t)16 * FILE_BYTES_MAX);
-    if (mkdirat(root_fd, "home/user", 0755) < 0 && errno != EEXIST)
-        return -errno;
+    cay_autoclose int home_fd = cay_resolve_open_plain(root_fd, "home", O_PATH | O_DIRECTORY, 0);
+    if (home_fd < 0 || (mkdirat(home_fd, "user", 0755) < 0 && errno != EEXIST))
+        return home_fd < 0 ? home_fd : -errno;
     cay_autoclose int fd = cay_resolve_open_plain(root_fd, "home/user", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;

@@ -8,6 +8,7 @@
 #include "host/runtime/runtime.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
+#include "sys/pin.h"
 #include "tool/path.h"
 
 static bool expand_cwd(struct cay_str where, const struct cay_user *user, char *out, size_t size)
@@ -118,6 +119,7 @@ void cay_session_make_cwd(int root_fd, uint32_t id_base, struct cay_str user, st
     cay_autoclose int parent_fd = cay_tree_parent(&tree, path.bytes, true, name, &has_slash);
     if (parent_fd < 0 || cay_tree_make_dir(parent_fd, name, 0755) < 0)
         return;
-    if (fchownat(parent_fd, name, id_base + who.uid, id_base + who.gid, AT_SYMLINK_NOFOLLOW) < 0)
+    cay_autoclose int fd = cay_pin_open_type(parent_fd, name, S_IFDIR);
+    if (fd < 0 || cay_pin_chown(fd, id_base + who.uid, id_base + who.gid) < 0)
         (void)unlinkat(parent_fd, name, AT_REMOVEDIR); /* better none than one that is closed */
 }

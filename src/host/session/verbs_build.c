@@ -18,6 +18,7 @@
 #include "host/session/request.h"
 #include "host/store/base.h"
 #include "io/child.h"
+#include "sys/pin.h"
 
 /*
  * BuildBase, by a recipe. A worker begins a draft in the store; debootstrap fills it as a child of
@@ -246,7 +247,6 @@ static void begin_work(struct cay_job *job)
     struct build *self = CAY_CONTAINER_OF(job, struct build, job);
     const struct cay_v1_build_base_request *request = self->request;
     cay_autoclose int etc_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char link[64];
     self->is_good = (request->replace ||
                      cay_base_check_free(self->host->store, self->keeping.name, &self->err)) &&
                     cay_debian_choose(&self->debian, request->params,
@@ -255,11 +255,10 @@ static void begin_work(struct cay_job *job)
                     cay_store_base_begin(self->host->store, &self->draft, &self->err);
     if (!self->is_good)
         return;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", self->draft.root_fd);
-    ssize_t len = readlink(link, self->target, sizeof(self->target) - 1);
+    ssize_t len = cay_pin_path(self->draft.root_fd, self->target, sizeof(self->target) - 1);
     self->is_good = len > 0 && self->target[0] == '/';
     if (!self->is_good)
-        cay_fail_errno(&self->err, CAY_R_STORE_FAILED, len < 0 ? -errno : -EINVAL,
+        cay_fail_errno(&self->err, CAY_R_STORE_FAILED, len < 0 ? (int)len : -EINVAL,
                        "find the draft's path");
 }
 

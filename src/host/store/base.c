@@ -10,29 +10,35 @@
 #include "host/store/base_import.h"
 #include "host/store/image.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
 #include "sys/resolve.h"
+
+/* One directory that every base has. What stands above it comes from whoever made the base: a link
+ * there leads out of the tree, and is not followed. */
+static int complete_dir(int root_fd, const char *above, const char *name, mode_t mode, uid_t owner)
+{
+    cay_autoclose int dir_fd = cay_resolve_open_plain(root_fd, above, O_PATH | O_DIRECTORY, 0);
+    return dir_fd < 0 ? dir_fd : cay_pin_make_dir(dir_fd, name, mode, owner, owner);
+}
 
 bool cay_base_complete(int root_fd, struct cay_error *err)
 {
     static const struct {
-        const char *path;
+        const char *above, *name;
         mode_t mode;
         uid_t owner;
     } dirs[] = {
-        {"dev", 0755, 0},          {"proc", 0555, 0},         {"sys", 0555, 0}, {"run", 0755, 0},
-        {"tmp", 01777, 0},         {"root", 0700, 0},         {"etc", 0755, 0}, {"home", 0755, 0},
-        {"home/user", 0755, 1000}, {"workspace", 0755, 1000},
+        {".", "dev", 0755, 0},          {".", "proc", 0555, 0}, {".", "sys", 0555, 0},
+        {".", "run", 0755, 0},          {".", "tmp", 01777, 0}, {".", "root", 0700, 0},
+        {".", "etc", 0755, 0},          {".", "home", 0755, 0}, {"home", "user", 0755, 1000},
+        {".", "workspace", 0755, 1000},
     };
     for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
-        if (mkdirat(root_fd, dirs[i].path, 0700) < 0) {
-            if (errno == EEXIST || errno == ELOOP || errno == ENOTDIR || errno == ENOENT)
-                continue; /* the base has its own idea, a link perhaps */
-            return cay_store_fail(err, -errno, "make /%s", dirs[i].path);
-        }
-        if (fchownat(root_fd, dirs[i].path, dirs[i].owner, dirs[i].owner, AT_SYMLINK_NOFOLLOW) <
-                0 ||
-            fchmodat(root_fd, dirs[i].path, dirs[i].mode, 0) < 0)
-            return cay_store_fail(err, -errno, "make /%s", dirs[i].path);
+        int rc = complete_dir(root_fd, dirs[i].above, dirs[i].name, dirs[i].mode, dirs[i].owner);
+        if (rc == -EEXIST || rc == -ELOOP || rc == -ENOTDIR || rc == -ENOENT)
+            continue; /* the base has its own idea, a link perhaps */
+        if (rc < 0)
+            return cay_store_fail(err, rc, "make %s/%s", dirs[i].above, dirs[i].name);
     }
     return true;
 }

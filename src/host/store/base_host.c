@@ -80,7 +80,7 @@ static uint64_t host_state(int host_fd)
     (void)hash_file(host_fd, "usr/lib/os-release", &hash);
     for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
         struct stat st;
-        if (fstatat(host_fd, dirs[i], &st, 0) == 0)
+        if (fstatat(host_fd, dirs[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
             hash = hash_bytes(hash, &st.st_mtim, sizeof(st.st_mtim));
     }
     return hash;

@@ -16,6 +16,8 @@
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
+#include "sys/resolve.h"
 
 /* Patterns of names in the host's /etc that programs in /usr need to work. Copied, not linked: an
  * administrator edits them in place. Files not everybody may read are left out. */
@@ -238,7 +240,8 @@ static int copy_etc_file(int from_etc, int to_etc, const char *name, const struc
     if (!S_ISREG(st->st_mode) || !(st->st_mode & S_IROTH))
         return 0;
     cay_autoclose int from = openat(from_etc, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    cay_autoclose int to = openat(to_etc, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    cay_autoclose int to =
+        openat(to_etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (from < 0 || to < 0)
         return -errno;
     int rc = cay_copy_data(from, to, st);
@@ -251,8 +254,9 @@ static bool copy_etc(int host_fd, int root_fd, struct cay_error *err)
 {
     if (mkdirat(root_fd, "etc", 0755) < 0)
         return cay_store_fail(err, -errno, "make /etc");
-    cay_autoclose int from = openat(host_fd, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cay_autoclose int to = openat(root_fd, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay_autoclose int from =
+        openat(host_fd, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cay_autoclose int to = openat(root_fd, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (to < 0)
         return cay_store_fail(err, -errno, "open /etc");
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
@@ -290,10 +294,12 @@ static bool write_own(int root_fd, const struct own_file *file, struct cay_error
 /* The user's home starts with what /etc/skel has. */
 static bool fill_home(int root_fd, struct cay_error *err)
 {
-    cay_autoclose int skel = openat(root_fd, "etc/skel", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay_autoclose int skel =
+        openat(root_fd, "etc/skel", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (skel < 0)
         return true;
-    cay_autoclose int home = openat(root_fd, "home/user", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay_autoclose int home =
+        openat(root_fd, "home/user", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (home < 0)
         return cay_store_fail(err, -errno, "open /home/user");
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
@@ -304,8 +310,8 @@ static bool fill_home(int root_fd, struct cay_error *err)
         if (fstatat(skel, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
         rc = copy_etc_file(skel, home, name, &st);
-        if (!rc && fchownat(home, name, 1000, 1000, AT_SYMLINK_NOFOLLOW) < 0)
-            rc = -errno;
+        cay_autoclose int fd = rc ? rc : cay_pin_open(home, name);
+        rc = fd == -ENOENT ? 0 : fd < 0 ? fd : cay_pin_chown(fd, 1000, 1000);
     }
     return rc == 0 || cay_store_fail(err, rc, "fill /home/user");
 }
@@ -315,11 +321,13 @@ bool cay_base_skeleton(int host_fd, int root_fd, struct cay_error *err)
     if (!copy_etc(host_fd, root_fd, err) || !cay_base_complete(root_fd, err))
         return false;
     for (size_t i = 0; i < CAY_COUNT(own_dirs); i++) {
-        if ((mkdirat(root_fd, own_dirs[i].path, 0700) < 0 && errno != EEXIST) ||
-            fchownat(root_fd, own_dirs[i].path, own_dirs[i].owner, own_dirs[i].group,
-                     AT_SYMLINK_NOFOLLOW) < 0 ||
-            fchmodat(root_fd, own_dirs[i].path, own_dirs[i].mode, 0) < 0)
+        if (mkdirat(root_fd, own_dirs[i].path, 0700) < 0 && errno != EEXIST)
             return cay_store_fail(err, -errno, "make /%s", own_dirs[i].path);
+        cay_autoclose int fd =
+            cay_resolve_open_plain(root_fd, own_dirs[i].path, O_RDONLY | O_DIRECTORY, 0);
+        if (fd < 0 || fchown(fd, own_dirs[i].owner, own_dirs[i].group) < 0 ||
+            fchmod(fd, own_dirs[i].mode) < 0)
+            return cay_store_fail(err, fd < 0 ? fd : -errno, "make /%s", own_dirs[i].path);
     }
     for (size_t i = 0; i < CAY_COUNT(own_files); i++) {
         if (!write_own(root_fd, &own_files[i], err))

@@ -14,6 +14,7 @@
 #include "host/store/dir_list.h"
 #include "host/store/store.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
 
 enum {
     KEEP_OPEN_DEPTH = 32, /* directories held open on the way down; deeper ones by ".." */
@@ -101,25 +102,16 @@ static const char *path_of(struct copy *copy, const char *name)
     return len + strlen(name) < PATH_MAX ? copy->path.data : NULL;
 }
 
-static int set_metadata(const struct copy *copy, int fd, const struct stat *st)
+/* Everything of an entry but its content; both descriptors may be pins. */
+static int set_metadata(const struct copy *copy, int from_fd, int to_fd, const struct stat *st)
 {
-    if (fchown(fd, known_id(copy, st->st_uid), known_id(copy, st->st_gid)) < 0)
-        return -errno;
-    return fchmod(fd, st->st_mode & 07777) < 0 ? -errno : 0;
-}
-
-static int set_owner(const struct copy *copy, const char *name, const struct stat *st)
-{
-    return fchownat(copy->to_fd, name, known_id(copy, st->st_uid), known_id(copy, st->st_gid),
-                    AT_SYMLINK_NOFOLLOW);
-}
-
-static int set_times(int fd, int dir_fd, const char *name, const struct stat *st)
-{
-    struct timespec times[2] = {st->st_atim, st->st_mtim};
-    if ((fd >= 0 ? futimens(fd, times) : utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW)) < 0)
-        return -errno;
-    return 0;
+    const struct timespec times[2] = {st->st_atim, st->st_mtim};
+    int rc = cay_pin_chown(to_fd, known_id(copy, st->st_uid), known_id(copy, st->st_gid));
+    if (!rc && !S_ISLNK(st->st_mode))
+        rc = cay_pin_chmod(to_fd, st->st_mode & 07777);
+    if (!rc)
+        rc = cay_copy_xattrs(copy->request->rule, from_fd, to_fd);
+    return rc ? rc : cay_pin_set_times(to_fd, times);
 }
 
 /* Tries the names under which the content may already be in the new tree or beside it. */
@@ -150,11 +142,7 @@ static int copy_content(struct copy *copy, const char *name, const struct stat *
         sync_file_range(from, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE) < 0)
         return -errno;
     int rc = cay_copy_data(from, to, st);
-    if (!rc)
-        rc = set_metadata(copy, to, st);
-    if (!rc)
-        rc = cay_copy_xattrs(copy->request->rule, from, -1, to, -1, NULL);
-    return rc ? rc : set_times(to, -1, NULL, st);
+    return rc ? rc : set_metadata(copy, from, to, st);
 }
 
 static bool copy_file(struct copy *copy, const char *name, const struct stat *st)
@@ -185,6 +173,17 @@ static bool copy_file(struct copy *copy, const char *name, const struct stat *st
     return true;
 }
 
+/* What cannot be opened. It is no name that is looked up again: the source may be anybody's tree.
+ */
+static int finish_special(struct copy *copy, const char *name, const struct stat *st)
+{
+    cay_autoclose int from = cay_pin_open_type(copy->from_fd, name, st->st_mode & S_IFMT);
+    if (from < 0)
+        return from;
+    cay_autoclose int to = cay_pin_open_type(copy->to_fd, name, st->st_mode & S_IFMT);
+    return to < 0 ? to : set_metadata(copy, from, to, st);
+}
+
 static int copy_symlink(struct copy *copy, const char *name, const struct stat *st)
 {
     if (copy->request->rule == CAY_COPY_LINK &&
@@ -197,10 +196,7 @@ static int copy_symlink(struct copy *copy, const char *name, const struct stat *
     target[len] = '\0';
     if (symlinkat(target, copy->to_fd, name) < 0)
         return -errno;
-    if (set_owner(copy, name, st) < 0)
-        return -errno;
-    int rc = cay_copy_xattrs(copy->request->rule, -1, copy->from_fd, -1, copy->to_fd, name);
-    return rc ? rc : set_times(-1, copy->to_fd, name, st);
+    return finish_special(copy, name, st);
 }
 
 /* Fifos, sockets and whiteouts. Other devices are never brought in: a sandbox cannot make them. */
@@ -213,24 +209,14 @@ static int copy_special(struct copy *copy, const char *name, const struct stat *
     }
     if (mknodat(copy->to_fd, name, st->st_mode, 0) < 0)
         return -errno;
-    if (set_owner(copy, name, st) < 0 || fchmodat(copy->to_fd, name, st->st_mode & 07777, 0) < 0)
-        return -errno;
-    int rc = cay_copy_xattrs(copy->request->rule, -1, copy->from_fd, -1, copy->to_fd, name);
-    return rc ? rc : set_times(-1, copy->to_fd, name, st);
+    return finish_special(copy, name, st);
 }
 
 static bool copy_children(struct copy *copy, int depth);
 
 static int finish_dir(struct copy *copy, const struct stat *st)
 {
-    int rc = set_metadata(copy, copy->to_fd, st);
-    if (!rc) {
-        cay_autoclose int from = openat(copy->from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (from < 0)
-            return -errno;
-        rc = cay_copy_xattrs(copy->request->rule, from, -1, copy->to_fd, -1, NULL);
-    }
-    return rc ? rc : set_times(copy->to_fd, -1, NULL, st);
+    return set_metadata(copy, copy->from_fd, copy->to_fd, st);
 }
 
 /* Back to the directory above. Deep down its descriptors were given up: ".." must be what it was,

@@ -60,15 +60,12 @@ struct cay_copy_stats {
 /* Content of a regular file, holes kept, by reflink when the file system can. -errno. */
 [[nodiscard]] int cay_copy_data(int from_fd, int to_fd, const struct stat *st);
 
-/* Attributes of an open file or directory, or (fd -1) of a name in a directory. -errno. */
-[[nodiscard]] int cay_copy_xattrs(enum cay_copy_rule rule, int from_fd, int from_dir_fd, int to_fd,
-                                  int to_dir_fd, const char *name);
+/* Attributes of what is open, or pinned (sys/pin.h). -errno. */
+[[nodiscard]] int cay_copy_xattrs(enum cay_copy_rule rule, int from_fd, int to_fd);
 [[nodiscard]] bool cay_copy_keeps_xattr(enum cay_copy_rule rule, const char *name);
 
-/* Whether two entries have the same attributes of those the rule keeps. Without names, the open
- * files themselves. 1, 0 or -errno. */
-[[nodiscard]] int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, const char *a_name,
-                                       int b_fd, const char *b_name);
+/* Whether two entries have the same attributes of those the rule keeps. 1, 0 or -errno. */
+[[nodiscard]] int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, int b_fd);
 
 /* The mark of a deleted name in an upper layer. */
 static inline bool cay_copy_is_whiteout(const struct stat *st)

@@ -191,7 +191,8 @@ int cay_copy_index_save(const struct cay_copy_index *index, int dir_fd, const ch
         .racy = index->racy,
     };
     memcpy(header.magic, magic, sizeof(magic));
-    cay_autoclose int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cay_autoclose int fd =
+        openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     int rc = write_all(fd, &header, sizeof(header));

@@ -2,13 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "host/store/copy.h"
+#include "sys/pin.h"
 
 enum {
     SMALL_BYTES = 64 * 1024, /* one read and one write beat everything else */
@@ -124,57 +123,35 @@ bool cay_copy_keeps_xattr(enum cay_copy_rule rule, const char *name)
     return starts(name, "user.");
 }
 
-/* Links and special files cannot be opened for this; their directory's descriptor leads to them. */
-static const char *name_path(char path[static 320], int dir_fd, const char *name)
+int cay_copy_xattrs(enum cay_copy_rule rule, int from_fd, int to_fd)
 {
-    snprintf(path, 320, "/proc/self/fd/%d/%s", dir_fd, name);
-    return path;
-}
-
-int cay_copy_xattrs(enum cay_copy_rule rule, int from_fd, int from_dir_fd, int to_fd, int to_dir_fd,
-                    const char *name)
-{
-    char from_path[320];
-    char to_path[320];
     char small[1024];
     char *list = small;
     cay_autofree char *large = NULL;
-    bool by_fd = from_fd >= 0;
-    if (!by_fd) {
-        name_path(from_path, from_dir_fd, name);
-        name_path(to_path, to_dir_fd, name);
-    }
-    ssize_t len = by_fd ? flistxattr(from_fd, list, sizeof(small))
-                        : llistxattr(from_path, list, sizeof(small));
-    if (len < 0 && errno == ERANGE) {
+    ssize_t len = cay_pin_list_xattrs(from_fd, list, sizeof(small));
+    if (len == -ERANGE) {
         list = large = cay_alloc(XATTR_LIST_BYTES_MAX);
-        len = by_fd ? flistxattr(from_fd, list, XATTR_LIST_BYTES_MAX)
-                    : llistxattr(from_path, list, XATTR_LIST_BYTES_MAX);
+        len = cay_pin_list_xattrs(from_fd, list, XATTR_LIST_BYTES_MAX);
     }
     if (len < 0)
-        return errno == EOPNOTSUPP ? 0 : -errno;
+        return len == -EOPNOTSUPP ? 0 : (int)len;
     cay_autofree char *value = NULL;
     for (const char *key = list; key < list + len; key += strlen(key) + 1) {
         if (!cay_copy_keeps_xattr(rule, key))
             continue;
         if (!value)
             value = cay_alloc(XATTR_VALUE_BYTES_MAX);
-        ssize_t size = by_fd ? fgetxattr(from_fd, key, value, XATTR_VALUE_BYTES_MAX)
-                             : lgetxattr(from_path, key, value, XATTR_VALUE_BYTES_MAX);
-        if (size < 0)
-            return -errno;
-        if ((by_fd ? fsetxattr(to_fd, key, value, (size_t)size, 0)
-                   : lsetxattr(to_path, key, value, (size_t)size, 0)) < 0)
-            return -errno;
+        ssize_t size = cay_pin_get_xattr(from_fd, key, value, XATTR_VALUE_BYTES_MAX);
+        int rc = size < 0 ? (int)size : cay_pin_set_xattr(to_fd, key, value, (size_t)size);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
 
-/* One side of a comparison: an open file, or a name in an open directory. */
+/* One side of a comparison. */
 struct attributes {
     int fd;
-    const char *name;
-    char path[320];
     char *list;
     ssize_t len;
 };
@@ -184,32 +161,18 @@ static void attributes_finish(struct attributes *side)
     free(side->list);
 }
 
-static ssize_t list_names(const struct attributes *side, size_t size)
-{
-    return side->name ? llistxattr(side->path, side->list, size)
-                      : flistxattr(side->fd, side->list, size);
-}
-
-static ssize_t get_value(const struct attributes *side, const char *key, char *value)
-{
-    return side->name ? lgetxattr(side->path, key, value, XATTR_VALUE_BYTES_MAX)
-                      : fgetxattr(side->fd, key, value, XATTR_VALUE_BYTES_MAX);
-}
-
 /* Fills the list; the number of kept names or -errno. */
 static int list_kept(enum cay_copy_rule rule, struct attributes *side)
 {
     size_t size = 256;
-    if (side->name)
-        name_path(side->path, side->fd, side->name);
     side->list = cay_alloc(size);
-    side->len = list_names(side, size);
-    if (side->len < 0 && errno == ERANGE) {
+    side->len = cay_pin_list_xattrs(side->fd, side->list, size);
+    if (side->len == -ERANGE) {
         size = XATTR_LIST_BYTES_MAX;
         side->list = cay_realloc_array(side->list, size, 1);
-        side->len = list_names(side, size);
+        side->len = cay_pin_list_xattrs(side->fd, side->list, size);
     }
-    int count = side->len < 0 && errno != EOPNOTSUPP ? -errno : 0;
+    int count = side->len < 0 && side->len != -EOPNOTSUPP ? (int)side->len : 0;
     for (const char *key = side->list; key < side->list + side->len; key += strlen(key) + 1)
         count += cay_copy_keeps_xattr(rule, key);
     return count;
@@ -223,21 +186,20 @@ static int same_values(enum cay_copy_rule rule, const struct attributes *a,
     for (const char *key = a->list; key < a->list + a->len; key += strlen(key) + 1) {
         if (!cay_copy_keeps_xattr(rule, key))
             continue;
-        ssize_t a_len = get_value(a, key, a_value);
+        ssize_t a_len = cay_pin_get_xattr(a->fd, key, a_value, XATTR_VALUE_BYTES_MAX);
         if (a_len < 0)
-            return -errno;
-        ssize_t b_len = get_value(b, key, b_value);
+            return (int)a_len;
+        ssize_t b_len = cay_pin_get_xattr(b->fd, key, b_value, XATTR_VALUE_BYTES_MAX);
         if (a_len != b_len || memcmp(a_value, b_value, (size_t)a_len))
             return 0;
     }
     return 1;
 }
 
-int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, const char *a_name, int b_fd,
-                         const char *b_name)
+int cay_copy_same_xattrs(enum cay_copy_rule rule, int a_fd, int b_fd)
 {
-    cay_auto(attributes_finish) struct attributes a = {.fd = a_fd, .name = a_name};
-    cay_auto(attributes_finish) struct attributes b = {.fd = b_fd, .name = b_name};
+    cay_auto(attributes_finish) struct attributes a = {.fd = a_fd};
+    cay_auto(attributes_finish) struct attributes b = {.fd = b_fd};
     int a_count = list_kept(rule, &a);
     int b_count = list_kept(rule, &b);
     if (a_count < 0 || b_count < 0)

@@ -13,6 +13,7 @@
 #include "host/store/dir_list.h"
 #include "host/store/merged.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
 
 enum {
     DEPTH_MAX = 400, /* a descriptor per level and part */
@@ -93,9 +94,9 @@ static int same_content(struct walk *walk, const struct cay_merged_entry *a,
         return 0;
     if (a->st.st_size == 0)
         return 1;
-    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
-    cay_autoclose int a_fd = openat(a->dir_fd, name, flags);
-    cay_autoclose int b_fd = openat(b->dir_fd, name, flags);
+    int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
+    cay_autoclose int a_fd = openat(a->dir_fd, name, O_NOFOLLOW | flags);
+    cay_autoclose int b_fd = openat(b->dir_fd, name, O_NOFOLLOW | flags);
     if (a_fd < 0 || b_fd < 0)
         return -errno;
     [[gnu::uninitialized]] char
@@ -134,9 +135,12 @@ static int same_meta(const struct cay_merged_entry *a, const struct cay_merged_e
         a->st.st_gid != b->st.st_gid)
         return 0;
     if (a->kind == CAY_MERGED_DIR)
-        return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir.parts[0].fd, NULL, b->dir.parts[0].fd,
-                                    NULL);
-    return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir_fd, name, b->dir_fd, name);
+        return cay_copy_same_xattrs(CAY_COPY_IMPORT, a->dir.parts[0].fd, b->dir.parts[0].fd);
+    cay_autoclose int a_fd = cay_pin_open(a->dir_fd, name);
+    cay_autoclose int b_fd = cay_pin_open(b->dir_fd, name);
+    if (a_fd < 0 || b_fd < 0)
+        return CAY_MIN(a_fd, b_fd);
+    return cay_copy_same_xattrs(CAY_COPY_IMPORT, a_fd, b_fd);
 }
 
 /* Both sides have the path, and it is the same type of thing. */

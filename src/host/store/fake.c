@@ -100,7 +100,7 @@ static void forget(struct fake *fake, struct item *item)
 
 static int tree_open(struct fake *fake, const struct tree *tree)
 {
-    int fd = openat(fake->root_fd, tree->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(fake->root_fd, tree->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
@@ -476,7 +476,8 @@ static bool base_begin(struct cay_store *store, struct cay_store_base_draft *dra
     struct fake *fake = fake_of(store);
     if (mkdirat(fake->root_fd, draft->id, 0755) < 0)
         return cay_store_fail(err, -errno, "make tree");
-    draft->root_fd = openat(fake->root_fd, draft->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    draft->root_fd =
+        openat(fake->root_fd, draft->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return draft->root_fd >= 0 || cay_store_fail(err, -errno, "open tree");
 }
 

@@ -13,6 +13,7 @@
 
 #include "host/store/copy.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
 #include "sys/remove.h"
 #include "sys/resolve.h"
 
@@ -113,8 +114,8 @@ static int drop_xattrs(int view_fd, int live_fd)
 
 static int set_owner_and_mode(int fd, const struct stat *st)
 {
-    return fchown(fd, st->st_uid, st->st_gid) < 0 || fchmod(fd, st->st_mode & 07777) < 0 ? -errno
-                                                                                         : 0;
+    int rc = cay_pin_chown(fd, st->st_uid, st->st_gid);
+    return rc || S_ISLNK(st->st_mode) ? rc : cay_pin_chmod(fd, st->st_mode & 07777);
 }
 
 static int restore_dir(const struct place *place)
@@ -130,13 +131,13 @@ static int restore_dir(const struct place *place)
     int rc = set_owner_and_mode(live_fd, &place->st);
     if (!rc)
         rc = drop_xattrs(view_fd, live_fd);
-    return rc ? rc : cay_copy_xattrs(CAY_COPY_IMPORT, view_fd, -1, live_fd, -1, NULL);
+    return rc ? rc : cay_copy_xattrs(CAY_COPY_IMPORT, view_fd, live_fd);
 }
 
-static int set_times(int dir_fd, const char *name, const struct stat *st)
+static int set_times(int fd, const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
-    return utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    return cay_pin_set_times(fd, times);
 }
 
 static int make_file(const struct place *place)
@@ -152,7 +153,9 @@ static int make_file(const struct place *place)
     int rc = cay_copy_data(view_fd, live_fd, &place->st);
     if (!rc)
         rc = set_owner_and_mode(live_fd, &place->st);
-    return rc ? rc : cay_copy_xattrs(CAY_COPY_IMPORT, view_fd, -1, live_fd, -1, NULL);
+    if (!rc)
+        rc = cay_copy_xattrs(CAY_COPY_IMPORT, view_fd, live_fd);
+    return rc ? rc : set_times(live_fd, &place->st);
 }
 
 static int make_symlink(const struct place *place)
@@ -162,21 +165,20 @@ static int make_symlink(const struct place *place)
     if (len < 0)
         return -errno;
     target[len] = '\0';
-    if (symlinkat(target, place->live_dir, place->temp) < 0 ||
-        fchownat(place->live_dir, place->temp, place->st.st_uid, place->st.st_gid,
-                 AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    return 0;
+    return symlinkat(target, place->live_dir, place->temp) < 0 ? -errno : 0;
 }
 
+/* Links, fifos and sockets. What was made may have another name by now, and something else its own:
+ * that one is somebody's in the sandbox. */
 static int make_special(const struct place *place)
 {
-    if (mknodat(place->live_dir, place->temp, place->st.st_mode, 0) < 0 ||
-        fchownat(place->live_dir, place->temp, place->st.st_uid, place->st.st_gid,
-                 AT_SYMLINK_NOFOLLOW) < 0 ||
-        fchmodat(place->live_dir, place->temp, place->st.st_mode & 07777, 0) < 0)
-        return -errno;
-    return 0;
+    mode_t type = place->st.st_mode & S_IFMT;
+    int rc = type == S_IFLNK ? make_symlink(place) : 0;
+    if (type != S_IFLNK && mknodat(place->live_dir, place->temp, place->st.st_mode, 0) < 0)
+        rc = -errno;
+    cay_autoclose int fd = rc ? rc : cay_pin_open_type(place->live_dir, place->temp, type);
+    rc = fd < 0 ? fd : set_owner_and_mode(fd, &place->st);
+    return rc ? rc : set_times(fd, &place->st);
 }
 
 /* True when another name of the same file is there already, and this one is now a link to it. */
@@ -186,7 +188,8 @@ static bool link_instead(const struct cay_restore *restore, const struct place *
     const struct cay_restore_link *first = cay_map_get(&restore->links, cay_str(key));
     const char *name = NULL;
     cay_autoclose int dir_fd = first ? open_parent(restore->root_fd, first->path, &name) : -1;
-    return dir_fd >= 0 && linkat(dir_fd, name, place->live_dir, place->temp, 0) == 0;
+    cay_autoclose int fd = dir_fd < 0 ? -1 : cay_pin_open_type(dir_fd, name, S_IFREG);
+    return fd >= 0 && cay_pin_link(fd, place->live_dir, place->temp) == 0;
 }
 
 static void remember_link(struct cay_restore *restore, const char *key, const char *path)
@@ -211,12 +214,8 @@ static int restore_leaf(struct cay_restore *restore, const struct place *place, 
     bool has_more_names = type == S_IFREG && place->st.st_nlink > 1;
     int rc = cay_remove_tree(place->live_dir, place->temp, NULL); /* of a daemon that died */
     if (!rc && !(has_more_names && link_instead(restore, place, key))) {
-        rc = type == S_IFREG                       ? make_file(place)
-             : type == S_IFLNK                     ? make_symlink(place)
-             : type == S_IFIFO || type == S_IFSOCK ? make_special(place)
-                                                   : -EOPNOTSUPP;
-        if (!rc)
-            rc = set_times(place->live_dir, place->temp, &place->st);
+        bool is_special = type == S_IFLNK || type == S_IFIFO || type == S_IFSOCK;
+        rc = type == S_IFREG ? make_file(place) : is_special ? make_special(place) : -EOPNOTSUPP;
     }
     if (!rc && renameat(place->live_dir, place->temp, place->live_dir, place->name) < 0)
         rc = -errno;

@@ -14,6 +14,7 @@
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
+#include "sys/pin.h"
 #include "sys/remove.h"
 #include "sys/resolve.h"
 
@@ -51,10 +52,8 @@ static int open_dir(struct cay_unpack *unpack, const char *path, bool makes)
     if (parent_fd < 0)
         return parent_fd;
     const char *name = slash ? slash + 1 : path;
-    if (mkdirat(parent_fd, name, 0755) < 0 ||
-        (unpack->id_base && fchownat(parent_fd, name, unpack->id_base, unpack->id_base, 0) < 0))
-        return -errno; /* EEXIST: a link to nowhere stands there */
-    return open_inside(unpack, path);
+    int rc = cay_pin_make_dir(parent_fd, name, 0755, unpack->id_base, unpack->id_base);
+    return rc < 0 ? rc : open_inside(unpack, path); /* EEXIST: a link to nowhere stands there */
 }
 
 /* Opens the directory an entry is in and leaves its own name in unpack->name. */
@@ -161,36 +160,40 @@ static int drop_xattrs(struct archive_entry *entry, int fd)
     return 0;
 }
 
-/* In the order in which one does not undo the other. `fd` may be -1: a link or a fifo. */
-static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, int fd,
-                        int parent_fd)
+static void put_xattrs(struct archive_entry *entry, int fd)
 {
-    const char *name = unpack->name;
-    uint32_t uid = known_id(unpack, archive_entry_uid(entry));
-    uint32_t gid = known_id(unpack, archive_entry_gid(entry));
-    bool link = archive_entry_filetype(entry) == AE_IFLNK;
-    if (fchownat(parent_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    mode_t mode = archive_entry_perm(entry) & 07777;
-    if (!link && (fd >= 0 ? fchmod(fd, mode) : fchmodat(parent_fd, name, mode, 0)) < 0)
-        return -errno;
-    int rc = fd >= 0 && unpack->replaces ? drop_xattrs(entry, fd) : 0;
-    if (rc < 0)
-        return rc;
     const char *key = NULL;
     const void *value = NULL;
     size_t size = 0;
     archive_entry_xattr_reset(entry);
-    while (fd >= 0 && archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
+    while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
         /* What the file system does not take is left out: an import is not a backup. */
         if (cay_copy_keeps_xattr(CAY_COPY_IMPORT, key))
             (void)fsetxattr(fd, key, value, size, 0);
     }
-    if (!archive_entry_mtime_is_set(entry))
-        return 0;
+}
+
+/* In the order in which one does not undo the other. `fd` is the entry itself, never its name: who
+ * can write to the tree may have put a link there meanwhile. Links and fifos are pinned only, and
+ * have no attributes. */
+static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, int fd)
+{
+    uint32_t uid = known_id(unpack, archive_entry_uid(entry));
+    uint32_t gid = known_id(unpack, archive_entry_gid(entry));
+    mode_t type = archive_entry_filetype(entry);
+    int rc = cay_pin_chown(fd, uid, gid);
+    if (!rc && type != AE_IFLNK)
+        rc = cay_pin_chmod(fd, archive_entry_perm(entry) & 07777);
+    if (type == AE_IFREG || type == AE_IFDIR) {
+        if (!rc && unpack->replaces)
+            rc = drop_xattrs(entry, fd);
+        if (!rc)
+            put_xattrs(entry, fd);
+    }
+    if (rc < 0 || !archive_entry_mtime_is_set(entry))
+        return rc;
     struct timespec mtime = {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)};
-    struct timespec times[2] = {mtime, mtime};
-    return utimensat(parent_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    return cay_pin_set_times(fd, (struct timespec[2]){mtime, mtime});
 }
 
 static bool unpack_file(struct cay_unpack *unpack, struct archive *archive,
@@ -203,23 +206,22 @@ static bool unpack_file(struct cay_unpack *unpack, struct archive *archive,
         return cay_store_fail(unpack->err, -errno, "make '%.80s'", path);
     if (!write_content(unpack, archive, fd, size, path))
         return false;
-    int rc = ftruncate(fd, size) < 0 ? -errno : set_metadata(unpack, entry, fd, parent_fd);
+    int rc = ftruncate(fd, size) < 0 ? -errno : set_metadata(unpack, entry, fd);
     return rc == 0 || cay_store_fail(unpack->err, rc, "finish '%.80s'", path);
 }
 
 /* The directory that is to be at unpack->name, or -1 for what is refused. */
 static int make_dir(struct cay_unpack *unpack, int parent_fd)
 {
-    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    if (mkdirat(parent_fd, unpack->name, 0755) < 0 && errno != EEXIST)
-        return -errno;
-    int fd = openat(parent_fd, unpack->name, flags);
-    if (fd >= 0 || !unpack->replaces)
-        return fd < 0 ? -ENOTDIR : fd;
-    if (unlinkat(parent_fd, unpack->name, 0) < 0 || mkdirat(parent_fd, unpack->name, 0755) < 0)
-        return -errno;
-    fd = openat(parent_fd, unpack->name, flags);
-    return fd < 0 ? -errno : fd;
+    for (bool is_second = false;; is_second = true) {
+        if (mkdirat(parent_fd, unpack->name, 0755) < 0 && (is_second || errno != EEXIST))
+            return -errno;
+        int fd = openat(parent_fd, unpack->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 || is_second || !unpack->replaces)
+            return fd < 0 ? -ENOTDIR : fd;
+        if (unlinkat(parent_fd, unpack->name, 0) < 0)
+            return -errno;
+    }
 }
 
 static bool unpack_dir(struct cay_unpack *unpack, struct archive_entry *entry, int parent_fd,
@@ -228,7 +230,7 @@ static bool unpack_dir(struct cay_unpack *unpack, struct archive_entry *entry, i
     cay_autoclose int fd = make_dir(unpack, parent_fd);
     if (fd == -ENOTDIR)
         return refuse(unpack, path, "is a directory where something else is");
-    int rc = fd < 0 ? fd : set_metadata(unpack, entry, fd, parent_fd);
+    int rc = fd < 0 ? fd : set_metadata(unpack, entry, fd);
     if (rc < 0)
         return cay_store_fail(unpack->err, rc, "make '%.80s'", path);
     if (unpack->dirs_count == unpack->dirs_cap) {
@@ -249,20 +251,21 @@ static bool unpack_special(struct cay_unpack *unpack, struct archive_entry *entr
                            const char *path)
 {
     int rc = 0;
+    mode_t type = S_IFLNK;
     if (archive_entry_filetype(entry) == AE_IFLNK) {
         const char *target = cay_archive_symlink(entry);
         if (!target || !*target)
             return refuse(unpack, path, "is a link without a target");
         rc = symlinkat(target, parent_fd, unpack->name) < 0 ? -errno : 0;
     } else if (archive_entry_filetype(entry) == AE_IFIFO) {
-        mode_t type = is_socket(entry) ? S_IFSOCK : S_IFIFO;
+        type = is_socket(entry) ? S_IFSOCK : S_IFIFO;
         rc = mknodat(parent_fd, unpack->name, type | 0600, 0) < 0 ? -errno : 0;
     } else {
         unpack->stats.skipped++; /* a device, or something tar knows and we do not */
         return true;
     }
-    if (!rc)
-        rc = set_metadata(unpack, entry, -1, parent_fd);
+    cay_autoclose int fd = rc ? rc : cay_pin_open_type(parent_fd, unpack->name, type);
+    rc = fd < 0 ? fd : set_metadata(unpack, entry, fd);
     return rc == 0 || cay_store_fail(unpack->err, rc, "make '%.80s'", path);
 }
 
@@ -270,8 +273,7 @@ static bool unpack_root(struct cay_unpack *unpack, struct archive_entry *entry)
 {
     if (archive_entry_filetype(entry) != AE_IFDIR)
         return refuse(unpack, "/", "is not a directory");
-    snprintf(unpack->name, sizeof(unpack->name), ".");
-    int rc = set_metadata(unpack, entry, unpack->root_fd, unpack->root_fd);
+    int rc = set_metadata(unpack, entry, unpack->root_fd);
     return rc == 0 || cay_store_fail(unpack->err, rc, "finish the root");
 }
 
@@ -302,19 +304,18 @@ bool cay_unpack_link(struct cay_unpack *unpack, const char *path, const char *ta
     char target_name[NAME_MAX + 1];
     memcpy(target_name, unpack->name, sizeof(target_name));
     struct stat st;
-    if (target_fd < 0 || fstatat(target_fd, target_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        S_ISDIR(st.st_mode))
+    cay_autoclose int linked_fd = target_fd < 0 ? -1 : cay_pin_open(target_fd, target_name);
+    if (linked_fd < 0 || fstat(linked_fd, &st) < 0 || S_ISDIR(st.st_mode))
         return refuse(unpack, path, "is a hard link to what is not there");
     cay_autoclose int parent_fd = open_parent(unpack, path, true);
     if (parent_fd < 0)
         return refuse(unpack, path, "is in what is not a directory");
     if (!make_room(unpack, parent_fd, path))
         return false;
-    if (linkat(target_fd, target_name, parent_fd, unpack->name, 0) == 0)
-        return true;
-    if (errno == ENOENT) /* its own target, under another name of the directory */
+    int rc = cay_pin_link(linked_fd, parent_fd, unpack->name);
+    if (rc == -ENOENT) /* its own target, under another name of the directory */
         return refuse(unpack, path, "is a hard link to itself");
-    return cay_store_fail(unpack->err, -errno, "link '%.80s'", path);
+    return rc == 0 || cay_store_fail(unpack->err, rc, "link '%.80s'", path);
 }
 
 bool cay_unpack_entry(struct cay_unpack *unpack, struct cay_archive_in *in,

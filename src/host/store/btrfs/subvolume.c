@@ -20,8 +20,9 @@ bool btrfs_make(struct cay_trees *trees, const char *id, struct cay_error *err)
     enum btrfs_util_error rc = btrfs_util_create_subvolume_fd(trees->trees_fd, id, 0, NULL, NULL);
     if (rc)
         return util_fail(err, rc, "make subvolume");
-    return fchmodat(trees->trees_fd, id, 0755, 0) == 0 ||
-           cay_store_fail(err, -errno, "open subvolume to all");
+    cay_autoclose int fd = cay_trees_open_tree(trees, id);
+    return (fd >= 0 && fchmod(fd, 0755) == 0) ||
+           cay_store_fail(err, fd < 0 ? fd : -errno, "open subvolume to all");
 }
 
 bool btrfs_clone(struct cay_trees *trees, const char *from, const char *id, bool sealed,

@@ -16,7 +16,7 @@ bool ov_base_begin(struct cay_store *store, struct cay_store_base_draft *draft,
     cay_autoclose int dir_fd = -1;
     uint64_t id = strtoull(draft->id, NULL, 16);
     if (ov_layer_dirs(ov, id, &dir_fd, err)) {
-        draft->root_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        draft->root_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (draft->root_fd >= 0)
             return true;
         cay_store_fail(err, -errno, "open draft");

@@ -75,7 +75,8 @@ bool ov_blank_load(struct ov_store *ov, struct cay_error *err)
         char path[CAY_STORE_ID_SIZE + 2];
         struct stat st;
         snprintf(path, sizeof(path), "%.16s/w", name);
-        bool whole = cay_store_id_valid(name) && fstatat(ov->blanks_fd, path, &st, 0) == 0;
+        bool whole =
+            cay_store_id_valid(name) && fstatat(ov->blanks_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
         if (whole && keep(ov, strtoull(name, NULL, 16), OV_BLANKS_MAX))
             continue;
         if (renameat(ov->blanks_fd, name, ov->trash_fd, name) < 0)

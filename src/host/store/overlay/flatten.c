@@ -22,6 +22,7 @@
 #include "host/store/dir_list.h"
 #include "host/store/merged.h"
 #include "host/store/overlay/overlay_internal.h"
+#include "sys/pin.h"
 
 enum {
     DEPTH_MAX = 200,  /* of directories; deeper trees stay as they are */
@@ -45,7 +46,7 @@ static int finish_dir(enum cay_copy_rule rule, int from_fd, int to_fd)
     if (fstat(from_fd, &st) < 0 || fchown(to_fd, st.st_uid, st.st_gid) < 0 ||
         fchmod(to_fd, st.st_mode & 07777) < 0)
         return -errno;
-    int rc = cay_copy_xattrs(rule, from_fd, -1, to_fd, -1, NULL);
+    int rc = cay_copy_xattrs(rule, from_fd, to_fd);
     struct timespec times[2] = {st.st_atim, st.st_mtim};
     if (!rc && futimens(to_fd, times) < 0)
         rc = -errno;
@@ -63,11 +64,9 @@ static int make_dir(int to_fd, const char *name)
 /* Where in its layer a directory is, by the kernel's word: nobody moves anything in there. */
 static int path_of(int fd, char out[static PATH_MAX])
 {
-    char link[64];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, out, PATH_MAX - 1);
+    ssize_t len = cay_pin_path(fd, out, PATH_MAX - 1);
     if (len < 0 || len == PATH_MAX - 1)
-        return len < 0 ? -errno : -ENAMETOOLONG;
+        return len < 0 ? (int)len : -ENAMETOOLONG;
     out[len] = '\0';
     return 0;
 }
@@ -231,7 +230,8 @@ static struct ov_layer *make_like(struct ov_store *ov, const struct ov_layer *li
     struct ov_layer *layer = NULL;
     int rc = ov_layer_dirs(ov, id, &dir_fd, &ignored) ? 0 : -EIO;
     if (!rc) {
-        cay_autoclose int to_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cay_autoclose int to_fd =
+            openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         cay_autoclose int from_fd = is_flat ? -1 : ov_layer_open(ov, like);
         rc = to_fd < 0     ? -errno
              : is_flat     ? flatten_stack(ov, like, false, to_fd)

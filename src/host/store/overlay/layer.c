@@ -89,7 +89,7 @@ static int carry_root(struct ov_store *ov, const struct ov_layer *parent, int di
     cay_autoclose int from = ov_layer_open(ov, parent);
     if (from < 0)
         return from;
-    cay_autoclose int to = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay_autoclose int to = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     if (to < 0 || fstat(from, &st) < 0)
         return -errno;
@@ -97,7 +97,7 @@ static int carry_root(struct ov_store *ov, const struct ov_layer *parent, int di
         return -errno;
     if ((st.st_mode & 07777) != 0755 && fchmod(to, st.st_mode & 07777) < 0)
         return -errno;
-    int rc = cay_copy_xattrs(CAY_COPY_IMPORT, from, -1, to, -1, NULL);
+    int rc = cay_copy_xattrs(CAY_COPY_IMPORT, from, to);
     struct timespec times[2] = {st.st_atim, st.st_mtim};
     if (!rc && futimens(to, times) < 0)
         rc = -errno;
@@ -156,7 +156,7 @@ bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool 
     if (rc == -E2BIG || names.count > 0)
         return true;
     if (!rc)
-        rc = cay_copy_same_xattrs(CAY_COPY_IMPORT, upper_fd, NULL, parent_fd, NULL);
+        rc = cay_copy_same_xattrs(CAY_COPY_IMPORT, upper_fd, parent_fd);
     if (rc < 0)
         return cay_store_fail(err, rc, "look at layer");
     *out_unchanged = rc == 1;

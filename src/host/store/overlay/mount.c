@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ static int fresh_work(struct ov_store *ov, const char *layer)
     char used[PATH_SIZE + 8];
     snprintf(work, sizeof(work), "%s/w", layer);
     snprintf(used, sizeof(used), "%s/work", work);
-    if (faccessat(ov->layers_fd, used, F_OK, 0) < 0) {
+    if (faccessat(ov->layers_fd, used, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno != ENOENT)
             return -errno;
         /* A daemon that died right below left none at all. */

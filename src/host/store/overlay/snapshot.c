@@ -47,7 +47,8 @@ static bool copy_upper(struct ov_store *ov, struct ov_session *session, int uppe
     cay_auto(cay_copy_index_finish) struct cay_copy_index index;
     cay_copy_index_init(&index);
     if (ok) {
-        cay_autoclose int to_fd = openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cay_autoclose int to_fd =
+            openat(dir_fd, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct cay_copy_request request = {
             .rule = CAY_COPY_LAYER,
             .from_fd = upper_fd,
@@ -129,7 +130,8 @@ bool ov_point_of(struct ov_store *ov, struct ov_session *session, bool may_copy,
     if (!may_copy)
         return true;
     cay_autoclose int previous_fd =
-        have_previous ? openat(previous_dir, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        have_previous ? openat(previous_dir, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                      : -1;
     struct ov_layer *copied = NULL;
     if (!copy_upper(ov, session, upper_fd, previous_fd >= 0 ? &previous : NULL, previous_fd,
                     &copied, err))

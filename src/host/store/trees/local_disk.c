@@ -12,6 +12,7 @@
 
 #include "host/store/copy.h"
 #include "host/store/trees/trees.h"
+#include "sys/pin.h"
 #include "sys/remove.h"
 
 static bool check(const char *directory, struct cay_error *err)
@@ -25,9 +26,8 @@ static bool check(const char *directory, struct cay_error *err)
 
 static bool make(struct cay_trees *trees, const char *id, struct cay_error *err)
 {
-    if (mkdirat(trees->trees_fd, id, 0755) < 0 || fchmodat(trees->trees_fd, id, 0755, 0) < 0)
-        return cay_store_fail(err, -errno, "make directory");
-    return true;
+    int rc = cay_pin_make_dir(trees->trees_fd, id, 0755, 0, 0);
+    return rc == 0 || cay_store_fail(err, rc, "make directory");
 }
 
 static bool copy(struct cay_trees *trees, const char *from, const char *id, bool,

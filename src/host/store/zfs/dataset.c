@@ -47,8 +47,9 @@ bool zfs_make(struct cay_trees *trees, const char *id, struct cay_error *err)
     if (!zfs_call(&args, NULL, err))
         return false;
     zfs_family_add(zfs, id);
-    return fchmodat(trees->trees_fd, id, 0755, 0) == 0 ||
-           cay_store_fail(err, -errno, "open dataset to all");
+    cay_autoclose int fd = cay_trees_open_tree(trees, id);
+    return (fd >= 0 && fchmod(fd, 0755) == 0) ||
+           cay_store_fail(err, fd < 0 ? fd : -errno, "open dataset to all");
 }
 
 static bool clone_image(struct zfs *zfs, const char *holder, const char *image, const char *id,
