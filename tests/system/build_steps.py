@@ -132,13 +132,15 @@ def replaced(cay):
     seen = []
 
     def second():
-        build(cay, step("RUN", "echo new > /file; while ! test -e /go; do sleep 0.1; done"), replace=True)
+        build(cay, step("RUN", "echo new > /file; sleep 2"), replace=True)
     thread = threading.Thread(target=second)
     thread.start()
     eventually(lambda: seen.extend(build_sessions(cay)) or seen, "the session of the build is there")
     assert cay.ids() == [], cay.ids()
     eventually(lambda: cay.get(seen[0])["state"] == "SESSION_STATE_ACTIVE", "it is made")
-    cay.write(seen[0], "/go", b"", user="root")
+    fails("failed_precondition", cay.write, seen[0], "/file", b"", user="root", reason="invalid_state")
+    fails("failed_precondition", cay.bash, seen[0], "true", reason="invalid_state")
+    fails("failed_precondition", cay.launch, seen[0], "/bin/true", reason="invalid_state")
     thread.join()
     cay.create("s", base="built")
     assert cay.sh("s", "cat /file") == "new\n"

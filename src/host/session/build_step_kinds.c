@@ -3,6 +3,7 @@
 
 #include "api/noun.h"
 #include "base/utf8.h"
+#include "host/runtime/runtime.h"
 #include "host/session/build_files.h"
 #include "host/session/build_steps_internal.h"
 #include "host/session/errand.h"
@@ -106,6 +107,20 @@ static void do_run(struct cay_steps *self)
     cay_errand_start(errand, ran, self);
 }
 
+/* The caller has no place in the session: this is the build's own way in. */
+static void start_op(struct cay_steps *self, const struct cay_op_steps *steps)
+{
+    struct cay_session *session =
+        cay_map_get(&self->host->sessions.by_id, cay_str(self->session_id));
+    self->op = (struct cay_op){.steps = steps, .host = self->host, .call = self->call};
+    if (session) {
+        cay_op_start_on(&self->op, session, self->call, CAY_VERB_TOOL, true, steps);
+        return;
+    }
+    cay_fail(&self->op.err, CAY_R_UNAVAILABLE, "the session of the build is gone");
+    steps->end(&self->op);
+}
+
 /* --- COPY --- */
 
 static bool copy_begin(struct cay_op *op, struct cay_error *err)
@@ -114,6 +129,7 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_session *session = op->session;
     if (session->root_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the session of the build is gone");
+    cay_pointing_init(&self->pointing, session);
     self->copy = (struct cay_build_copy){
         .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .context = self->request->context,
@@ -129,7 +145,14 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
 static bool copy_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_steps *self = CAY_CONTAINER_OF(op, struct cay_steps, op);
-    return cay_build_copy(&self->copy, err);
+    /* What a step left running would see files half written, and could move them about. */
+    if (!(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_FREEZES))
+        self->pointing.needs_freeze = false;
+    if (!cay_pointing_freeze(&self->pointing, err))
+        return false;
+    bool is_copied = cay_build_copy(&self->copy, err);
+    cay_pointing_thaw(&self->pointing);
+    return is_copied;
 }
 
 static void op_end(struct cay_op *op)
@@ -151,9 +174,7 @@ static const struct cay_op_steps copy_steps = {
 
 static void do_copy(struct cay_steps *self)
 {
-    self->op = (struct cay_op){};
-    cay_op_start(&self->op, self->host, self->call, cay_str(self->session_id), CAY_VERB_TOOL, true,
-                 &copy_steps);
+    start_op(self, &copy_steps);
 }
 
 /* --- ENV, WORKDIR, USER --- */
@@ -198,9 +219,7 @@ static void do_workdir(struct cay_steps *self)
 {
     static const struct cay_op_steps workdir_steps = {
         .begin = workdir_begin, .work = workdir_work, .end = op_end};
-    self->op = (struct cay_op){};
-    cay_op_start(&self->op, self->host, self->call, cay_str(self->session_id), CAY_VERB_TOOL, true,
-                 &workdir_steps);
+    start_op(self, &workdir_steps);
 }
 
 static void do_user(struct cay_steps *self)

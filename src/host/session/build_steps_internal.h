@@ -13,6 +13,7 @@
 #include "host/session/build_log.h"
 #include "host/session/build_steps.h"
 #include "host/session/op.h"
+#include "host/session/point.h"
 
 struct cay_build_file;
 struct cay_errand;
@@ -33,6 +34,7 @@ struct cay_steps {
     struct cay_job job;
     struct cay_op op; /* of a COPY */
     struct cay_build_copy copy;
+    struct cay_pointing pointing; /* what runs while it copies */
     struct cay_timer timer;
     uint64_t until_ms;
     char session_id[64];

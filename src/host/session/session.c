@@ -9,6 +9,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "host/session/build_steps.h"
 #include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
@@ -129,6 +130,17 @@ static bool refuse(const struct cay_session *session, enum cay_session_verb verb
     return cay_error_fact(err, "state", "%s", state);
 }
 
+bool cay_session_check_build(const struct cay_session *session, const struct cay_caller *caller,
+                             struct cay_error *err)
+{
+    if (caller->is_host || !session->spec || !cay_build_is_label(session->spec->labels))
+        return true;
+    return cay_fail(err, CAY_R_INVALID_STATE,
+                    "session '%s' belongs to a build, and only its steps work in it; wait for the "
+                    "build and create a session from its base",
+                    session->id);
+}
+
 bool cay_session_check(struct cay_host *host, const struct cay_call *call, struct cay_str id,
                        enum cay_session_verb verb, struct cay_session **out_session,
                        struct cay_error *err)
@@ -136,6 +148,9 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
     struct cay_session *session = cay_sessions_find(&host->sessions, &call->caller, id);
     if (!session)
         return cay_gone_fail(&host->gone, &call->caller, id, err);
+    if (verb != CAY_VERB_LOOK && verb != CAY_VERB_DESTROY &&
+        !cay_session_check_build(session, &call->caller, err))
+        return false;
     const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
     bool is_use = verb == CAY_VERB_TOOL || verb == CAY_VERB_EXEC;
     if (is_use && session->pausing)

@@ -129,7 +129,12 @@ void cay_session_release(struct cay_session *session);
 struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
                                       const struct cay_caller *caller, struct cay_str id);
 
-/* The same, and the table allows the verb. */
+/* INVALID_STATE for the session of a build's steps, unless it is the host itself that calls: who
+ * else works in there could change what a step relies on while it runs. */
+[[nodiscard]] bool cay_session_check_build(const struct cay_session *session,
+                                           const struct cay_caller *caller, struct cay_error *err);
+
+/* The same as find, and the table allows the verb; in a build's session, clients only look. */
 [[nodiscard]] bool cay_session_check(struct cay_host *host, const struct cay_call *call,
                                      struct cay_str id, enum cay_session_verb verb,
                                      struct cay_session **out_session, struct cay_error *err);

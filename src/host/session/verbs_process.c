@@ -22,7 +22,8 @@ bool cay_process_lookup(struct cay_host *host, const struct cay_call *call,
                         struct cay_session **out_session, struct cay_process **out_process,
                         struct cay_error *err)
 {
-    if (!cay_session_check(host, call, session_id, CAY_VERB_LOOK, out_session, err))
+    if (!cay_session_check(host, call, session_id, CAY_VERB_LOOK, out_session, err) ||
+        !cay_session_check_build(*out_session, &call->caller, err))
         return false;
     *out_process = cay_processes_find(&(*out_session)->processes, process_id);
     if (*out_process)
