@@ -211,7 +211,7 @@ def _unowned(cay):
     if has_layers(cay) and os.listdir(store / "t"):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format", "dataset"}
-    strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "lock", "store",
+    strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "cay.db-spare", "lock", "store",
                                              "audit.log", "token.key"}
     strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
     if strange:

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/db/reserve.h"
+
 enum { STATEMENTS_MAX = 32 };
 
 struct statement {
@@ -20,6 +22,7 @@ struct statement {
 
 struct cay_db {
     sqlite3 *sqlite;
+    int reserve_fd; /* see reserve.h */
     pthread_mutex_t lock;
     bool is_durable;                             /* the transaction under way */
     struct statement statements[STATEMENTS_MAX]; /* to prepare one costs more than to run it */
@@ -186,6 +189,7 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
     if (fd < 0)
         return cay_fail_errno(err, may_begin ? CAY_R_INTERNAL : CAY_R_DATA_LOSS, -errno,
                               "open database '%s'", path);
+    cay_db_reserve_file(fd);
     close(fd);
     int status =
         sqlite3_open_v2(path, &db->sqlite,
@@ -194,20 +198,29 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
         return fail(db, err, status, "open database");
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_timeout(db->sqlite, 5000);
-    return run(db, "PRAGMA journal_mode = WAL", err) &&
-           run(db, "PRAGMA synchronous = NORMAL", err) &&
-           run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, may_begin, err);
+    bool is_open = run(db, "PRAGMA journal_mode = WAL", err) &&
+                   run(db, "PRAGMA synchronous = NORMAL", err) &&
+                   run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, may_begin, err);
+    if (is_open)
+        db->reserve_fd = cay_db_reserve_log(path);
+    return is_open;
 }
 
 static bool open_db(const char *path, bool may_begin, struct cay_db **out_db, struct cay_error *err)
 {
     struct cay_db *db = cay_new(struct cay_db);
+    db->reserve_fd = -1;
     pthread_mutexattr_t recursive; /* a transaction holds the lock around its statements */
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&db->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    if (!open_file(db, path, may_begin, err)) {
+    bool is_open = open_file(db, path, may_begin, err);
+    if (!is_open && cay_db_reserve_spend(path)) {
+        (void)sqlite3_close(cay_take_ptr(db->sqlite));
+        is_open = open_file(db, path, may_begin, err);
+    }
+    if (!is_open) {
         cay_db_close(db);
         return cay_wrap(err, "'%s'", path);
     }
@@ -236,6 +249,7 @@ void cay_db_close(struct cay_db *db)
     int status = sqlite3_close(db->sqlite);
     assert(status == SQLITE_OK); /* a query was left open */
     (void)status;
+    cay_cleanup_close(&db->reserve_fd);
     pthread_mutex_destroy(&db->lock);
     free(db);
 }

@@ -148,6 +148,8 @@ bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space
         .size_bytes = fs.f_blocks * unit,
         .used_bytes = (fs.f_blocks - fs.f_bfree) * unit,
         .available_bytes = fs.f_bavail * unit,
+        .inodes = fs.f_files,
+        .free_inodes = fs.f_ffree,
         .is_read_only = fs.f_flags & MS_RDONLY,
     };
     for (size_t i = 0; i < CAY_COUNT(known); i++) {

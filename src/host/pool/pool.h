@@ -63,6 +63,8 @@ struct cay_pool_space {
     uint64_t size_bytes;
     uint64_t used_bytes;
     uint64_t available_bytes;
+    uint64_t inodes; /* that it can have; 0: as many as fit */
+    uint64_t free_inodes;
     bool is_read_only;
     char filesystem[16];
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/space.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -30,11 +32,28 @@ static void look_work(struct cay_job *job)
     cay_space_look(&self->pool, self->store, &self->space);
 }
 
-static double used_share(const struct cay_pool_space *space)
+/* How full the pool is, by whatever it has least of. */
+struct fullness {
+    double share;
+    bool is_inodes;
+    char left[48]; /* "12 MiB", "300 files" */
+};
+
+static struct fullness fullness_of(const struct cay_pool_space *space)
 {
     /* What only root may still write is not for sandboxes. */
     uint64_t usable = space->used_bytes + space->available_bytes;
-    return usable ? (double)space->used_bytes / (double)usable : 1;
+    struct fullness full = {.share = usable ? (double)space->used_bytes / (double)usable : 1};
+    char size[CAY_SIZE_BYTES];
+    cay_size_format(space->available_bytes, size);
+    snprintf(full.left, sizeof(full.left), "%s", size);
+    double inodes = space->inodes ? 1 - (double)space->free_inodes / (double)space->inodes : 0;
+    if (inodes > full.share) {
+        full.share = inodes;
+        full.is_inodes = true;
+        snprintf(full.left, sizeof(full.left), "room for %" PRIu64 " files", space->free_inodes);
+    }
+    return full;
 }
 
 void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
@@ -48,13 +67,14 @@ static void look_done(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
     struct cay_host *host = self->host;
-    double before = used_share(&host->space.now);
+    struct fullness before = fullness_of(&host->space.now);
     cay_space_seen(host, &self->pool, &self->space);
-    double now = used_share(&host->space.now);
-    if (before < host->pool_warn && now >= host->pool_warn)
+    struct fullness now = fullness_of(&host->space.now);
+    if (before.share < host->pool_warn && now.share >= host->pool_warn)
         cay_log(CAY_WARN, "pool.nearly_full",
                 CAY_I("used_bytes", (int64_t)host->space.now.used_bytes),
-                CAY_I("available_bytes", (int64_t)host->space.now.available_bytes));
+                CAY_I("available_bytes", (int64_t)host->space.now.available_bytes),
+                CAY_I("free_inodes", (int64_t)host->space.now.free_inodes));
     host->is_looking = false;
     free(self);
 }
@@ -95,14 +115,12 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
     if (space.is_read_only)
         return cay_fail(err, CAY_R_UNAVAILABLE,
                         "the pool is read-only; look at the kernel's log for what happened to it");
-    if (used_share(&space) < host->pool_critical)
-        return true;
-    char left[CAY_SIZE_BYTES];
-    cay_size_format(space.available_bytes, left);
-    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+    struct fullness full = fullness_of(&space);
+    return full.share < host->pool_critical ||
+           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                     "the pool has only %s left; remove sessions ('cay du'), prune snapshots or "
                     "enlarge it",
-                    left);
+                    full.left);
 }
 
 static const struct {
@@ -137,9 +155,7 @@ bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
                        struct cay_v1_health_problem *out_problem)
 {
     const struct cay_space *space = &host->space;
-    double share = used_share(&space->now);
-    char left[CAY_SIZE_BYTES];
-    cay_size_format(space->now.available_bytes, left);
+    struct fullness full = fullness_of(&space->now);
     const char *advice = "remove sessions, prune snapshots or enlarge it";
     struct cay_v1_health_problem problem = {.status = CAY_V1_HEALTH_STATUS_UNHEALTHY};
     const char *text = NULL;
@@ -154,14 +170,15 @@ bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
     } else if (space->now.is_read_only) {
         problem.reason = CAY_STR("pool_read_only");
         text = cay_arena_printf(arena, "the pool is read-only; look at the kernel's log");
-    } else if (share >= host->pool_critical) {
-        problem.reason = CAY_STR("pool_space_critical");
-        text = cay_arena_printf(arena, "the pool has only %s left; %s", left, advice);
-    } else if (share >= host->pool_warn) {
+    } else if (full.share >= host->pool_critical) {
+        problem.reason =
+            full.is_inodes ? CAY_STR("pool_inodes_critical") : CAY_STR("pool_space_critical");
+        text = cay_arena_printf(arena, "the pool has only %s left; %s", full.left, advice);
+    } else if (full.share >= host->pool_warn) {
         problem.status = CAY_V1_HEALTH_STATUS_DEGRADED;
-        problem.reason = CAY_STR("pool_space_low");
-        text = cay_arena_printf(arena, "the pool is %d %% full, %s are left; %s",
-                                (int)(share * 100), left, advice);
+        problem.reason = full.is_inodes ? CAY_STR("pool_inodes_low") : CAY_STR("pool_space_low");
+        text = cay_arena_printf(arena, "the pool is %d %% full, it has %s left; %s",
+                                (int)(full.share * 100), full.left, advice);
     }
     problem.message = text ? cay_str(text) : CAY_STR("");
     *out_problem = problem;

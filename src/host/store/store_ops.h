@@ -8,6 +8,8 @@
  * STORE_FAILED, NO_SPACE.
  */
 
+#include <errno.h>
+
 #include "host/store/diff.h"
 #include "host/store/store.h"
 
@@ -93,6 +95,11 @@ extern const struct cay_store_ops cay_store_btrfs;
 extern const struct cay_store_ops cay_store_zfs;
 extern const struct cay_store_ops cay_store_local_disk;
 extern const struct cay_store_ops cay_store_fake;
+
+static inline bool cay_store_is_full(int neg_errno)
+{
+    return neg_errno == -ENOSPC || neg_errno == -EDQUOT;
+}
 
 /* STORE_FAILED, or NO_SPACE when the errno says so. */
 CAY_PRINTF(3, 4)

@@ -9,21 +9,12 @@
 #include <unistd.h>
 
 #include "host/db/db.h"
+#include "tests/unit/host/db_files.h"
 
 struct fixture {
     char dir[64];
     char path[96];
 };
-
-static void remove_files(const struct fixture *self)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < CAY_COUNT(suffixes); i++) {
-        char path[128];
-        snprintf(path, sizeof(path), "%s%s", self->path, suffixes[i]);
-        unlink(path);
-    }
-}
 
 static int setup(void **state)
 {
@@ -38,7 +29,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *self = *state;
-    remove_files(self);
+    remove_database(self->path);
     assert_int_equal(rmdir(self->dir), 0);
     free(self);
     return 0;
@@ -220,7 +211,7 @@ static void a_damaged_file_gets_a_sentence(void **state)
     assert_false(cay_db_open(self->path, &db, &err));
     assert_non_null(strstr(err.text, self->path));
     assert_non_null(strstr(err.text, "not a database"));
-    remove_files(self);
+    remove_database(self->path);
     cay_db_close(open_db(self));
     put(self, 100, junk, 3000);
     memset(&err, 0, sizeof(err));

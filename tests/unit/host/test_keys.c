@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "host/keys/keys.h"
+#include "tests/unit/host/db_files.h"
 
 struct fixture {
     char dir[64];
@@ -43,7 +44,7 @@ static int teardown(void **state)
 {
     struct fixture *self = *state;
     close_keys(self);
-    unlink(self->path);
+    remove_database(self->path);
     assert_int_equal(rmdir(self->dir), 0);
     free(self);
     return 0;

@@ -8,6 +8,7 @@
 #include "host/db/db.h"
 #include "host/process/record.h"
 #include "io/loop.h"
+#include "tests/unit/host/db_files.h"
 
 /* Records of processes, written by workers that do several things at once. */
 
@@ -79,7 +80,7 @@ static int teardown(void **state)
     cay_loop_finish_jobs(self->loop);
     cay_db_close(self->db);
     cay_loop_destroy(self->loop);
-    assert_int_equal(unlink(self->path), 0);
+    remove_database(self->path);
     *strrchr(self->path, '/') = '\0';
     assert_int_equal(rmdir(self->path), 0);
     free(self);

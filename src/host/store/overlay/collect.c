@@ -22,8 +22,11 @@ static int move_dead(struct ov_store *ov)
             return 0;
         char name[CAY_STORE_ID_SIZE];
         ov_id_text(id, name);
-        if (renameat(ov->layers_fd, name, ov->trash_fd, name) < 0 && errno != ENOENT)
-            return -errno;
+        while (renameat(ov->layers_fd, name, ov->trash_fd, name) < 0 && errno != ENOENT) {
+            int rc = -errno;
+            if (!ov_blank_spend(ov, rc))
+                return rc;
+        }
         CAY_CRASH_POINT("store.collect_moved");
         pthread_mutex_lock(&ov->lock);
         memmove(ov->dead, ov->dead + 1, --ov->dead_count * sizeof(*ov->dead));
@@ -50,11 +53,12 @@ bool ov_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
     if (pthread_mutex_trylock(&ov->collect_lock) != 0)
         return true; /* somebody is at it */
     ov_flatten_some(ov);
-    int rc = move_dead(ov);
-    if (!rc)
-        rc = ov_blank_fill(ov, OV_BLANKS_MAX);
-    if (!rc)
-        rc = empty_trash(ov, entries_max);
+    int moved = move_dead(ov);
+    int rc = empty_trash(ov, entries_max); /* before anything is made: the pool may be full */
+    rc = rc ? rc : moved;
+    int filled = ov_blank_fill(ov, OV_BLANKS_MAX);
+    if (!rc && !cay_store_is_full(filled))
+        rc = filled;
     pthread_mutex_unlock(&ov->collect_lock);
     if (rc == -EAGAIN)
         return true;

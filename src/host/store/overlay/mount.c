@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "host/store/overlay/overlay_internal.h"
@@ -33,11 +34,12 @@ static int fresh_work(struct ov_store *ov, const char *layer)
     char trash[CAY_STORE_ID_SIZE];
     uint64_t budget = WORK_ENTRIES_MAX;
     cay_store_new_id(trash);
-    if (renameat(ov->layers_fd, work, ov->trash_fd, trash) < 0 ||
-        mkdirat(ov->layers_fd, work, 0700) < 0)
+    if (renameat(ov->layers_fd, work, ov->trash_fd, trash) < 0)
         return -errno;
-    (void)cay_remove_tree(ov->trash_fd, trash, &budget); /* else the next collection does it */
-    return 0;
+    /* Before the new one is made: a full pool has no room for both. What is left of it goes with
+     * the next collection. */
+    (void)cay_remove_tree(ov->trash_fd, trash, &budget);
+    return mkdirat(ov->layers_fd, work, 0700) < 0 ? -errno : 0;
 }
 
 /* The trees of `top` and of what it stands on, by name; both arrays have top->depth places. */
@@ -65,9 +67,6 @@ bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
     ov_id_text(upper->node.id, name);
     snprintf(tree, sizeof(tree), "%s/d", name);
     snprintf(work, sizeof(work), "%s/w", name);
-    int rc = fresh_work(ov, name);
-    if (rc < 0)
-        return cay_store_fail(err, rc, "renew work directory");
     cay_autoclose int userns_fd = cay_owner_map_open(&ov->owners, owner);
     if (userns_fd < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, userns_fd, "make user namespace");
@@ -80,7 +79,18 @@ bool ov_layer_mount(struct ov_store *ov, const struct ov_layer *upper,
         .userns_fd = userns_fd,
         .root_uid = owner->id_base,
     };
-    int fd = cay_layer_mount(&stack, CAY_LAYER_AUTO);
+    /* Overlayfs makes a few directories of its own, and one for which there is no room makes the
+     * mount read-only, for good. */
+    int fd;
+    do {
+        int rc = fresh_work(ov, name);
+        fd = rc < 0 ? rc : cay_layer_mount(&stack, CAY_LAYER_AUTO);
+        struct statvfs fs;
+        if (fd >= 0 && fstatvfs(fd, &fs) == 0 && fs.f_flag & ST_RDONLY) {
+            close(fd);
+            fd = -ENOSPC;
+        }
+    } while (fd < 0 && ov_blank_spend(ov, fd));
     if (fd < 0)
         return cay_store_fail(err, fd, "mount overlay of %zu layers", count + 1);
     *out_fd = fd;

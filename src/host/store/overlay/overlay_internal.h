@@ -182,6 +182,9 @@ int ov_session_change(struct ov_store *ov, const struct ov_session *before,
 /* --- blank.c --- */
 /* Turns a blank into l/ID; -ENOENT when there is none. */
 int ov_blank_take(struct ov_store *ov, const char *name);
+/* When `rc` says that the file system is full: gives one up, so that what failed can be tried
+ * again. False: it is not, or there are none left. */
+bool ov_blank_spend(struct ov_store *ov, int rc);
 /* Makes blanks until there are `count`. -errno. */
 int ov_blank_fill(struct ov_store *ov, size_t count);
 /* Finds those on disk. */

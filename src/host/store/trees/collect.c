@@ -62,9 +62,9 @@ bool cay_trees_collect(struct cay_store *store, uint64_t entries_max, bool *out_
     struct cay_trees *trees = cay_trees_of(store);
     *out_more = true;
     if (pthread_mutex_trylock(&trees->collect_lock) != 0)
-        return true; /* somebody is at it */
-    bool ok = trees_make_spares(trees, err);
-    int rc = ok ? remove_dead(trees, entries_max) : 0;
+        return true;                          /* somebody is at it */
+    int rc = remove_dead(trees, entries_max); /* before anything is made: it may be full */
+    bool ok = trees_make_spares(trees, err) || err->reason == CAY_R_NO_SPACE;
     pthread_mutex_unlock(&trees->collect_lock);
     if (!ok || rc == -EAGAIN)
         return ok;

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A full pool: the daemon starts, reads, rolls back, removes, and is well again when there is room."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from daemon import MIB, SANDBOX, Cayd, Skip, case, eventually, fails
+from past import put, text_of
+from small_base import import_small, run_with_cayd
+
+POOL = "cay.v1.PoolService/"
+FLAGS = ("--default-base", "small", "--health-interval", "200ms")
+
+# What fills a pool from inside, to the last of its inodes or bytes; a full pool is no failure of the program.
+FILLS = {
+    "inodes": "mkdir -p f && cd f && i=0; while mkdir d$i && (cd d$i && touch $(seq 2000)); do i=$((i+1)); done "
+              "2>/dev/null; j=0; while : > last$j; do j=$((j+1)); done 2>/dev/null; true",
+    "bytes": "dd if=/dev/zero of=big bs=1048576 2>/dev/null; dd if=/dev/zero of=rest bs=4096 2>/dev/null; "
+             "j=0; while [ $j -lt 500 ] && echo x > small$j; do j=$((j+1)); done 2>/dev/null; true",
+}
+
+
+def has(filesystem):
+    return (os.path.exists("/dev/loop-control") and
+            f"\t{filesystem}\n" in Path("/proc/filesystems").read_text() and
+            shutil.which(f"mkfs.{filesystem}", path="/usr/sbin:/sbin"))
+
+
+def health(cay):
+    cay.call(POOL + "GetPool")  # looks
+    return cay.call(SANDBOX + "HealthCheck")
+
+
+def is_full(cay, what):
+    return any(problem["reason"] == f"pool_{what}_critical" for problem in health(cay).get("problems", []))
+
+
+@contextlib.contextmanager
+def with_loop_pool(filesystem):
+    """A daemon whose pool is small, and whose records have room."""
+    if not has(filesystem):
+        raise Skip(f"no loop devices or no {filesystem} here")
+    with Cayd(*FLAGS) as cay:
+        cay.stream(POOL + "CreatePool", {"sizeBytes": str(300 * MIB), "filesystem": filesystem})
+        yield cay
+
+
+@contextlib.contextmanager
+def on_small_disk():
+    """A daemon that has all it has on one small disk, records too."""
+    if not has("ext4"):
+        raise Skip("no loop devices or no ext4 here")
+    with tempfile.TemporaryDirectory(prefix="caysys-disk-") as folder:
+        image, place = Path(folder) / "image", Path(folder) / "disk"
+        place.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(300 * MIB)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+        before = tempfile.tempdir
+        try:
+            tempfile.tempdir = str(place)
+            with Cayd(*FLAGS) as cay:
+                tempfile.tempdir = before
+                yield cay
+        finally:
+            tempfile.tempdir = before
+            subprocess.run(["umount", str(place)], check=True)
+
+
+def served_when_full(place, what, way_out):
+    with place as cay:
+        import_small(cay)
+        cay.create("quiet")
+        put(cay, "quiet", "kept", "1")
+        cay.turn("quiet")
+        put(cay, "quiet", "kept", "2")
+        cay.create("greedy")
+        put(cay, "greedy", "before", "1")
+        cay.turn("greedy")
+        cay.launch("greedy", "/bin/sh", "-c", FILLS[what], wait="120s")
+        eventually(lambda: is_full(cay, "space" if what == "bytes" else what), f"the pool has no {what} left")
+        for end in (cay.restart, lambda: (cay.power_off(), cay.start()), lambda: (cay.stop(), cay.start())):
+            end()
+            assert cay.ids() == ["greedy", "quiet"]
+            assert text_of(cay, "quiet", "kept") == "2"
+            assert text_of(cay, "greedy", "before") == "1"
+            fails("resource_exhausted", cay.create, "one-more")
+        assert cay.sh("quiet", "cat kept") == "2", "a command runs that writes nothing"
+        cay.rollback("quiet", "turn-0001", discard=True)
+        assert text_of(cay, "quiet", "kept") == "1"
+        way_out(cay)
+        eventually(lambda: not health(cay).get("problems"), "there is room again", 90)
+        cay.create("after")
+        put(cay, "after", "file", "new")
+        cay.turn("after")
+        assert text_of(cay, "after", "file") == "new"
+
+
+def remove(cay):
+    cay.destroy("greedy")
+
+
+def roll_back(cay):
+    cay.rollback("greedy", "turn-0001", discard=True)
+
+
+def clean_up(cay):
+    cay.sh("greedy", "rm -rf f big rest small*; sync")
+
+
+@case
+def inodes_on_ext4(_):
+    """the daemon starts and serves when a session has used up the inodes"""
+    served_when_full(with_loop_pool("ext4"), "inodes", remove)
+
+
+@case
+def bytes_on_ext4(_):
+    """and when it has used up the bytes; a rollback frees them"""
+    served_when_full(with_loop_pool("ext4"), "bytes", roll_back)
+
+
+@case
+def with_the_records(_):
+    """the same where the records are on the full disk, too: inodes"""
+    served_when_full(on_small_disk(), "inodes", remove)
+
+
+@case
+def with_the_records_bytes(_):
+    """and bytes"""
+    served_when_full(on_small_disk(), "bytes", remove)
+
+
+@case
+def bytes_on_btrfs(_):
+    """the same on btrfs; what the session removes is free again"""
+    served_when_full(with_loop_pool("btrfs"), "bytes", clean_up)
+
+
+if __name__ == "__main__":
+    run_with_cayd("--default-base", "small")
