@@ -46,8 +46,8 @@ struct follower {
     struct cay_cli *cli;
     const struct cay_follow *follow;
     struct cay_input *input;
-    int64_t dropped_bytes;
-    int64_t replay_end; /* what a terminal showed before we came ends there */
+    struct cay_str process_id; /* once it is known */
+    int64_t replay_end;        /* what a terminal showed before we came ends there */
     bool has_ended;
     bool is_reader_gone;
 };
@@ -74,11 +74,25 @@ static int write_all(int fd, struct cay_str data)
     return 0;
 }
 
+CAY_PRINTF(2, 3) static void note(const struct cay_cli *cli, const char *fmt, ...)
+{
+    if (cli->out.is_json)
+        return; /* it is in the frames */
+    va_list args;
+    va_start(args, fmt);
+    fputs("cay: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
 static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chunk,
                     struct cay_error *err)
 {
     int fd = chunk->stream == CAY_V1_OUTPUT_STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
-    self->dropped_bytes = chunk->dropped_bytes;
+    /* Of a command of ours the end tells it; a terminal is not written into. */
+    if (chunk->dropped_bytes && self->follow->is_log)
+        note(self->cli, "%" PRId64 " bytes of its output were dropped here", chunk->dropped_bytes);
     cay_auto(cay_buf_finish) struct cay_buf shown;
     cay_buf_init(&shown, CAY_LIMIT_MESSAGE_BYTES);
     struct cay_str data = chunk->data;
@@ -93,18 +107,6 @@ static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chu
         return cay_fail(err, CAY_R_CANCELED, "interrupted");
     self->is_reader_gone = status == -EPIPE;
     return cay_fail_errno(err, CAY_R_CANCELED, status, "pass the command's output on");
-}
-
-CAY_PRINTF(2, 3) static void note(const struct cay_cli *cli, const char *fmt, ...)
-{
-    if (cli->out.is_json)
-        return; /* it is in the frames */
-    va_list args;
-    va_start(args, fmt);
-    fputs("cay: ", stderr);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
-    va_end(args);
 }
 
 static void note_message(const struct cay_cli *cli, struct cay_str message)
@@ -198,6 +200,7 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
         return false;
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED) {
         const struct cay_v1_process *process = response->frame.attached;
+        self->process_id = cay_arena_str(&self->cli->arena, process->id);
         if (process->pty && !self->follow->is_log && isatty(STDOUT_FILENO))
             self->replay_end = process->output_end;
         open_input(self, process);
@@ -253,6 +256,15 @@ static bool add_terminal(struct cay_cli *cli, struct cay_v1_process_spec *spec)
     return true;
 }
 
+static void note_way_back(const struct follower *self)
+{
+    struct cay_str session = self->follow->session_id;
+    struct cay_str process = self->process_id;
+    note(self->cli, "detached; process %.*s goes on, and 'cay attach %.*s %.*s' comes back to it",
+         (int)process.len, process.ptr, (int)session.len, session.ptr, (int)process.len,
+         process.ptr);
+}
+
 bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struct cay_error *err)
 {
     struct follower self = {.cli = cli, .follow = follow};
@@ -284,10 +296,10 @@ bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struc
     cay_input_close(self.input);
     if (self.has_ended || (done && follow->is_log))
         return true;
-    if (is_detached) {
-        note(cli, "detached; it goes on");
+    if (follow->is_detachable && self.process_id.len)
+        note_way_back(&self);
+    if (is_detached)
         return true;
-    }
     if (done)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say how the command ended");
     if (self.is_reader_gone || caught_signal) {

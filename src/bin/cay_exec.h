@@ -23,6 +23,12 @@
 /* clang-format on */
 
 /* A process to be started, or one that exists, and how it is followed. */
+/* The user's shell, or what there is. */
+#define CAY_LOGIN_SHELL                                                                       \
+    {                                                                                         \
+        "/bin/sh", "-c", "if [ -x \"$SHELL\" ]; then exec \"$SHELL\" -l; fi; exec /bin/sh -l" \
+    }
+
 struct cay_follow {
     struct cay_str session_id;
     struct cay_v1_process_spec *launch; /* or */

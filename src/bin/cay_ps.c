@@ -4,6 +4,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
+#include "bin/cay_exec.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
@@ -58,14 +59,33 @@ static void describe(const struct cay_v1_process *process, char *text, size_t si
         snprintf(text, size, "%s", causes[result->cause]);
 }
 
+/* What was given to run, without the shell that a tool, an SDK or `cay shell` puts around it. */
+static struct cay_pb_strs given(const struct cay_v1_process *process)
+{
+    static struct cay_str login[] = {CAY_STR("login shell")};
+    static const char *const script[] = CAY_LOGIN_SHELL;
+    struct cay_pb_strs argv = process->argv;
+    bool is_tool = process->origin == CAY_V1_PROCESS_ORIGIN_TOOL;
+    if (argv.count == 3 && cay_str_is(argv.items[2], script[2]))
+        return (struct cay_pb_strs){login, 1};
+    if (argv.count == 3 && is_tool && cay_str_is(argv.items[0], "/bin/bash") &&
+        cay_str_is(argv.items[1], "-c"))
+        return (struct cay_pb_strs){argv.items + 2, 1};
+    if (argv.count == 4 && cay_str_is(argv.items[0], "/bin/bash") &&
+        cay_str_is(argv.items[1], "-l") && cay_str_is(argv.items[2], "-c"))
+        return (struct cay_pb_strs){argv.items + 3, 1};
+    return argv;
+}
+
 static void add_command(struct cay_table *table, const struct cay_v1_process *process)
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_buf_init(&text, CAY_LIMIT_MESSAGE_BYTES);
-    for (size_t i = 0; i < process->argv.count; i++) {
+    struct cay_pb_strs argv = given(process);
+    for (size_t i = 0; i < argv.count; i++) {
         if (i)
             cay_buf_append_byte(&text, ' ');
-        cay_buf_append_str(&text, process->argv.items[i]);
+        cay_buf_append_str(&text, argv.items[i]);
     }
     cay_table_cell(table, CAY_STYLE_PLAIN, cay_buf_str(&text));
 }

@@ -9,9 +9,7 @@ enum { ATTACH_TAIL_BYTES = 64 * 1024 };
 
 static bool run_shell(struct cay_cli *cli, struct cay_error *err)
 {
-    /* The user's shell, or what there is. */
-    static const char *const shell[] = {
-        "/bin/sh", "-c", "if [ -x \"$SHELL\" ]; then exec \"$SHELL\" -l; fi; exec /bin/sh -l"};
+    static const char *const shell[] = CAY_LOGIN_SHELL;
     /* A slow terminal loses nothing, and nobody waits for one that is left. */
     struct cay_v1_exec_policy policy = {.overflow = CAY_V1_OUTPUT_OVERFLOW_FOLLOW};
     struct cay_v1_process_spec spec = {

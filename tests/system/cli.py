@@ -186,6 +186,32 @@ def exec_slow_reader(cayd):
 
 
 @case
+def tags(cayd):
+    """a process is found by its tag; what the ring dropped of it is told; `ps` shows what was given to run"""
+    process_id = cayd.ok("exec", "demo", "--background", "--tag", "srv", "--", "sh", "-c",
+                         "head -c 5000000 /dev/zero; echo up; exec sleep 1000").strip()
+    eventually(lambda: cayd.cay("logs", "demo", "srv").out.endswith(b"up\n"), "it has printed")
+    result = cayd.cay("logs", "demo", "srv")
+    kept = len(result.out)
+    assert result.status == 0 and f"{5000003 - kept} bytes of its output were dropped here" in result.note, result.note
+    assert cayd.cay("logs", "demo", "srv", "--tail", "3").out == b"up\n"
+    cayd.fails(125, "there is no process 'other'", "logs", "demo", "other")
+    shell = cayd.begin("shell", "demo")
+    tool = cayd.begin("tool", "demo", "bash", "cmd=sleep 1001; true")
+
+    def commands():
+        return [line.split("  ")[-1].strip() for line in cayd.ok("ps", "demo").splitlines()[1:]]
+    eventually(lambda: "sleep 1001; true" in commands(), "the tool runs, and has for a while")
+    assert commands()[0].startswith("sh -c head"), commands()
+    eventually(lambda: "login shell" in cayd.ok("ps", "-a", "demo"), "the shell is there, or was")
+    cayd.ok("kill", "demo", "--tree", "--wait", "srv", *cayd.ok("ps", "-q", "demo").split())
+    assert cayd.ok("ps", "-q", "demo") == ""
+    for process in (shell, tool):
+        process.communicate()
+    assert process_id in cayd.ok("ps", "-aq", "demo")
+
+
+@case
 def closed_descriptors(cayd):
     """a standard descriptor that is closed is an empty input, or an output that fails; never a connection of ours"""
     def shell(script):

@@ -262,6 +262,29 @@ def overflow(cay):
 
 
 @case
+def overflow_read(cay):
+    """a process that somebody launches and reads waits for him; who comes later is told what he missed"""
+    plane_ = plane(cay)
+    policy = {"outputRingBytes": "65536"}
+    script = "head -c 20000000 /dev/zero; echo over"
+    with cay.attach(plane_.session_id, "/bin/sh", "-c", script, policy=policy) as stream:
+        process_id = stream.next()["attached"]["id"]
+        eventually(lambda: int(plane_.get(process_id).get("outputEnd", 0)) >= 65536, "the ring is full")
+        data, dropped, exited = collect(stream)
+    assert (len(data), dropped) == (20000005, 0) and data.endswith(b"over\n"), (len(data), dropped)
+    assert exited["result"].get("droppedBytes", "0") == "0", exited
+    data, dropped, exited = plane_.output(process_id)
+    assert len(data) == 65536 and dropped == 20000005 - 65536, (len(data), dropped)
+    assert int(exited["result"]["droppedBytes"]) == dropped, exited
+    with cay.attach(plane_.session_id, "/bin/sh", "-c", script,
+                    policy=policy | {"overflow": "OUTPUT_OVERFLOW_DROP_OLDEST"}) as stream:
+        process_id = stream.next()["attached"]["id"]
+        plane_.result(process_id)  # nobody waited for us
+        data, dropped, _ = collect(stream)
+    assert dropped and len(data) + dropped == 20000005, (len(data), dropped)
+
+
+@case
 def overflow_followed(cay):
     """by option the writer waits for readers that are attached, and for nobody else"""
     plane_ = Processes(cay, SID)

@@ -129,6 +129,7 @@ def detach(cay):
         assert screen.end() == 0 and b"detached" in screen.seen, screen.seen
     process_id, = plane.ids()
     assert plane.list()[0]["tag"] == "shell"
+    assert f"process {process_id} goes on, and 'cay attach {SID} {process_id}'".encode() in screen.seen, screen.seen
     cay.restart()
     with Screen(cay, "attach", SID, process_id, rows=20, cols=60) as screen:
         screen.until(b"mark-2")

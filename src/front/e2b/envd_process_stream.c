@@ -67,18 +67,36 @@ static bool send_start(struct cay_e2b_request *request, const struct cay_v1_proc
     return send_event(request, &envelope);
 }
 
+static bool send_data(struct cay_e2b_request *request, const char *stream, struct cay_str data)
+{
+    struct cay_e2b_envelope envelope;
+    struct cay_json_writer *json = begin_event(&envelope, "data");
+    cay_json_key(json, stream);
+    cay_json_base64(json, data);
+    return send_event(request, &envelope);
+}
+
+/* Their protocol has no field for it: a line among the output says what is missing there. */
+static bool send_gap(struct cay_e2b_request *request, const struct cay_v1_output_chunk *chunk)
+{
+    bool is_terminal = chunk->stream == CAY_V1_OUTPUT_STREAM_PTY;
+    char text[96];
+    snprintf(text, sizeof(text), "%s[%lld bytes of output were dropped here]%s\n",
+             is_terminal ? "\r\n" : "", (long long)chunk->dropped_bytes, is_terminal ? "\r" : "");
+    return send_data(request, is_terminal ? "pty" : "stderr", cay_str(text));
+}
+
 static bool send_output(struct cay_e2b_request *request, const struct cay_v1_output_chunk *chunk)
 {
     static const char *const names[] = {[CAY_V1_OUTPUT_STREAM_STDOUT] = "stdout",
                                         [CAY_V1_OUTPUT_STREAM_STDERR] = "stderr",
                                         [CAY_V1_OUTPUT_STREAM_PTY] = "pty"};
-    struct cay_e2b_envelope envelope;
+    bool has_room = cay_exchange_has_room(request->exchange);
+    if (chunk->dropped_bytes)
+        has_room = send_gap(request, chunk);
     if (!chunk->data.len || chunk->stream >= CAY_COUNT(names) || !names[chunk->stream])
-        return cay_exchange_has_room(request->exchange);
-    struct cay_json_writer *json = begin_event(&envelope, "data");
-    cay_json_key(json, names[chunk->stream]);
-    cay_json_base64(json, chunk->data);
-    return send_event(request, &envelope);
+        return has_room;
+    return send_data(request, names[chunk->stream], chunk->data);
 }
 
 static void describe_end(const struct cay_v1_exec_result *result, char *out, size_t size)

@@ -181,7 +181,7 @@ struct cay_process *cay_processes_find(const struct cay_processes *table, struct
         if (cay_str_is(id, process->id))
             return process;
     }
-    return NULL;
+    return id.len ? find_by(table, id, 0) : NULL;
 }
 
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,

@@ -139,7 +139,8 @@ void cay_process_describe(struct cay_process *process, const struct cay_v1_proce
 /* Takes it out; freed once nobody is at work on it. */
 void cay_process_forget(struct cay_process *process);
 
-/* By its id, or as `pid:NUMBER` or `tag:NAME`, which no id can be. NULL when there is none. */
+/* By its id or else its tag, or as `pid:NUMBER` or `tag:NAME`, which no id can be. Of several with
+ * the tag the newest that lives. NULL when there is none. */
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id);
 /* By init's number; a command and what it left behind have the same. */
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,

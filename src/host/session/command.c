@@ -131,8 +131,12 @@ static uint32_t flags_of(const struct cay_command *command)
     const struct cay_v1_exec_policy *policy = command->policy;
     bool kills =
         command->kills_leftovers || (policy && policy->leftovers == CAY_V1_LEFTOVER_POLICY_KILL);
-    bool follows = policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_FOLLOW;
-    bool blocks = follows || (policy && policy->overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK);
+    enum cay_v1_output_overflow overflow =
+        policy ? policy->overflow : CAY_V1_OUTPUT_OVERFLOW_UNSPECIFIED;
+    if (!overflow && command->has_reader)
+        overflow = CAY_V1_OUTPUT_OVERFLOW_FOLLOW;
+    bool follows = overflow == CAY_V1_OUTPUT_OVERFLOW_FOLLOW;
+    bool blocks = follows || overflow == CAY_V1_OUTPUT_OVERFLOW_BLOCK;
     uint32_t flags = kills ? CAY_EXEC_KILL_LEFTOVERS : 0;
     if (command->has_terminal)
         flags |= CAY_EXEC_PTY;

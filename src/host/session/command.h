@@ -18,7 +18,8 @@ struct cay_command {
     bool has_stdin;
     bool has_terminal;
     struct cay_frame_size size; /* of it */
-    bool is_detached;           /* nobody follows: its output is read piece by piece */
+    bool is_detached;           /* nobody follows: its output is read piece by piece, */
+    bool has_reader;            /* from the start: a policy that says nothing has it wait */
     bool kills_leftovers;
     const struct cay_v1_exec_policy *policy; /* may be NULL */
     int64_t timeout_ms;                      /* counts if the policy's is not shorter; 0: none */

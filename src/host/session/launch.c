@@ -271,6 +271,7 @@ void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct c
         finish(launch, NULL, &err);
         return;
     }
+    launch->command.has_reader = launch->has_reader;
     cay_wake_as(launch->session, launch->call, launch->command.user, true, &launch->user, awake,
                 launch);
 }
@@ -315,8 +316,10 @@ static void again_end(struct cay_op *op)
         struct cay_frame_exec frame;
         cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
         bool is_good =
-            op->is_done && prepare(process->spec, process->noun->pty, 0, 0, &command, &err) &&
-            cay_command_build(&command, session, &self->search.user, &arena, &frame, &err);
+            op->is_done && prepare(process->spec, process->noun->pty, 0, 0, &command, &err);
+        command.has_reader = process->flags & CAY_EXEC_FOLLOW;
+        is_good = is_good &&
+                  cay_command_build(&command, session, &self->search.user, &arena, &frame, &err);
         frame.flags |= CAY_EXEC_AGAIN;
         process->state = CAY_V1_PROCESS_STATE_STARTING;
         process->started_ns = cay_clock_wall_ns();

@@ -20,6 +20,7 @@ struct cay_launch {
     int64_t timeout_ms; /* counts if the policy's is not shorter; 0: none */
     int64_t quiet_ms;   /* the same without output */
     bool is_terminal;   /* give it one also when the spec does not say so */
+    bool has_reader;    /* output is read from the start: nothing of it is dropped meanwhile */
     bool shows_failure; /* a program that cannot be run is a process that ended with 126 or 127 */
     bool is_plain;      /* dies with its caller: not written down before it is started */
     /* Exactly once: the process runs (or has ended already), or *err says why it does not. */

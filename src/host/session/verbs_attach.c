@@ -207,7 +207,7 @@ static void surveyed(struct cay_survey *survey)
         return;
     }
     uint64_t start = process->has_output ? process->output_start : process->output_end;
-    uint64_t offset = start;
+    uint64_t offset = 0; /* who wants all is told how much of it is no longer there */
     if (request->has_offset)
         offset = CAY_MIN((uint64_t)request->offset, process->output_end);
     else if (request->tail_bytes)
@@ -259,6 +259,7 @@ void cay_host_attach_process(struct cay_service *service, struct cay_call *call)
     self->launch.spec = spec;
     self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
     self->launch.is_plain = spec->policy && spec->policy->kill_on_disconnect && !spec->restart;
+    self->launch.has_reader = true;
     self->launch.shows_failure = true;
     self->launch.done = launched;
     cay_launch_start(&self->launch, host, request->session_id);

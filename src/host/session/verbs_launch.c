@@ -203,6 +203,7 @@ static void start_process(struct cay_host *host, struct cay_call *call,
     self->launch.call = call;
     self->launch.spec = request->spec;
     self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
+    self->launch.has_reader = wait_ms >= 0;
     self->launch.done = launched;
     call->state = self;
     call->on_cancel = caller_gone;

@@ -278,6 +278,7 @@ static void open_terminal(struct terminal *self, const struct cay_v1_terminal_op
     self->launch.spec = &self->spec;
     self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
     self->launch.is_terminal = true;
+    self->launch.has_reader = true;
     self->launch.done = launched;
     cay_launch_start(&self->launch, self->host, open->session_id);
 }
