@@ -9,9 +9,9 @@ import time
 import uuid
 from pathlib import Path
 
-from daemon import SANDBOX, Closed, RpcError, case, eventually, fails
+from daemon import SANDBOX, Closed, RpcError, case, eventually, fails, unb64
 from past import put, text_of
-from process_client import Processes
+from process_client import Processes, collect
 from small_base import run_with_cayd, small_cayd
 
 # Counts as fast as it can be seen: a frozen one stands still.
@@ -94,6 +94,38 @@ def cycles(cay):
             assert said == f"got {number}\n", said
     assert tree_hash(cay, "c") == before
     cay.destroy("c")
+
+
+@case
+def output(cay):
+    """what a frozen process has written is there after the pause, also when the daemon died meanwhile"""
+    cay.create("o")
+    table = Processes(cay, "o")
+    lines = b"".join(b"line %d\n" % number for number in range(12))
+    over = table.sh("echo done")
+    table.result(over)
+    process = table.sh("i=0; while [ $i -lt 12 ]; do echo line $i; i=$((i+1)); done; read x; echo more", stdinOpen=True)
+    assert table.read_until(process, b"line 11\n") == lines
+    pause(cay, "o")
+    for _ in range(2):
+        for each in (process, over):  # not nothing, and not at some time: it says what to do
+            fails("failed_precondition", table.kept, each, reason="session_paused")
+        assert [entry["state"] for entry in table.list()] == ["PROCESS_STATE_RUNNING"], table.list()
+        cay.restart()
+    fails("failed_precondition", table.send, process, b"x", reason="session_paused")
+    fails("failed_precondition", table.kill, process, reason="session_paused")
+    with table.attach(process, offset=0) as stream:  # who follows waits
+        assert stream.next()["attached"]["id"] == process
+        resume(cay, "o")
+        data = b""
+        while data != lines:
+            data += unb64(stream.next().get("output", {}).get("data"))
+            assert lines.startswith(data), data
+        table.send(process, b"\n")
+        data, dropped, exited = collect(stream)
+    assert (data, dropped, exited["result"]["exitCode"]) == (b"more\n", 0, 0), (data, dropped, exited)
+    assert table.kept(process) == lines + b"more\n" and table.kept(over) == b"done\n"
+    cay.destroy("o")
 
 
 @case

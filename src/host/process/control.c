@@ -6,8 +6,12 @@
 
 static bool is_reachable(const struct cay_process *process, struct cay_error *err)
 {
-    if (process->table->link && process->state == CAY_V1_PROCESS_STATE_RUNNING)
+    const struct cay_processes *table = process->table;
+    if (table->link && process->state == CAY_V1_PROCESS_STATE_RUNNING)
         return true;
+    if (!cay_process_is_over(process) && table->ops->is_frozen(table->owner))
+        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused; resume it first",
+                        table->session_id);
     return cay_fail(err, CAY_R_FAILED_PRECONDITION, "process '%s' does not run", process->id);
 }
 
@@ -34,6 +38,9 @@ bool cay_process_signal(struct cay_process *process, int signal, bool is_tree,
     }
     enum cay_frame_target target =
         is_tree || process->is_leftover ? CAY_TARGET_TREE : CAY_TARGET_PROCESS;
+    if (!table->link && table->ops->is_frozen(table->owner))
+        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused; resume it first",
+                        table->session_id);
     if (!table->link)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of process '%s' is gone", process->id);
     if (!cay_link_signal(table->link, process->call, signal, target, err))

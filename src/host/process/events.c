@@ -147,6 +147,14 @@ void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cau
     cay_processes_trim(table);
 }
 
+void cay_processes_rest(struct cay_processes *table)
+{
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (process->state == CAY_V1_PROCESS_STATE_STARTING)
+            process->state = CAY_V1_PROCESS_STATE_RUNNING;
+    }
+}
+
 void cay_processes_leave(struct cay_processes *table)
 {
     table->link = NULL;

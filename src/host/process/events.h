@@ -14,6 +14,8 @@
                                         bool is_adopted, struct cay_error *err);
 
 /* The sandbox is gone: what ran in it ended by `cause`, with the sentence. */
+/* A frozen sandbox was taken over: what was started runs, as far as anybody can know. */
+void cay_processes_rest(struct cay_processes *table);
 void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cause,
                           const char *message);
 

@@ -17,7 +17,7 @@
 enum {
     ARENA_BYTES_MAX = 8 * 1024 * 1024,
     ARGV_SHOWN_BYTES = 4096,
-    SURVEY_TIMEOUT_MS = 2000, /* a sandbox that stands still says nothing */
+    SURVEY_TIMEOUT_MS = 2000, /* init is busy, or in trouble */
 };
 
 static void on_survey_timeout(struct cay_timer *timer)
@@ -199,6 +199,18 @@ bool cay_process_is_over(const struct cay_process *process)
     return process->state == CAY_V1_PROCESS_STATE_EXITED;
 }
 
+bool cay_process_is_readable(const struct cay_process *process, bool follows, struct cay_error *err)
+{
+    const struct cay_processes *table = process->table;
+    /* Who follows one that goes on after the pause can wait for that. */
+    if (!table->ops->is_frozen(table->owner) || (follows && !cay_process_is_over(process)))
+        return true;
+    return cay_fail(err, CAY_R_SESSION_PAUSED,
+                    "session '%s' is paused, and the output of process '%s' with it; resume the "
+                    "session to read it",
+                    table->session_id, process->id);
+}
+
 struct cay_v1_process *cay_process_message(const struct cay_process *process,
                                            struct cay_arena *arena)
 {
@@ -265,7 +277,7 @@ void cay_processes_survey(struct cay_processes *table, struct cay_survey *survey
     *survey = (struct cay_survey){.done = done};
     cay_list_for_each (struct cay_process, process, &table->list, in_table)
         is_needed = is_needed || !cay_process_is_over(process);
-    if (!table->link || !is_needed ||
+    if (!table->link || !is_needed || table->ops->is_frozen(table->owner) ||
         (!table->is_surveying && !cay_link_list(table->link, &ignored))) {
         done(survey);
         return;

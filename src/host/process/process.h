@@ -38,6 +38,8 @@ struct cay_process_ops {
                      struct cay_v1_process *message);
     /* Starts a process once more that has ended; calls cay_process_not_again when it cannot. */
     void (*run_again)(void *owner, struct cay_process *process);
+    /* The sandbox stands still: its init answers nothing. */
+    bool (*is_frozen)(const void *owner);
     /* The owner stays until it is let go as often as it was held. */
     void (*hold)(void *owner);
     void (*let_go)(void *owner);
@@ -146,6 +148,9 @@ struct cay_process *cay_processes_find(const struct cay_processes *table, struct
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover);
 [[nodiscard]] bool cay_process_is_over(const struct cay_process *process);
+/* Fails while its output is out of reach: it is kept in a sandbox that stands still. */
+[[nodiscard]] bool cay_process_is_readable(const struct cay_process *process, bool follows,
+                                           struct cay_error *err);
 
 /* What clients see, in the arena. NULL when it is full. */
 struct cay_v1_process *cay_process_message(const struct cay_process *process,
@@ -157,8 +162,8 @@ void cay_process_unwatch(struct cay_process_watcher *watcher);
 /* Tells the watchers and goes on with the readers. */
 void cay_process_changed(struct cay_process *process);
 
-/* Asks init how far the output of all is, then calls back; at once when nothing runs, and after a
- * while when init is silent. */
+/* Asks init how far the output of all is, then calls back; at once when nothing runs or all stands
+ * still, and after a while when init is silent. */
 struct cay_survey {
     struct cay_list_node in_table;
     void (*done)(struct cay_survey *survey);

@@ -350,6 +350,12 @@ static void link_used(void *owner)
         cay_live_touched(session->live);
 }
 
+static bool is_frozen(const void *owner)
+{
+    const struct cay_session *session = owner;
+    return session->state == CAY_SESSION_PAUSED && cay_session_sandbox(session);
+}
+
 static void hold(void *owner)
 {
     struct cay_session *session = owner;
@@ -382,6 +388,7 @@ void cay_launch_init_table(struct cay_session *session)
                                                .changed = changed,
                                                .describe = describe,
                                                .run_again = run_again,
+                                               .is_frozen = is_frozen,
                                                .hold = hold,
                                                .let_go = let_go};
     cay_processes_init(&session->processes, &ops, session, session->id, session->host->loop,

@@ -8,6 +8,7 @@
 #include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/process/events.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -283,6 +284,9 @@ static bool resume_begin(struct cay_op *op, struct cay_error *err)
         return cay_fail(err, cell->refusal, "session '%s' is %s now", session->id,
                         cay_session_state_name(session->state));
     if (self->is_cold) {
+        if (session->resting)
+            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED,
+                                 "the session was resumed without its processes");
         self->unwanted = session->live
                              ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_PAUSED)
                              : cay_take_ptr(session->resting);

@@ -180,6 +180,8 @@ static void recover_processes(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->live)
             cay_live_settle(session->live, SETTLE_MS);
+        else if (session->resting) /* it says so itself when it is resumed */
+            cay_processes_rest(&session->processes);
         else
             cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST,
                                  "its sandbox was gone when the daemon started");

@@ -201,8 +201,9 @@ static void surveyed(struct cay_survey *survey)
     const struct cay_v1_attach_process_request *request = self->call->request;
     struct cay_process *process = cay_processes_find(self->table, request->target.process_id);
     struct cay_error err = {};
-    if (!process) {
+    if (!process)
         cay_fail(&err, CAY_R_PROCESS_NOT_FOUND, NULL);
+    if (!process || !cay_process_is_readable(process, !request->no_follow, &err)) {
         end_attach(self, &err);
         return;
     }

@@ -184,7 +184,8 @@ static void follow(struct terminal *self, struct cay_process *process)
     }
     if (!(process->flags & CAY_EXEC_PTY))
         cay_fail(&err, CAY_R_FAILED_PRECONDITION, "process '%s' has no terminal", process->id);
-    else if (self->open->size && !cay_process_is_over(process))
+    else if (cay_process_is_readable(process, true, &err) && self->open->size &&
+             !cay_process_is_over(process))
         (void)cay_process_resize(process, self->open->size, &err);
     struct cay_v1_terminal_response response = {
         .which_frame = CAY_V1_TERMINAL_RESPONSE_FRAME_OPENED,
