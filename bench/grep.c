@@ -40,7 +40,7 @@ static double run_tool(const char *name, const struct cay_tool_tree *tree,
     struct cay_v1_tool_result result = {};
     struct cay_error err = {};
     int64_t start = cay_clock_ns();
-    if (!cay_tool_run(cay_tool_find(cay_str(name)), tree, params, 0, &arena, &result, &err) ||
+    if (!cay_tool_run(cay_tool_find(cay_str(name)), tree, params, 0, 0, &arena, &result, &err) ||
         result.is_error) {
         fprintf(stderr, "%s: %s\n", name, err.text);
         exit(1);

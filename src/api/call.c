@@ -2,6 +2,13 @@
 #include "api/call.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+void cay_request_id(uint64_t id, char out[CAY_REQUEST_ID_BYTES])
+{
+    snprintf(out, CAY_REQUEST_ID_BYTES, "%016" PRIx64, id);
+}
 
 void cay_call_done(struct cay_call *call, const void *response)
 {

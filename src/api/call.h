@@ -34,6 +34,10 @@ struct cay_caller {
 
 struct cay_call;
 
+/* A request's id as text, for logs and events. */
+enum { CAY_REQUEST_ID_BYTES = 17 };
+void cay_request_id(uint64_t id, char out[CAY_REQUEST_ID_BYTES]);
+
 /* The door's half; see the functions below. */
 struct cay_call_ops {
     void (*done)(struct cay_call *call, const void *response);
@@ -48,6 +52,7 @@ struct cay_call {
     struct cay_arena arena;
     struct cay_caller caller;
     uint64_t deadline_ms; /* of the loop's clock, 0 = none */
+    uint64_t request_id;  /* as in the access log; 0: no request caused it */
     const void *request;  /* the decoded message; NULL when the client streams */
     bool is_cancelled;    /* the caller is gone or out of time; the answer will be dropped */
 

@@ -28,7 +28,6 @@ static char letter_of(enum cay_v1_diff_kind kind)
     case CAY_V1_DIFF_KIND_DELETED: return 'D';
     case CAY_V1_DIFF_KIND_TYPE_CHANGED: return 'T';
     case CAY_V1_DIFF_KIND_MODE_CHANGED: return 'm';
-    case CAY_V1_DIFF_KIND_RENAMED: return 'R';
     case CAY_V1_DIFF_KIND_UNSPECIFIED: break;
     }
     return '?';
@@ -143,7 +142,6 @@ static void print_stats(struct diff *diff, const struct cay_v1_diff_stats *stats
         {stats->deleted, "deleted"},
         {stats->type_changed, "of another type"},
         {stats->mode_changed, "with another mode or owner"},
-        {stats->renamed, "renamed"},
     };
     bool has_part = false;
     if (stats->truncated)

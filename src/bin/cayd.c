@@ -231,6 +231,10 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .snapshot_prefix = conf->snapshot_prefix,
         .port_bind = conf->port_bind,
         .port_advertise = conf->port_advertise,
+        .port_domain = conf->e2b ? conf->e2b_domain : NULL,
+        /* Without a port of its own, clients use 443. */
+        .is_port_domain_https =
+            conf->tls_cert || (conf->e2b_domain && !strchr(conf->e2b_domain, ':')),
         .is_network_open = conf->network == 1,
         .network_pool = conf->network_pool,
         .network_allow = (const char *const *)conf->network_allow.items,

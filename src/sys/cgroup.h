@@ -77,10 +77,15 @@ struct cay_cgroup_slot {
 struct cay_cgroup_stats {
     uint64_t memory_bytes;
     uint64_t memory_peak_bytes;
+    uint64_t memory_cache_bytes; /* the part of it that is page cache */
     uint64_t pids;
     uint64_t cpu_usec;
     uint64_t init_oom_kills; /* of init; those of commands are counted in their slots */
 };
+
+/* Kills by the kernel for want of memory, in the whole group, since it was made. A walk over its
+ * slots where version 1 counts each by itself. */
+[[nodiscard]] uint64_t cay_cgroup_oom_kills(const struct cay_cgroup *group);
 
 /* Reads /proc/self/mountinfo. -ENOENT when no control groups are mounted at all. */
 [[nodiscard]] int cay_cgroup_detect(struct cay_cgroup_host *out_host);

@@ -57,7 +57,7 @@ static uint64_t number_of(const char *text, const char *key)
 
 static uint64_t read_number(int dir_fd, const char *file, const char *key)
 {
-    char text[2048];
+    char text[8192]; /* memory.stat has more than a hundred lines */
     return dir_fd >= 0 && read_file(dir_fd, file, text, sizeof(text)) > 0 ? number_of(text, key)
                                                                           : 0;
 }
@@ -146,11 +146,36 @@ void cay_cgroup_read_stats(const struct cay_cgroup *group, struct cay_cgroup_sta
             read_number(memory, memory_v1 ? "memory.usage_in_bytes" : "memory.current", ""),
         .memory_peak_bytes =
             read_number(memory, memory_v1 ? "memory.max_usage_in_bytes" : "memory.peak", ""),
+        .memory_cache_bytes =
+            read_number(memory, "memory.stat", memory_v1 ? "total_cache " : "file "),
         .pids = read_number(pids >= 0 ? pids : group->unified_fd, "pids.current", ""),
         .cpu_usec = read_number(group->unified_fd, "cpu.stat", "usage_usec "),
         .init_oom_kills =
             read_number(init, memory_v1 ? "memory.oom_control" : "memory.events", "oom_kill "),
     };
+}
+
+uint64_t cay_cgroup_oom_kills(const struct cay_cgroup *group)
+{
+    int memory = group->v1_fd[CAY_CGROUP_MEMORY];
+    if (memory < 0)
+        return read_number(group->unified_fd, "memory.events", "oom_kill ");
+    uint64_t count = read_number(memory, "memory.oom_control", "oom_kill ");
+    int fd = openat(memory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return count;
+    }
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        cay_autoclose int slot = openat(memory, entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        count += read_number(slot, "memory.oom_control", "oom_kill ");
+    }
+    closedir(dir);
+    return count;
 }
 
 bool cay_cgroup_is_populated(const struct cay_cgroup *group)

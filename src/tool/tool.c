@@ -348,9 +348,9 @@ bool cay_tool_command(struct cay_tool_run *run, struct cay_tool_command *out_com
 }
 
 bool cay_tool_run(const struct cay_tool *tool, const struct cay_tool_tree *tree,
-                  const struct google_protobuf_struct *params, int64_t result_bytes_max,
-                  struct cay_arena *arena, struct cay_v1_tool_result *out_result,
-                  struct cay_error *err)
+                  const struct google_protobuf_struct *params, int64_t timeout_ms,
+                  int64_t result_bytes_max, struct cay_arena *arena,
+                  struct cay_v1_tool_result *out_result, struct cay_error *err)
 {
     assert(tool->run);
     if (result_bytes_max < 0 || result_bytes_max > CAY_TOOL_TEXT_BYTES_MAX)
@@ -370,7 +370,8 @@ bool cay_tool_run(const struct cay_tool *tool, const struct cay_tool_tree *tree,
         .tree = tree,
         .params = params,
         .text_bytes_max = result_bytes_max ? (size_t)result_bytes_max : CAY_TOOL_TEXT_BYTES_DEFAULT,
-        .deadline_ms = cay_clock_ms() + tool->timeout_ms,
+        .deadline_ms = cay_clock_ms() + (timeout_ms ? CAY_MIN(timeout_ms, (int64_t)tool->timeout_ms)
+                                                    : (int64_t)tool->timeout_ms),
         .arena = arena,
         .out = &result,
         .err = err,

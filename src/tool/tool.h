@@ -64,9 +64,9 @@ const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool
 
 /* Checks the parameters and runs a tool of tier 1. A tool that fails at its task (no such file, no
  * match for an edit) is true, with is_error and error_reason in the result; false means that the
- * call could not be made. result_bytes_max bounds the text; 0: 256 KiB. All of the result is in
- * the arena. */
+ * call could not be made. timeout_ms can shorten the tool's own; 0: that one. result_bytes_max
+ * bounds the text; 0: 256 KiB. All of the result is in the arena. */
 [[nodiscard]] bool cay_tool_run(const struct cay_tool *tool, const struct cay_tool_tree *tree,
-                                const struct google_protobuf_struct *params,
+                                const struct google_protobuf_struct *params, int64_t timeout_ms,
                                 int64_t result_bytes_max, struct cay_arena *arena,
                                 struct cay_v1_tool_result *out_result, struct cay_error *err);

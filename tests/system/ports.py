@@ -430,7 +430,7 @@ def listening(cay):
     cay.restart()
     eventually(lambda: ports_of(child) == [7001, 7002], "the next daemon knows, too")
     assert not ports_of(one), "it is on the records as one that listened"
-    table.kill(child, signal=9, tree=True, wait=True)
+    table.kill(child, signal=9, wait=True)
     eventually(lambda: len(heard(cay, "e")) >= 4, "their end")
     assert sorted(heard(cay, "e"))[2:] == [("port.not_listening", "7001", child),
                                            ("port.not_listening", "7002", child)], heard(cay, "e")

@@ -304,6 +304,7 @@ static void start(struct cay_connect_door *door, struct cay_exchange *exchange,
     rpc->is_get = is_get;
     rpc->started_ns = exchange->started_ns;
     rpc->call.ops = &call_ops;
+    rpc->call.request_id = exchange->id;
     rpc->call.method = method;
     cay_arena_init(&rpc->call.arena, CAY_LIMIT_CALL_ARENA_BYTES);
     cay_arena_init(&rpc->message_arena, CAY_LIMIT_CALL_ARENA_BYTES);

@@ -77,6 +77,7 @@ struct cay_e2b_call *cay_e2b_call_new(struct cay_e2b_request *request, unsigned 
     call->call.ops = &ops;
     call->call.method = &service->ops->methods[method];
     call->call.caller = request->caller;
+    call->call.request_id = request->exchange->id;
     cay_arena_init(&call->call.arena, CAY_LIMIT_CALL_ARENA_BYTES);
     cay_list_push_back(&request->calls, &call->in_request);
     return call;

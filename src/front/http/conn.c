@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "api/call.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/http/server_internal.h"
@@ -164,6 +165,7 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
     exchange->peer = &conn->peer;
     exchange->is_tls = conn->stream.tls != NULL;
     exchange->started_ns = cay_clock_ns();
+    exchange->id = ++conn->server->last_exchange_id;
     cay_list_push_back(&conn->exchanges, &exchange->in_conn);
     conn->server->stats.exchanges_open++;
     conn->server->stats.requests++;
@@ -171,8 +173,10 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
 
 static void write_access_log(const struct cay_exchange *exchange)
 {
+    char id[CAY_REQUEST_ID_BYTES];
+    cay_request_id(exchange->id, id);
     cay_log(CAY_INFO, "http.request", CAY_S("method", exchange->method),
-            CAY_S("path", exchange->path), CAY_I("status", exchange->status),
+            CAY_S("path", exchange->path), CAY_S("request", id), CAY_I("status", exchange->status),
             CAY_S("code", exchange->log_code ? exchange->log_code : "-"),
             CAY_S("key", exchange->log_key ? exchange->log_key : "-"),
             CAY_S("peer", exchange->peer->text),

@@ -68,6 +68,7 @@ struct cay_exchange {
     bool is_finished; /* the answer is complete */
     bool is_closed;
     int64_t started_ns; /* monotonic */
+    uint64_t id;        /* in the access log, and in what the request caused */
     uint64_t body_bytes;
     uint64_t sent_bytes;
     const char *log_code; /* what the handler adds to the access log: a Connect code */

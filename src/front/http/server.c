@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/id.h"
 #include "front/http/conn.h"
 #include "front/http/server_internal.h"
 
@@ -48,6 +49,7 @@ struct cay_server *cay_server_create(struct cay_loop *loop,
     struct cay_server *server = cay_new(struct cay_server);
     server->loop = loop;
     server->options = *options;
+    cay_random_bytes(&server->last_exchange_id, sizeof(server->last_exchange_id));
     cay_list_init(&server->conns);
     cay_timer_open(&server->sweep, loop, on_sweep);
     cay_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);

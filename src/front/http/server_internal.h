@@ -16,6 +16,7 @@ struct cay_server {
     struct cay_loop *loop;
     struct cay_server_options options;
     struct cay_server_stats stats;
+    uint64_t last_exchange_id; /* begins anywhere: those of two daemons differ */
     struct cay_tls *tls;
     struct cay_list conns;
     struct cay_timer sweep;

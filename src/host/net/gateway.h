@@ -66,6 +66,14 @@ void cay_gateway_finish(struct cay_gateway *gateway);
                                       struct cay_error *err);
 [[nodiscard]] bool cay_gateway_is_attached(struct cay_gateway *gateway, uint32_t slot);
 
+/* Bytes that the sandbox received and sent since it was attached; 0 when it is not. */
+struct cay_gateway_traffic {
+    uint64_t received_bytes;
+    uint64_t sent_bytes;
+};
+[[nodiscard]] struct cay_gateway_traffic cay_gateway_traffic(const struct cay_gateway *gateway,
+                                                             uint32_t slot);
+
 /* At the start: devices of slots that are not wanted go; rules are put back for what is left, or go
  * with it. */
 typedef bool cay_gateway_wanted_fn(void *context, uint32_t slot);

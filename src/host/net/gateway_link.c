@@ -262,3 +262,26 @@ bool cay_gateway_put_link(const struct cay_gateway *gateway, int netns_fd, uint3
     (void)cay_netdev_delete(fd, name);
     return false;
 }
+
+static uint64_t read_counter(const char *device, const char *name)
+{
+    char path[128];
+    char text[32];
+    snprintf(path, sizeof(path), "/sys/class/net/%s/statistics/%s", device, name);
+    cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+    uint64_t value = 0;
+    if (len <= 0 ||
+        cay_str_to_u64(cay_str_trim((struct cay_str){text, (size_t)len}), UINT64_MAX, &value) < 0)
+        return 0;
+    return value;
+}
+
+struct cay_gateway_traffic cay_gateway_traffic(const struct cay_gateway *gateway, uint32_t slot)
+{
+    char device[CAY_NETDEV_NAME_SIZE];
+    cay_gateway_link_name(gateway, slot, device);
+    /* The host's end of the pair sees it the other way round. */
+    return (struct cay_gateway_traffic){.received_bytes = read_counter(device, "tx_bytes"),
+                                        .sent_bytes = read_counter(device, "rx_bytes")};
+}

@@ -39,8 +39,15 @@ bool cay_net_init(struct cay_net *net, struct cay_loop *loop, const char *bind_a
     return true;
 }
 
+void cay_net_set_domain(struct cay_net *net, const char *domain, bool is_https)
+{
+    net->domain = domain && *domain ? cay_strdup(domain) : NULL;
+    net->is_domain_https = is_https;
+}
+
 void cay_net_finish(struct cay_net *net)
 {
+    free(cay_take_ptr(net->domain));
     free(cay_take_ptr(net->bind_address));
     free(cay_take_ptr(net->advertised));
 }

@@ -16,6 +16,8 @@ struct cay_net {
     struct cay_loop *loop;
     char *bind_address; /* a number, without brackets */
     char *advertised;   /* host for clients; NULL: the address itself */
+    char *domain;       /* of the daemon's proxy to ports; NULL: none */
+    bool is_domain_https;
     size_t connection_count;
     size_t connection_count_max;
 };
@@ -24,6 +26,8 @@ struct cay_net {
 [[nodiscard]] bool cay_net_init(struct cay_net *net, struct cay_loop *loop,
                                 const char *bind_address, const char *advertised,
                                 struct cay_error *err);
+/* Where the daemon's own proxy has host names of ports; NULL or empty: nowhere. */
+void cay_net_set_domain(struct cay_net *net, const char *domain, bool is_https);
 void cay_net_finish(struct cay_net *net);
 
 /* An address as numbers, IPv4 or IPv6: nobody waits for a name to be looked up. */

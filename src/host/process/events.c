@@ -102,6 +102,7 @@ static void finish_run(struct cay_process *process, const struct cay_frame_who *
                     &process->result_arena, &result);
     if (process->kill_cause)
         result.cause = process->kill_cause;
+    cay_result_say(&result, &process->result_arena);
     set_result(process, &result);
     if (!cay_process_restarts(process))
         be_over(process);

@@ -194,6 +194,14 @@ struct cay_process *cay_processes_of_call(const struct cay_processes *table, uin
     return NULL;
 }
 
+int32_t cay_processes_alive(const struct cay_processes *table)
+{
+    int32_t count = 0;
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        count += !cay_process_is_over(process);
+    return count;
+}
+
 bool cay_process_is_over(const struct cay_process *process)
 {
     return process->state == CAY_V1_PROCESS_STATE_EXITED;

@@ -145,6 +145,8 @@ void cay_process_forget(struct cay_process *process);
  * the tag the newest that lives. NULL when there is none. */
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id);
 /* By init's number; a command and what it left behind have the same. */
+/* How many have not ended. */
+[[nodiscard]] int32_t cay_processes_alive(const struct cay_processes *table);
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover);
 [[nodiscard]] bool cay_process_is_over(const struct cay_process *process);

@@ -116,3 +116,37 @@ void cay_result_fill(const struct cay_frame_exit *exit, const struct cay_leftove
                 .killed = are_killed,
             };
 }
+
+void cay_result_say(struct cay_v1_exec_result *result, struct cay_arena *arena)
+{
+    double seconds =
+        result->duration ? (double)result->duration->seconds + result->duration->nanos / 1e9 : 0;
+    const char *text = NULL;
+    if (result->message.len)
+        return; /* it never began, which was told */
+    switch (result->cause) {
+    case CAY_V1_END_CAUSE_TIMEOUT_WALL:
+        text = cay_arena_printf(arena, "timed out after %.1f s; everything it started was killed",
+                                seconds);
+        break;
+    case CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT:
+        text = cay_arena_printf(arena, "no output for too long; killed after %.1f s", seconds);
+        break;
+    case CAY_V1_END_CAUSE_OOM: text = "killed: the sandbox's memory limit was reached"; break;
+    case CAY_V1_END_CAUSE_QUOTA: text = "killed: the session's disk limit was reached"; break;
+    case CAY_V1_END_CAUSE_POLICY: text = "killed: a policy forbids what it did"; break;
+    case CAY_V1_END_CAUSE_LOST: text = "lost: how it ended is not known"; break;
+    case CAY_V1_END_CAUSE_EXITED:
+        if (result->exit_code)
+            text = cay_arena_printf(arena, "exit code %d", result->exit_code);
+        break;
+    case CAY_V1_END_CAUSE_KILLED:
+    case CAY_V1_END_CAUSE_SIGNALED:
+        text = result->signal ? cay_arena_printf(arena, "killed by signal %d", result->signal)
+                              : "killed";
+        break;
+    case CAY_V1_END_CAUSE_UNSPECIFIED: break;
+    }
+    if (text)
+        result->message = cay_str(text);
+}

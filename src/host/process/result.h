@@ -21,6 +21,9 @@ struct cay_leftovers {
 /* The same for whoever only wanted it started: also a program that cannot be run is an error. */
 [[nodiscard]] bool cay_result_started(const struct cay_frame_exit *exit, struct cay_error *err);
 
+/* The sentence of how it ended, once the cause is settled. */
+void cay_result_say(struct cay_v1_exec_result *result, struct cay_arena *arena);
+
 void cay_result_fill(const struct cay_frame_exit *exit, const struct cay_leftovers *leftovers,
                      int64_t started_ns, int64_t dropped_bytes, struct cay_arena *arena,
                      struct cay_v1_exec_result *out_result);

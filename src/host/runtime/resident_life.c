@@ -57,6 +57,7 @@ void cay_resident_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *o
     if (!resident->has_cgroup)
         return;
     cay_cgroup_read_stats(&resident->cgroup, &out_stats->usage);
+    out_stats->oom_kills = cay_cgroup_oom_kills(&resident->cgroup);
     out_stats->limits_applied = resident->cgroup.applied;
 }
 

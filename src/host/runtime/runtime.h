@@ -55,6 +55,7 @@ struct cay_sandbox_spec {
 
 struct cay_sandbox_stats {
     struct cay_cgroup_stats usage;
+    uint64_t oom_kills;
     unsigned limits_applied; /* bits of 1 << enum cay_cgroup_controller */
 };
 

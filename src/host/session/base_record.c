@@ -73,6 +73,15 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
     return entry ? entry->spec : NULL;
 }
 
+int64_t cay_bases_bytes(const struct cay_host *host)
+{
+    int64_t bytes = 0;
+    size_t cursor = 0;
+    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));)
+        bytes += entry->spec->size_bytes;
+    return bytes;
+}
+
 bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
                         struct cay_str name)
 {

@@ -36,6 +36,8 @@ struct cay_base_entry {
 /* By name or alias; NULL when there is no record. */
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name);
 /* Whether the caller may know of it; a name that there is no record of is nobody's secret. */
+/* Bytes on disk of all of them. */
+[[nodiscard]] int64_t cay_bases_bytes(const struct cay_host *host);
 [[nodiscard]] bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
                                       struct cay_str name);
 /* A copy goes into the table, in the place of an older one. */

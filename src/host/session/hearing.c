@@ -35,6 +35,7 @@ static void tell(const struct cay_hearing *hearing, const char *type, uint16_t p
              &(struct cay_happening){.type = type,
                                      .session = hearing->session,
                                      .process_id = process_id[0] ? process_id : NULL,
+                                     .port = port,
                                      .is_nobodys = true,
                                      .fact = "port",
                                      .value = cay_str(number)});

@@ -114,6 +114,7 @@ static void tell(const struct cay_exposed *exposed, const struct cay_call *call,
                                 .session = exposed->session,
                                 .call = call,
                                 .process_id = exposed->process_id[0] ? exposed->process_id : NULL,
+                                .port = exposed->number,
                                 .reason = why,
                                 .fact = "port",
                                 .value = cay_str(number)});
@@ -378,6 +379,21 @@ bool cay_ports_recover(struct cay_host *host, struct cay_error *err)
 
 /* --- answers --- */
 
+/* A name of the domain has one label more, which not every id can be. */
+static struct cay_str proxy_url(const struct cay_net *net, const struct cay_exposed *exposed,
+                                struct cay_arena *arena)
+{
+    enum { LABEL_BYTES_MAX = 63 };
+    char label[160];
+    int len = snprintf(label, sizeof(label), "%u-%s", exposed->number, exposed->session->id);
+    if (!net->domain || len > LABEL_BYTES_MAX ||
+        strspn(label, "0123456789abcdefghijklmnopqrstuvwxyz-") != (size_t)len)
+        return CAY_STR("");
+    const char *url = cay_arena_printf(arena, "%s://%s.%s", net->is_domain_https ? "https" : "http",
+                                       label, net->domain);
+    return url ? cay_str(url) : CAY_STR("");
+}
+
 void cay_exposed_message(const struct cay_exposed *exposed, struct cay_arena *arena,
                          struct cay_v1_exposed_port *out_message)
 {
@@ -393,6 +409,7 @@ void cay_exposed_message(const struct cay_exposed *exposed, struct cay_arena *ar
         .host_port = host_port,
         .bind_address = cay_arena_str(arena, cay_str(bind)),
         .address = cay_arena_str(arena, cay_str(address)),
+        .url = proxy_url(net, exposed, arena),
         .process_id = cay_arena_str(arena, cay_str(exposed->process_id)),
         .listening = exposed->is_listening,
         .created_at = cay_noun_time(arena, exposed->created_ns),

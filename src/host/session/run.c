@@ -84,6 +84,7 @@ static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
     run->who = end->who;
     if (run->exec.kill_cause)
         result->cause = run->exec.kill_cause;
+    cay_result_say(result, &run->call->arena);
     finish(run, result, NULL);
 }
 

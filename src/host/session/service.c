@@ -310,6 +310,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                       options->port_advertise, err) ||
         !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
         return false;
+    cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
     if (!cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
         return false;
     const struct cay_store_config store = {.kind = options->store,

@@ -21,8 +21,12 @@ struct cay_host_options {
     const char *interpreter_path; /* code_interpreter.py; NULL: none */
     const char *default_base;
     const char *snapshot_prefix;
-    const char *port_bind;            /* address of exposed ports; NULL: 127.0.0.1 */
-    const char *port_advertise;       /* host of it for clients; NULL or empty: the same */
+    const char *port_bind;      /* address of exposed ports; NULL: 127.0.0.1 */
+    const char *port_advertise; /* host of it for clients; NULL or empty: the same */
+    /* Below which the daemon's own HTTP proxy has host names of ports, PORT-SESSION.DOMAIN; NULL or
+     * empty: nowhere. */
+    const char *port_domain;
+    bool is_port_domain_https;
     bool is_network_open;             /* of sessions that do not say */
     const char *network_pool;         /* addresses of sandboxes; NULL: 100.96.0.0/16 */
     const char *const *network_allow; /* closed ranges that are open nevertheless */

@@ -253,6 +253,7 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
             message->usage->disk_bytes = session->disk_bytes;
     }
     cay_exposed_list(session, NULL, arena, &message->ports);
+    message->process_count = cay_processes_alive(&session->processes);
     message->tools_in_flight = (int32_t)session->tools_in_flight;
     return message;
 }

@@ -104,13 +104,18 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
     struct google_protobuf_struct_fields_entry entries[CAY_FACTS_MAX];
     struct google_protobuf_struct data = {.fields = {entries, 0}};
     list_facts(happening->facts ? happening->facts : &only, values, &data);
+    char request_id[CAY_REQUEST_ID_BYTES] = "";
+    if (happening->call && happening->call->request_id)
+        cay_request_id(happening->call->request_id, request_id);
     struct cay_v1_event event = {
         .kind = kind_of(happening->type),
         .type = cay_str(happening->type),
         .session_id = text_of(happening->session ? happening->session->id : NULL),
         .owner = text_of(happening->session ? happening->session->owner : NULL),
         .actor = caller ? cay_str(caller->key_id[0] ? caller->key_id : "local") : CAY_STR(""),
+        .request_id = cay_str(request_id),
         .process_id = text_of(happening->process_id),
+        .port = happening->port,
         .snapshot = text_of(happening->snapshot),
         .tool_call_id = happening->tool_call_id,
         .reason = text_of(happening->reason),

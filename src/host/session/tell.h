@@ -30,6 +30,7 @@ struct cay_happening {
     const struct cay_call *call;       /* who caused it; NULL: nobody */
     const char *snapshot;
     const char *process_id;
+    uint16_t port; /* inside the sandbox; 0: none */
     struct cay_str tool_call_id;
     const char *reason;
     bool is_nobodys;  /* the sandbox did it by itself: not for the audit log */

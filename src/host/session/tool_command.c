@@ -18,7 +18,7 @@ struct command_run {
 
 static void on_started(struct cay_run *run)
 {
-    cay_tool_send_started(run->call, &((struct command_run *)run)->tool);
+    cay_tool_send_started(run->call, &((struct command_run *)run)->tool, cay_run_process(run)->id);
 }
 
 static bool on_output(struct cay_run *run, const struct cay_frame_output *output)
@@ -32,26 +32,15 @@ static bool on_output(struct cay_run *run, const struct cay_frame_output *output
     };
     struct cay_v1_execute_tool_stream_response response = {
         .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
+    cay_pulse_beat(((struct command_run *)run)->tool.pulse);
     cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out, output->data);
     return cay_call_send(run->call, &response);
 }
 
 static void write_end_note(const struct cay_v1_exec_result *result, struct cay_buf *text)
 {
-    double seconds =
-        result->duration ? (double)result->duration->seconds + result->duration->nanos / 1e9 : 0;
-    if (result->cause == CAY_V1_END_CAUSE_TIMEOUT_WALL)
-        cay_buf_printf(text, "[timed out after %.1f s; everything it started was killed]\n",
-                       seconds);
-    else if (result->cause == CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT)
-        cay_buf_printf(text, "[no output for too long; killed after %.1f s]\n", seconds);
-    else if (result->cause == CAY_V1_END_CAUSE_OOM)
-        cay_buf_append_text(text, "[killed: the sandbox's memory limit was reached]\n");
-    else if (result->cause == CAY_V1_END_CAUSE_QUOTA)
-        cay_buf_append_text(text, "[killed: the session's disk limit was reached]\n");
-    else if (result->signal)
-        cay_buf_printf(text, "[killed by signal %d]\n", result->signal);
-    if (result->message.len)
+    /* An exit code is told last. */
+    if (result->message.len && !cay_str_starts(result->message, "exit code "))
         cay_buf_printf(text, "[%.*s]\n", (int)result->message.len, result->message.ptr);
     bool are_killed = result->leftovers.count && result->leftovers.items[0].killed;
     if (result->leftover_count)
@@ -184,6 +173,8 @@ static void on_launched(struct cay_launch *launch, struct cay_process *process,
         free(self);
         return;
     }
+    if (self->tool.is_stream)
+        cay_tool_send_started(call, &self->tool, process->id);
     char text[160];
     snprintf(text, sizeof(text), "It runs in the background as process %s.\n", process->id);
     struct cay_v1_content_block block = {
@@ -218,8 +209,6 @@ static void start_background(struct cay_call *call, const struct cay_tool_call *
     self->launch.timeout_ms = command->timeout_ms;
     self->launch.quiet_ms = command->quiet_ms;
     self->launch.done = on_launched;
-    if (tool->is_stream)
-        cay_tool_send_started(call, tool);
     cay_launch_start(&self->launch, tool->host, tool->session_id);
 }
 

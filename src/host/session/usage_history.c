@@ -53,6 +53,7 @@ static void sample(struct cay_session *session, int64_t now_ns)
         .time_ns = now_ns,
         .cpu_usec = stats.usage.cpu_usec,
         .memory_bytes = (int64_t)stats.usage.memory_bytes,
+        .memory_cache_bytes = (int64_t)stats.usage.memory_cache_bytes,
         .disk_bytes = session->disk_bytes,
         .pids = (int64_t)stats.usage.pids,
     };
@@ -106,6 +107,7 @@ void cay_usage_history_samples(const struct cay_usage_history *history, int64_t 
             .time = cay_noun_time(arena, point->time_ns),
             .cpus = point->cpus,
             .memory_bytes = point->memory_bytes,
+            .memory_cache_bytes = point->memory_cache_bytes,
             .disk_bytes = point->disk_bytes,
             .pids = point->pids,
         };

@@ -22,6 +22,7 @@ struct cay_usage_point {
     uint64_t cpu_usec;
     double cpus; /* since the point before */
     int64_t memory_bytes;
+    int64_t memory_cache_bytes;
     int64_t disk_bytes;
     int64_t pids;
 };

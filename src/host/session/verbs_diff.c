@@ -135,7 +135,6 @@ static void count_entry(struct diff_op *self, const struct cay_v1_diff_entry *en
     case CAY_V1_DIFF_KIND_DELETED: stats->deleted++; break;
     case CAY_V1_DIFF_KIND_TYPE_CHANGED: stats->type_changed++; break;
     case CAY_V1_DIFF_KIND_MODE_CHANGED: stats->mode_changed++; break;
-    case CAY_V1_DIFF_KIND_RENAMED: stats->renamed++; break;
     case CAY_V1_DIFF_KIND_UNSPECIFIED: break;
     }
     stats->lines_added += entry->lines_added;

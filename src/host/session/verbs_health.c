@@ -81,6 +81,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         {CAY_STR("cpus"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("memory"), by_cgroup, CAY_STR("control groups")},
         {CAY_STR("pids"), by_cgroup, CAY_STR("control groups")},
+        {CAY_STR("call_memory"), by_cgroup, CAY_STR("control groups")},
         disk,
     };
     struct cay_error ignored = {};

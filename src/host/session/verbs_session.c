@@ -18,6 +18,7 @@
 #include "host/session/request.h"
 #include "host/session/start.h"
 #include "host/session/tokens.h"
+#include "host/session/usage.h"
 
 static void fail(struct cay_call *call, const struct cay_error *err)
 {
@@ -255,6 +256,20 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
     cay_birth_start(session, call, &source, request->lazy_start, created);
 }
 
+/* On disk it uses what was measured last: to measure now may take long. */
+static struct cay_v1_session *message_with_usage(const struct cay_session *session,
+                                                 struct cay_arena *arena)
+{
+    struct cay_v1_session *message = cay_session_message(session, arena);
+    if (message && !message->usage)
+        message->usage = cay_arena_new(arena, struct cay_v1_session_usage);
+    if (message && message->usage) {
+        cay_usage_read(session, message->usage, arena);
+        message->usage->measured_at = cay_noun_time(arena, cay_clock_wall_ns());
+    }
+    return message;
+}
+
 void cay_host_get_session(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_get_session_request *request = call->request;
@@ -272,7 +287,7 @@ void cay_host_get_session(struct cay_service *service, struct cay_call *call)
         return;
     }
     struct cay_v1_get_session_response response = {
-        .session = cay_session_message(session, &call->arena),
+        .session = message_with_usage(session, &call->arena),
         .tokens = request->include_tokens ? cay_session_tokens(session, &call->arena) : NULL,
     };
     cay_call_done(call, &response);
@@ -312,6 +327,13 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
     return stamp ? cay_noun_time_ns(stamp) : absent;
 }
 
+/* By whatever name the two say it. */
+static bool is_base(const struct cay_host *host, struct cay_str wanted, struct cay_str name)
+{
+    const struct cay_v1_base *base = cay_bases_find(host, wanted);
+    return cay_str_equal(wanted, name) || (base && base == cay_bases_find(host, name));
+}
+
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)
 {
     const struct cay_v1_list_sessions_request *request = call->request;
@@ -321,7 +343,7 @@ static bool is_listed(const struct cay_call *call, const struct cay_session *ses
     if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)
         return false;
     if ((request->owner.len && !cay_str_is(request->owner, session->owner)) ||
-        (request->base.len && !cay_str_equal(request->base, session->spec->base)) ||
+        (request->base.len && !is_base(session->host, request->base, session->spec->base)) ||
         (request->parent_session_id.len &&
          !cay_str_equal(request->parent_session_id, session->spec->parent_session_id)) ||
         session->created_ns < to_ns(request->created_after, INT64_MIN) ||
@@ -386,6 +408,46 @@ static bool is_past(const struct place *place, const struct cay_session *session
     return is_ascending ? order > 0 : order < 0;
 }
 
+/* A page whose sessions are measured before it is sent. */
+struct list_job {
+    struct cay_job job;
+    struct cay_call *call;
+    struct cay_store *store;
+    struct cay_v1_list_sessions_response page; /* in the call's arena, as are the ids */
+    char (*store_ids)[CAY_STORE_ID_SIZE];
+};
+
+static void list_work(struct cay_job *job)
+{
+    struct list_job *self = CAY_CONTAINER_OF(job, struct list_job, job);
+    for (size_t i = 0; i < self->page.sessions.count; i++) {
+        struct cay_v1_session_usage *usage = self->page.sessions.items[i].usage;
+        if (usage)
+            cay_usage_measure(self->store, self->store_ids[i], usage);
+    }
+}
+
+static void list_done(struct cay_job *job)
+{
+    struct list_job *self = CAY_CONTAINER_OF(job, struct list_job, job);
+    cay_call_done(self->call, &self->page);
+    free(self);
+}
+
+static void measure_page(struct cay_host *host, struct cay_call *call,
+                         const struct cay_v1_list_sessions_response *page,
+                         char (*store_ids)[CAY_STORE_ID_SIZE])
+{
+    struct list_job *self = cay_new(struct list_job);
+    self->call = call;
+    self->store = host->store;
+    self->page = *page;
+    self->store_ids = store_ids;
+    self->job.work = list_work;
+    self->job.done = list_done;
+    cay_loop_submit(host->loop, &self->job);
+}
+
 void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
@@ -407,6 +469,9 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
     struct cay_v1_list_sessions_response response = {
         .sessions.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_session))};
     struct cay_str last_place = {};
+    char(*store_ids)[CAY_STORE_ID_SIZE] =
+        request->include_usage ? cay_arena_array(&call->arena, page_size, sizeof(*store_ids))
+                               : NULL;
     for (; node && response.sessions.items; node = step(host, node, is_ascending)) {
         const struct cay_session *session = CAY_CONTAINER_OF(node, struct cay_session, in_table);
         if (!is_listed(call, session) || !is_past(&place, session, is_ascending))
@@ -416,10 +481,17 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
             break;
         }
         last_place = place_of(session, &call->arena);
-        const struct cay_v1_session *message = cay_session_message(session, &call->arena);
+        const struct cay_v1_session *message = store_ids
+                                                   ? message_with_usage(session, &call->arena)
+                                                   : cay_session_message(session, &call->arena);
         if (!message)
             break;
+        if (store_ids)
+            memcpy(store_ids[response.sessions.count], session->store_id, CAY_STORE_ID_SIZE);
         response.sessions.items[response.sessions.count++] = *message;
     }
-    cay_call_done(call, &response);
+    if (store_ids)
+        measure_page(host, call, &response, store_ids);
+    else
+        cay_call_done(call, &response);
 }

@@ -25,9 +25,44 @@ void cay_tool_fail(struct cay_call *call, const struct cay_tool_call *tool,
 {
     struct cay_error kept = *err;
     const struct cay_tool_call ended = *tool; /* it may be in memory that goes with the call */
+    cay_pulse_stop(tool->pulse);
     cay_once_end(tool->once, NULL, &kept);
     cay_call_fail(call, &kept);
     cay_tool_turn_leave(&ended);
+}
+
+/* --- signs of life on a silent stream --- */
+
+static void on_pulse(struct cay_timer *timer)
+{
+    struct cay_pulse *pulse = CAY_CONTAINER_OF(timer, struct cay_pulse, timer);
+    struct cay_v1_heartbeat heartbeat = {};
+    struct cay_v1_execute_tool_stream_response response = {
+        .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_HEARTBEAT,
+        .frame.heartbeat = &heartbeat};
+    cay_timer_start(timer, CAY_PULSE_MS, 0);
+    (void)cay_call_send(pulse->call, &response);
+}
+
+void cay_pulse_start(struct cay_pulse *pulse, struct cay_call *call, struct cay_loop *loop)
+{
+    pulse->call = call;
+    cay_timer_open(&pulse->timer, loop, on_pulse);
+    cay_timer_start(&pulse->timer, CAY_PULSE_MS, 0);
+}
+
+void cay_pulse_beat(struct cay_pulse *pulse)
+{
+    if (pulse)
+        cay_timer_start(&pulse->timer, CAY_PULSE_MS, 0);
+}
+
+void cay_pulse_stop(struct cay_pulse *pulse)
+{
+    if (pulse && pulse->call)
+        cay_timer_close(&pulse->timer);
+    if (pulse)
+        pulse->call = NULL;
 }
 
 static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result)
@@ -48,12 +83,14 @@ struct snapshot_wait {
     struct cay_call *call;
     struct cay_once *once;
     struct cay_v1_tool_result *result;
+    struct cay_pulse *pulse;
     bool is_stream;
 };
 
 static void snapshot_taken(void *context, const char *name, const struct cay_error *err)
 {
     struct snapshot_wait *wait = context;
+    cay_pulse_stop(wait->pulse);
     struct cay_arena *arena = &wait->call->arena;
     if (name)
         wait->result->snapshot = cay_arena_str(arena, cay_str(name));
@@ -119,6 +156,7 @@ void cay_tool_answer(struct cay_call *call, const struct cay_tool_call *tool,
     tell_completed(call, tool, result);
     const struct cay_tool_call ended = *tool; /* it may be in memory that goes with the call */
     if (!wants_snapshot(call, tool, result)) {
+        cay_pulse_stop(tool->pulse);
         cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
         cay_tool_turn_leave(&ended);
@@ -128,20 +166,23 @@ void cay_tool_answer(struct cay_call *call, const struct cay_tool_call *tool,
     struct cay_v1_tool_result *copy = cay_noun_copy(&cay_v1_tool_result_desc, result, &call->arena);
     if (!wait || !copy) {
         result->snapshot_error = CAY_STR("the result is too large to be kept meanwhile");
+        cay_pulse_stop(tool->pulse);
         cay_once_end(tool->once, result, NULL);
         send_result(call, tool->is_stream, result);
         cay_tool_turn_leave(&ended);
         return;
     }
-    *wait = (struct snapshot_wait){call, tool->once, copy, tool->is_stream};
+    *wait = (struct snapshot_wait){call, tool->once, copy, tool->pulse, tool->is_stream};
     cay_snapshot_after_tool(tool->host, call, tool->session_id, tool->request->tool_call_id,
                             snapshot_taken, wait);
     cay_tool_turn_leave(&ended);
 }
 
-void cay_tool_send_started(struct cay_call *call, const struct cay_tool_call *tool)
+void cay_tool_send_started(struct cay_call *call, const struct cay_tool_call *tool,
+                           const char *process_id)
 {
     struct cay_v1_tool_started started = {
+        .process_id = cay_str(process_id),
         .tool_call_id = tool->request->tool_call_id,
         .tool_name = cay_str(tool->tool->name),
         .tier = tool->tool->tier,
@@ -176,7 +217,8 @@ static bool file_tool_work(struct cay_op *op, struct cay_error *err)
 {
     struct file_tool_op *self = CAY_CONTAINER_OF(op, struct file_tool_op, op);
     return cay_tool_run(self->tool.tool, &self->tree.tree, self->tool.request->params,
-                        self->tool.result_bytes_max, &op->call->arena, &self->result, err);
+                        self->tool.timeout_ms, self->tool.result_bytes_max, &op->call->arena,
+                        &self->result, err);
 }
 
 static void file_tool_end(struct cay_op *op)
@@ -211,7 +253,7 @@ static void file_tool_awake(struct cay_call *call, struct cay_session *session, 
         return;
     }
     if (self->tool.is_stream)
-        cay_tool_send_started(call, &self->tool);
+        cay_tool_send_started(call, &self->tool, "");
     cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &file_tool_steps);
 }
 
@@ -244,30 +286,52 @@ static bool check_call(const struct cay_v1_tool_call *request, struct cay_tool_c
                  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
         return nearest ? cay_error_fact(err, "nearest", "%s", nearest) : false;
     }
+    const struct google_protobuf_duration *timeout =
+        request->policy ? request->policy->timeout : NULL;
+    tool->timeout_ms = timeout ? cay_noun_duration_ms(timeout) : 0;
+    if (timeout && tool->tool->run &&
+        (tool->timeout_ms <= 0 || tool->timeout_ms > INT64_C(7) * 24 * 3600 * 1000))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "call.policy.timeout: more than 0, up to 7 days");
     tool->result_bytes_max =
         request->max_result_bytes ? request->max_result_bytes : CAY_LIMIT_RESULT_BYTES;
     return cay_tool_check_params(tool->tool, request->params, err);
 }
 
+/* A call that waits for another one's result. */
+struct joined {
+    struct cay_once_waiter waiter;
+    struct cay_pulse pulse;
+};
+
 static void answer_joined(struct cay_once_waiter *waiter, struct cay_v1_tool_result *result,
                           const struct cay_error *err)
 {
-    if (result)
-        send_result(waiter->call, waiter->is_stream, result);
-    else
+    struct joined *self = CAY_CONTAINER_OF(waiter, struct joined, waiter);
+    cay_pulse_stop(&self->pulse);
+    if (!result) {
         cay_call_fail(waiter->call, err);
+        return;
+    }
+    result->cached = true;
+    send_result(waiter->call, waiter->is_stream, result);
 }
 
 /* True when this call is to run; without an error it joins another otherwise. */
 static bool begin_once(struct cay_call *call, struct cay_session *session,
                        struct cay_tool_call *tool, struct cay_error *err)
 {
-    struct cay_once_waiter *waiter = cay_arena_new(&call->arena, struct cay_once_waiter);
-    if (!waiter)
+    struct joined *self = cay_arena_new(&call->arena, struct joined);
+    if (!self)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    *waiter = (struct cay_once_waiter){
+    self->waiter = (struct cay_once_waiter){
         .call = call, .is_stream = tool->is_stream, .answer = answer_joined};
-    return cay_once_begin(&session->once, tool->request, waiter, &tool->once, err) && tool->once;
+    if (tool->is_stream)
+        cay_pulse_start(&self->pulse, call, tool->host->loop);
+    bool is_begun = cay_once_begin(&session->once, tool->request, &self->waiter, &tool->once, err);
+    if (!is_begun || tool->once)
+        cay_pulse_stop(&self->pulse);
+    return is_begun && tool->once;
 }
 
 static void execute(struct cay_host *host, struct cay_call *call, struct cay_str session_id,
@@ -293,6 +357,8 @@ static void execute(struct cay_host *host, struct cay_call *call, struct cay_str
         return;
     }
     tool.session = session;
+    if (is_stream && (tool.pulse = cay_arena_new(&call->arena, struct cay_pulse)))
+        cay_pulse_start(tool.pulse, call, host->loop);
     cay_tool_turn_take(call, &tool, tool.tool->run ? start_file_tool : cay_tool_command_start);
 }
 
@@ -308,12 +374,18 @@ void cay_host_execute_tool_stream(struct cay_service *service, struct cay_call *
     execute(cay_host_of(service), call, request->session_id, request->call, true);
 }
 
-void cay_host_list_tools(struct cay_service *, struct cay_call *call)
+void cay_host_list_tools(struct cay_service *service, struct cay_call *call)
 {
+    const struct cay_v1_list_tools_request *request = call->request;
     size_t count = cay_tool_count();
     struct cay_v1_list_tools_response response = {
         .tools.items = cay_arena_array(&call->arena, count, sizeof(struct cay_v1_tool))};
     struct cay_error err = {};
+    struct cay_session *session = NULL;
+    /* All runtimes have the same tools: what is asked of the session is that it is there. */
+    if (request->session_id.len)
+        (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
+                                &session, &err);
     for (size_t i = 0; response.tools.items && i < count && !err.reason; i++)
         (void)cay_tool_describe(cay_tool_at(i), &call->arena,
                                 &response.tools.items[response.tools.count++], &err);

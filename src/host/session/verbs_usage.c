@@ -6,9 +6,12 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/network.h"
 #include "host/session/space.h"
+#include "host/session/usage.h"
 
 /*
  * What sessions use. A worker measures copies of what the loop thread knows; sandboxes may go
@@ -33,8 +36,8 @@ struct usage_job {
     bool is_one;
 };
 
-static void read_sandbox(const struct cay_session *session, struct cay_v1_session_usage *usage,
-                         struct cay_arena *arena)
+void cay_usage_read(const struct cay_session *session, struct cay_v1_session_usage *usage,
+                    struct cay_arena *arena)
 {
     struct cay_sandbox *sandbox = cay_session_sandbox(session);
     struct cay_sandbox_stats stats = {};
@@ -46,24 +49,36 @@ static void read_sandbox(const struct cay_session *session, struct cay_v1_sessio
     usage->cpus = last ? last->cpus : 0;
     usage->memory_bytes = (int64_t)stats.usage.memory_bytes;
     usage->memory_peak_bytes = (int64_t)stats.usage.memory_peak_bytes;
+    usage->memory_cache_bytes = (int64_t)stats.usage.memory_cache_bytes;
+    usage->oom_kills = (int64_t)stats.oom_kills;
     usage->pids = (int64_t)stats.usage.pids;
+    if (cay_network_is_open(session->spec)) {
+        struct cay_gateway_traffic traffic =
+            cay_gateway_traffic(&session->host->gateway, session->uid_slot);
+        usage->net_rx_bytes = (int64_t)traffic.received_bytes;
+        usage->net_tx_bytes = (int64_t)traffic.sent_bytes;
+    }
     usage->cpu_time = cay_noun_duration(arena, (int64_t)stats.usage.cpu_usec * 1000);
+}
+
+void cay_usage_measure(struct cay_store *store, const char *store_id,
+                       struct cay_v1_session_usage *out_usage)
+{
+    const struct cay_store_ref ref = {.session = store_id};
+    struct cay_store_usage usage;
+    struct cay_error ignored = {};
+    if (!cay_store_usage(store, &ref, &usage, &ignored))
+        return;
+    out_usage->disk_bytes = (int64_t)(usage.own_bytes + usage.history_bytes);
+    out_usage->snapshot_bytes = (int64_t)usage.history_bytes;
+    out_usage->inodes = (int64_t)usage.entries;
 }
 
 static void usage_work(struct cay_job *job)
 {
     struct usage_job *self = CAY_CONTAINER_OF(job, struct usage_job, job);
-    for (size_t i = 0; i < self->count; i++) {
-        struct measured *one = &self->all[i];
-        const struct cay_store_ref ref = {.session = one->store_id};
-        struct cay_store_usage usage;
-        struct cay_error ignored = {};
-        if (!cay_store_usage(self->host->store, &ref, &usage, &ignored))
-            continue;
-        one->usage.disk_bytes = (int64_t)(usage.own_bytes + usage.history_bytes);
-        one->usage.snapshot_bytes = (int64_t)usage.history_bytes;
-        one->usage.inodes = (int64_t)usage.entries;
-    }
+    for (size_t i = 0; i < self->count; i++)
+        cay_usage_measure(self->host->store, self->all[i].store_id, &self->all[i].usage);
 }
 
 static int larger_first(const void *left, const void *right)
@@ -99,7 +114,9 @@ static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
         usage->active_sessions += session->state == CAY_SESSION_ACTIVE;
         usage->live_sandboxes += cay_session_sandbox(session) != NULL;
         usage->tools_in_flight += session->tools_in_flight;
+        usage->processes += cay_processes_alive(&session->processes);
     }
+    usage->base_bytes = cay_bases_bytes(host);
     for (size_t i = 0; i < self->count; i++) {
         usage->sandbox_memory_bytes += self->all[i].usage.memory_bytes;
         usage->session_bytes += self->all[i].usage.disk_bytes;
@@ -148,7 +165,7 @@ static void add(struct usage_job *self, const struct cay_session *session)
     *one = (struct measured){};
     memcpy(one->session_id, session->id, sizeof(one->session_id));
     memcpy(one->store_id, session->store_id, sizeof(one->store_id));
-    read_sandbox(session, &one->usage, &self->call->arena);
+    cay_usage_read(session, &one->usage, &self->call->arena);
 }
 
 static bool collect(struct usage_job *self, const struct cay_v1_get_usage_request *request,

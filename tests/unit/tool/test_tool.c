@@ -280,9 +280,9 @@ static void a_full_arena_is_an_error_of_the_call(void **state)
     for (size_t bytes = 0; bytes < 4000; bytes += 200) {
         cay_arena_init(&small, bytes);
         struct cay_v1_tool_result result = {};
-        bool ran =
-            cay_tool_run(cay_tool_find(CAY_STR("read")), &world->tree,
-                         world_params(world, "{\"path\":\"a\"}"), 0, &small, &result, &world->err);
+        bool ran = cay_tool_run(cay_tool_find(CAY_STR("read")), &world->tree,
+                                world_params(world, "{\"path\":\"a\"}"), 0, 0, &small, &result,
+                                &world->err);
         if (!ran)
             assert_int_equal(world->err.reason, CAY_R_RESOURCE_EXHAUSTED);
         else
@@ -290,7 +290,7 @@ static void a_full_arena_is_an_error_of_the_call(void **state)
         cay_arena_finish(&small);
     }
     assert_false(cay_tool_run(cay_tool_find(CAY_STR("read")), &world->tree,
-                              world_params(world, "{\"path\":\"a\"}"), 9 << 20, &world->arena,
+                              world_params(world, "{\"path\":\"a\"}"), 0, 9 << 20, &world->arena,
                               &world->result, &world->err));
     assert_int_equal(world->err.reason, CAY_R_INVALID_ARGUMENT);
 }

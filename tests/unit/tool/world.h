@@ -183,7 +183,7 @@ static inline const char *world_run_limited(struct world *world, const char *too
 {
     world->result = (struct cay_v1_tool_result){};
     world->err = (struct cay_error){};
-    if (!cay_tool_run(cay_tool_find(cay_str(tool)), &world->tree, world_params(world, json), max,
+    if (!cay_tool_run(cay_tool_find(cay_str(tool)), &world->tree, world_params(world, json), 0, max,
                       &world->arena, &world->result, &world->err))
         fail_msg("%s %s: %s", tool, json, world->err.text);
     assert_int_equal(world->result.content.count, 1);
