@@ -13,12 +13,14 @@ void cay_request_id(uint64_t id, char out[CAY_REQUEST_ID_BYTES])
 void cay_call_done(struct cay_call *call, const void *response)
 {
     assert(call->method->server_streaming == !response);
+    cay_list_remove(&call->in_service);
     call->ops->done(call, response);
 }
 
 void cay_call_fail(struct cay_call *call, const struct cay_error *err)
 {
     assert(err->reason != CAY_R_NONE);
+    cay_list_remove(&call->in_service);
     call->ops->fail(call, err);
 }
 
@@ -26,6 +28,11 @@ bool cay_call_send(struct cay_call *call, const void *message)
 {
     assert(call->method->server_streaming && message);
     return call->ops->send(call, message);
+}
+
+size_t cay_call_unsent(const struct cay_call *call)
+{
+    return call->ops->unsent ? call->ops->unsent(call) : 0;
 }
 
 void cay_call_next(struct cay_call *call)

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/list.h"
 #include "wire/pb/pb.h"
 
 enum cay_role {
@@ -44,6 +45,11 @@ struct cay_call_ops {
     void (*fail)(struct cay_call *call, const struct cay_error *err);
     bool (*send)(struct cay_call *call, const void *message);
     void (*next)(struct cay_call *call);
+    /* The caller gets this error now; the verb is told by on_cancel, as when the caller left. NULL:
+     * the caller is no client and goes with the daemon. */
+    void (*cut)(struct cay_call *call, const struct cay_error *err);
+    /* NULL: nothing waits. */
+    size_t (*unsent)(const struct cay_call *call);
 };
 
 struct cay_call {
@@ -55,6 +61,8 @@ struct cay_call {
     uint64_t request_id;  /* as in the access log; 0: no request caused it */
     const void *request;  /* the decoded message; NULL when the client streams */
     bool is_cancelled;    /* the caller is gone or out of time; the answer will be dropped */
+    bool is_restarting;   /* and was told to come back: the daemon ends */
+    struct cay_list_node in_service; /* the service's own; left when the verb answers */
 
     /* The verb's half: set by it before it returns. */
     void *state;
@@ -65,6 +73,8 @@ struct cay_call {
     void (*on_message)(struct cay_call *call, const void *message);
     /* There is room for cay_call_send again. */
     void (*on_room)(struct cay_call *call);
+    /* The daemon ends: a verb that has a good answer for that gives it. NULL: the call is cut. */
+    void (*on_restart)(struct cay_call *call);
 };
 
 /* The call may be freed inside: it must not be touched afterwards. A unary or client-streaming verb
@@ -76,6 +86,10 @@ void cay_call_fail(struct cay_call *call, const struct cay_error *err);
  * now: stop until on_room. A message that cannot be sent ends the call for the caller, and
  * on_cancel runs inside: a verb that answers there must not touch the call after a false. */
 [[nodiscard]] bool cay_call_send(struct cay_call *call, const void *message);
+
+/* At least so many bytes of what was sent by cay_call_send have not left the daemon; on_room says
+ * when there are fewer. */
+[[nodiscard]] size_t cay_call_unsent(const struct cay_call *call);
 
 /* The verb is through with the current message (or has just set on_message) and wants the next. */
 void cay_call_next(struct cay_call *call);

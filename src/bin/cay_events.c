@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "bin/cay_again.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
 #include "client/rpc/client.h"
@@ -41,10 +42,21 @@ static void print_event(struct cay_output *out, const struct cay_v1_event *event
     (void)fflush(out->file);
 }
 
+struct follower {
+    struct cay_cli *cli;
+    struct cay_again again;
+    char cursor[128]; /* behind what was shown */
+};
+
 static bool on_frame(void *state, const void *message, struct cay_error *err)
 {
-    struct cay_cli *cli = state;
+    struct follower *self = state;
+    struct cay_cli *cli = self->cli;
     const struct cay_v1_watch_events_response *frame = message;
+    cay_again_began(&self->again);
+    if (frame->cursor.len)
+        snprintf(self->cursor, sizeof(self->cursor), "%.*s", (int)frame->cursor.len,
+                 frame->cursor.ptr);
     if (cli->out.is_json)
         return cay_output_message(&cli->out, &cay_v1_watch_events_response_desc, frame, err);
     if (frame->which_frame == CAY_V1_WATCH_EVENTS_RESPONSE_FRAME_EVENT)
@@ -57,16 +69,24 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
 static bool run_events(struct cay_cli *cli, struct cay_error *err)
 {
     struct cay_client *client = NULL;
+    struct follower self = {.cli = cli};
     struct cay_v1_watch_events_request request = {
         .cursor = cay_values_text(cli, "after"),
         .no_follow = !cay_args_has(&cli->args, "follow"),
     };
-    return cay_values_words(cli, cli->args.words, cli->args.word_count, &request.session_ids,
-                            err) &&
-           cay_values_names(cli, "type", &request.types, err) &&
-           cay_cli_client(cli, CAY_CALL_STREAM, &client, err) &&
-           cay_client_call_stream(client, &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS],
-                                  &request, on_frame, cli, err);
+    if (!cay_values_words(cli, cli->args.words, cli->args.word_count, &request.session_ids, err) ||
+        !cay_values_names(cli, "type", &request.types, err) ||
+        !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
+        return false;
+    while (!cay_client_call_stream(client, &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS],
+                                   &request, on_frame, &self, err)) {
+        if (!cay_again_waited(&self.again, err, NULL))
+            return false;
+        *err = (struct cay_error){};
+        if (self.cursor[0])
+            request.cursor = cay_str(self.cursor);
+    }
+    return true;
 }
 
 static const struct cay_flag events_flags[] = {

@@ -11,6 +11,7 @@
 
 #include "api/limits.h"
 #include "base/quantity.h"
+#include "bin/cay_again.h"
 #include "bin/cay_input.h"
 #include "bin/cay_replay.h"
 #include "bin/cay_session.h"
@@ -46,8 +47,11 @@ struct follower {
     struct cay_cli *cli;
     const struct cay_follow *follow;
     struct cay_input *input;
-    struct cay_str process_id; /* once it is known */
+    struct cay_again again;
+    struct cay_str process_id; /* in cli->arena; empty before there is one */
+    int64_t next_offset;       /* behind what was passed on */
     int64_t replay_end;        /* what a terminal showed before we came ends there */
+    bool has_output;           /* something was passed on */
     bool has_ended;
     bool is_reader_gone;
 };
@@ -195,18 +199,26 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
     struct follower *self = state;
     const struct cay_v1_attach_process_response *response = message;
     struct cay_output *out = &self->cli->out;
+    cay_again_began(&self->again);
     if (out->is_json &&
         !cay_output_message(out, &cay_v1_attach_process_response_desc, message, err))
         return false;
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED) {
         const struct cay_v1_process *process = response->frame.attached;
-        self->process_id = cay_arena_str(&self->cli->arena, process->id);
-        if (process->pty && !self->follow->is_log && isatty(STDOUT_FILENO))
+        bool is_first = !self->process_id.len;
+        if (is_first && process->pty && !self->follow->is_log && isatty(STDOUT_FILENO))
             self->replay_end = process->output_end;
+        if (is_first)
+            self->process_id = cay_arena_str(&self->cli->arena, process->id);
         open_input(self, process);
     }
-    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT && !out->is_json)
-        return pass_on(self, response->frame.output, err);
+    if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT) {
+        const struct cay_v1_output_chunk *chunk = response->frame.output;
+        if (!out->is_json && !pass_on(self, chunk, err))
+            return false;
+        self->has_output = true;
+        self->next_offset = chunk->offset + (int64_t)chunk->data.len;
+    }
     if (response->which_frame == CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED) {
         const struct cay_v1_process *process = response->frame.exited;
         if (!process->result)
@@ -265,6 +277,29 @@ static void note_way_back(const struct follower *self)
          process.ptr);
 }
 
+/* The daemon may be restarted meanwhile: the same process, from where we were. */
+static bool call_until_over(struct follower *self, struct cay_client *client,
+                            struct cay_v1_attach_process_request *request, struct cay_error *err)
+{
+    while (!cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
+                                   request, on_frame, self, err)) {
+        if (self->has_ended || cay_input_is_detached(self->input) || !self->process_id.len ||
+            !cay_again_waited(&self->again, err, &caught_signal))
+            return false;
+        *err = (struct cay_error){};
+        request->which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID;
+        request->target.process_id = self->process_id;
+        request->resume = self->follow->launch != NULL;
+        /* Without a word of it yet, the first call's own wish still stands. */
+        if (self->has_output || request->resume) {
+            request->has_offset = true;
+            request->offset = self->next_offset;
+            request->tail_bytes = 0;
+        }
+    }
+    return true;
+}
+
 bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struct cay_error *err)
 {
     struct follower self = {.cli = cli, .follow = follow};
@@ -288,9 +323,7 @@ bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struc
         request.target.launch = follow->launch;
     }
     cay_client_set_stop(client, &caught_signal);
-    bool done =
-        cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
-                               &request, on_frame, &self, err);
+    bool done = call_until_over(&self, client, &request, err);
     cay_client_set_stop(client, NULL);
     bool is_detached = cay_input_is_detached(self.input);
     cay_input_close(self.input);

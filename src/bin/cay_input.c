@@ -12,6 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "bin/cay_again.h"
 #include "client/rpc/client.h"
 
 enum {
@@ -111,7 +112,8 @@ static bool send_bytes(struct cay_input *input, struct cay_str data, bool is_las
         struct cay_error err = {};
         if (call(input, CAY_V1_PROCESS_SERVICE_SEND_INPUT, &request, &err))
             return true;
-        if (err.reason != CAY_R_RESOURCE_EXHAUSTED)
+        /* It is full, or the daemon is being restarted. */
+        if (err.reason != CAY_R_RESOURCE_EXHAUSTED && !cay_again_is_unsent(&err))
             return false;
         struct pollfd wait = {.fd = input->wake[0], .events = POLLIN};
         (void)poll(&wait, 1, RETRY_MS);

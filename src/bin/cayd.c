@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "bin/cayd_conf.h"
 #include "bin/cayd_notify.h"
+#include "bin/cayd_replace.h"
 #include "front/http/server.h"
 #include "front/router.h"
 #include "host/session/service.h"
@@ -28,6 +29,10 @@ struct daemon {
     struct cay_signal terminate;
     struct cay_signal interrupt;
     struct cay_signal hangup;
+    struct cay_signal replacing;
+    struct cay_heirs *heirs;
+    struct cayd_replace replace;
+    bool is_replacing;   /* the next one goes on where we end */
     const char *address; /* of the first TCP listener, for the ready line */
 };
 
@@ -51,7 +56,16 @@ static struct daemon *daemon_of(struct cay_signal *signal, int number)
         return CAY_CONTAINER_OF(signal, struct daemon, terminate);
     if (number == SIGINT)
         return CAY_CONTAINER_OF(signal, struct daemon, interrupt);
+    if (number == SIGUSR2)
+        return CAY_CONTAINER_OF(signal, struct daemon, replacing);
     return CAY_CONTAINER_OF(signal, struct daemon, hangup);
+}
+
+/* Whoever waits for what may never come is told to come back; all others get their answers. */
+static void end(struct daemon *daemon)
+{
+    cay_host_cut(daemon->host);
+    cay_server_drain(daemon->server, (uint64_t)daemon->conf.shutdown_timeout, on_drained, daemon);
 }
 
 static void on_stop(struct cay_signal *signal, int number)
@@ -65,7 +79,36 @@ static void on_stop(struct cay_signal *signal, int number)
     cay_log(CAY_INFO, "cayd.stopping", CAY_I("signal", number));
     cayd_notify("STOPPING=1");
     daemon->router.is_draining = true;
-    cay_server_drain(daemon->server, (uint64_t)daemon->conf.shutdown_timeout, on_drained, daemon);
+    daemon->is_replacing = false;
+    cay_heirs_collect(daemon->heirs, false);
+    end(daemon);
+}
+
+static void on_checked(struct cayd_replace *replace, bool is_good)
+{
+    struct daemon *daemon = CAY_CONTAINER_OF(replace, struct daemon, replace);
+    if (daemon->router.is_draining)
+        return;
+    if (!is_good) {
+        cay_log(CAY_ERROR, "cayd.not_replaced", CAY_S("program", replace->program),
+                CAY_S("advice", "it does not take this configuration; this one goes on to serve"));
+        return;
+    }
+    cay_log(CAY_INFO, "cayd.replacing", CAY_S("program", replace->program));
+    cayd_notify_reloading();
+    daemon->is_replacing = true;
+    cay_heirs_collect(daemon->heirs, true);
+    end(daemon);
+}
+
+static void on_replace(struct cay_signal *signal, int number)
+{
+    struct daemon *daemon = daemon_of(signal, number);
+    struct cay_error err = {};
+    if (daemon->router.is_draining || daemon->is_replacing)
+        return;
+    if (!cayd_replace_check(&daemon->replace, daemon->loop, on_checked, &err))
+        cay_log(CAY_ERROR, "cayd.not_replaced", CAY_ERR(&err));
 }
 
 static bool load_tls(struct daemon *daemon, struct cay_error *err)
@@ -101,6 +144,8 @@ static bool open_signals(struct daemon *daemon, struct cay_error *err)
         status = cay_signal_open(&daemon->interrupt, daemon->loop, SIGINT, on_stop);
     if (status == 0)
         status = cay_signal_open(&daemon->hangup, daemon->loop, SIGHUP, on_hangup);
+    if (status == 0)
+        status = cay_signal_open(&daemon->replacing, daemon->loop, SIGUSR2, on_replace);
     return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "watch signals");
 }
 
@@ -165,28 +210,44 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0;
 }
 
+static void note_listener(struct daemon *daemon, const char *bound)
+{
+    const struct cayd_conf *conf = &daemon->conf;
+    bool is_unix = strncmp(bound, "unix:", 5) == 0;
+    if (!is_unix && !daemon->address)
+        daemon->address = bound;
+    cay_log(CAY_INFO, "cayd.listening", CAY_S("address", bound),
+            CAY_B("tls", conf->tls_cert && !is_unix));
+    if (!is_unix && !is_loopback(bound) && !conf->tls_cert)
+        cay_log(CAY_WARN, "cayd.plain_text", CAY_S("address", bound),
+                CAY_S("advice", "keys travel unencrypted; set tls_cert and tls_key"));
+    if (!is_unix && conf->insecure_no_auth)
+        cay_log(CAY_WARN, "cayd.no_auth", CAY_S("address", bound),
+                CAY_S("advice", "anybody who reaches this address administers the daemon"));
+}
+
 static bool listen_all(struct daemon *daemon, struct cay_error *err)
 {
     const struct cayd_conf *conf = &daemon->conf;
+    const char *bound = NULL;
+    int fd = -1;
     if (!listen_unix(daemon, err))
         return false;
     for (size_t i = 0; i < conf->listen.count; i++) {
         const char *wanted = conf->listen.items[i];
-        const char *bound = NULL;
         bool is_unix = strncmp(wanted, "unix:", 5) == 0;
         if (!cay_server_listen(daemon->server, wanted, conf->tls_cert && !is_unix, &bound, err))
             return false;
-        if (!is_unix && !daemon->address)
-            daemon->address = bound;
-        cay_log(CAY_INFO, "cayd.listening", CAY_S("address", bound),
-                CAY_B("tls", conf->tls_cert && !is_unix));
-        if (!is_unix && !is_loopback(bound) && !conf->tls_cert)
-            cay_log(CAY_WARN, "cayd.plain_text", CAY_S("address", bound),
-                    CAY_S("advice", "keys travel unencrypted; set tls_cert and tls_key"));
-        if (!is_unix && conf->insecure_no_auth)
-            cay_log(CAY_WARN, "cayd.no_auth", CAY_S("address", bound),
-                    CAY_S("advice", "anybody who reaches this address administers the daemon"));
+        note_listener(daemon, bound);
     }
+    while ((fd = cay_heirs_take_managed(daemon->heirs)) >= 0) {
+        if (!cay_server_listen_managed(daemon->server, fd, conf->tls_cert, &bound, err))
+            return false;
+        note_listener(daemon, bound);
+    }
+    while ((fd = cay_heirs_take_connection(daemon->heirs)) >= 0)
+        cay_server_adopt(daemon->server, fd);
+    cay_heirs_close_rest(daemon->heirs);
     return true;
 }
 
@@ -216,6 +277,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     int status = cay_loop_create(&daemon->loop);
     if (status < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, status, "start the event loop");
+    cay_loop_set_heirs(daemon->loop, daemon->heirs);
     cay_autofree char *init_path = find_init(conf->init_path);
     cay_autofree char *interpreter_path =
         find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
@@ -282,9 +344,15 @@ static bool start(struct daemon *daemon, struct cay_error *err)
 /* Also after a start that got only half way. */
 static void stop(struct daemon *daemon)
 {
+    if (daemon->is_replacing) {
+        cayd_replace_hold_signals();
+        cay_host_keep_sessions(daemon->host);
+    }
     cay_signal_close(&daemon->terminate);
     cay_signal_close(&daemon->interrupt);
     cay_signal_close(&daemon->hangup);
+    cay_signal_close(&daemon->replacing);
+    cay_child_close(&daemon->replace.child);
     cay_server_destroy(daemon->server);
     cay_host_stop(daemon->host);
     /* Jobs under way end first: what they were asked to write is written. */
@@ -294,9 +362,11 @@ static void stop(struct daemon *daemon)
     cay_loop_destroy(daemon->loop);
 }
 
-static int serve(struct daemon *daemon)
+static int serve(struct daemon *daemon, const char *const *argv)
 {
     struct cay_error err = {};
+    daemon->heirs = cay_heirs_receive();
+    cayd_replace_init(&daemon->replace, argv);
     cay_crash_arm(getenv("CAY_TEST_CRASH"));
     const struct cay_log_options log_options = {
         .level_min = (enum cay_log_level)(CAY_DEBUG + daemon->conf.log_level),
@@ -315,6 +385,13 @@ static int serve(struct daemon *daemon)
         fprintf(stderr, "cayd: %s\n", err.text);
     }
     stop(daemon);
+    if (daemon->is_replacing) {
+        cayd_replace_exec(&daemon->replace, daemon->heirs, &err);
+        fprintf(stderr, "cayd: %s\n", err.text);
+        is_started = false;
+    }
+    cayd_replace_finish(&daemon->replace);
+    cay_heirs_destroy(daemon->heirs);
     return is_started ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -364,7 +441,7 @@ int main(int argc, char **argv)
         cay_conf_print(&conf, &text);
         fwrite(text.data, 1, text.len, stdout);
     } else {
-        status = serve(&daemon);
+        status = serve(&daemon, (const char *const *)argv);
     }
     cay_conf_finish(&conf);
     return status;

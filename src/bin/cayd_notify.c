@@ -2,9 +2,11 @@
 #include "bin/cayd_notify.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "base/base.h"
 
@@ -33,4 +35,14 @@ void cayd_notify(const char *state)
     cay_autoclose int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
         (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, len);
+}
+
+void cayd_notify_reloading(void)
+{
+    char state[64];
+    struct timespec now = {};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%lld",
+             (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    cayd_notify(state);
 }

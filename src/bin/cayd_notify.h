@@ -8,3 +8,6 @@
  */
 
 void cayd_notify(const char *state);
+
+/* The daemon is about to be replaced; it says READY=1 when it has been. */
+void cayd_notify_reloading(void);

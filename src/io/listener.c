@@ -14,6 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/heirs.h"
+
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* a flood of connections must not starve the ones we have */
@@ -61,11 +63,11 @@ static void describe_tcp(const struct sockaddr_storage *address, char *out, size
     }
 }
 
-static bool describe_peer(const struct cay_listener *listener, int fd,
-                          const struct sockaddr_storage *address, struct cay_peer *out_peer)
+static bool describe_peer(int fd, const struct sockaddr_storage *address, bool is_unix,
+                          struct cay_peer *out_peer)
 {
-    *out_peer = (struct cay_peer){.is_unix = listener->is_unix};
-    if (!listener->is_unix) {
+    *out_peer = (struct cay_peer){.is_unix = is_unix};
+    if (!is_unix) {
         set_tcp_options(fd);
         describe_tcp(address, out_peer->text, sizeof(out_peer->text));
         return true;
@@ -79,6 +81,14 @@ static bool describe_peer(const struct cay_listener *listener, int fd,
     snprintf(out_peer->text, sizeof(out_peer->text), "uid=%u pid=%d", credentials.uid,
              credentials.pid);
     return true;
+}
+
+bool cay_peer_of(int fd, struct cay_peer *out_peer)
+{
+    struct sockaddr_storage address = {};
+    socklen_t len = sizeof(address);
+    return getpeername(fd, (struct sockaddr *)&address, &len) == 0 &&
+           describe_peer(fd, &address, address.ss_family == AF_UNIX, out_peer);
 }
 
 static int open_spare(void)
@@ -123,11 +133,21 @@ static void on_ready(struct cay_watch *watch, unsigned)
             return;
         }
         struct cay_peer peer;
-        if (describe_peer(listener, fd, &address, &peer))
+        if (describe_peer(fd, &address, listener->is_unix, &peer))
             listener->accepted(listener, fd, &peer);
         else
             close(fd);
     }
+}
+
+/* From who served before us, if there is such a one. */
+static bool inherit(struct cay_listener *listener, const struct sockaddr *address)
+{
+    bool is_managed = false;
+    listener->fd = cay_heirs_take(cay_loop_heirs(listener->loop), address, &is_managed);
+    if (is_managed)
+        listener->heir_name = NULL;
+    return listener->fd >= 0;
 }
 
 /* A socket file nobody listens on is left from a crash and may go; a live one may not. */
@@ -163,17 +183,20 @@ static bool bind_unix(struct cay_listener *listener, const char *path, struct ca
                         "socket path '%s' is too long (%zu bytes at most)", path,
                         sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, path, strlen(path));
-    if (!remove_stale(&address, err))
+    bool is_inherited = inherit(listener, (const struct sockaddr *)&address);
+    if (!is_inherited && !remove_stale(&address, err))
         return false;
-    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (!is_inherited)
+        listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* Group members may talk to the daemon; peer credentials decide what they may do. Nobody can
      * connect before listen(), and the umask belongs to all threads: the mode is set in between. */
-    if (listener->fd < 0 || bind(listener->fd, (void *)&address, sizeof(address)) < 0 ||
-        chmod(path, 0660) < 0)
+    if (listener->fd < 0 ||
+        (!is_inherited &&
+         (bind(listener->fd, (void *)&address, sizeof(address)) < 0 || chmod(path, 0660) < 0)))
         return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot listen on 'unix:%s'",
                               path);
     listener->is_unix = true;
-    listener->unix_path = cay_strdup(path);
+    listener->unix_path = listener->heir_name ? cay_strdup(path) : NULL;
     snprintf(listener->address, sizeof(listener->address), "unix:%s", path);
     return true;
 }
@@ -205,6 +228,8 @@ static int bind_address(struct cay_listener *listener, const struct addrinfo *to
 {
     int on = 1;
     int off = 0;
+    if (inherit(listener, to->ai_addr))
+        return 0;
     listener->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener->fd < 0)
         return -errno;
@@ -258,30 +283,60 @@ static bool bind_tcp(struct cay_listener *listener, const char *address, struct 
     return true;
 }
 
+static bool start(struct cay_listener *listener, struct cay_error *err)
+{
+    int status = listen(listener->fd, BACKLOG) < 0 ? -errno : 0;
+    if (status == 0)
+        status = cay_watch_open(&listener->watch, listener->loop, listener->fd, on_ready);
+    if (status < 0) {
+        cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, status, "cannot listen on '%s'",
+                       listener->address);
+        cay_listener_close(listener);
+        return false;
+    }
+    listener->spare_fd = open_spare();
+    cay_timer_open(&listener->retry, listener->loop, on_retry);
+    cay_watch_set(&listener->watch, CAY_READY_READ);
+    return true;
+}
+
 bool cay_listener_open(struct cay_listener *listener, struct cay_loop *loop, const char *address,
                        void (*accepted)(struct cay_listener *listener, int fd,
                                         const struct cay_peer *peer),
                        struct cay_error *err)
 {
-    *listener = (struct cay_listener){.accepted = accepted, .loop = loop, .fd = -1, .spare_fd = -1};
+    *listener = (struct cay_listener){
+        .accepted = accepted,
+        .loop = loop,
+        .fd = -1,
+        .spare_fd = -1,
+        .heir_name = CAY_HEIR_LISTENER,
+    };
     bool is_unix = strncmp(address, "unix:", 5) == 0;
     bool bound = is_unix ? bind_unix(listener, address + 5, err) : bind_tcp(listener, address, err);
     if (!bound) {
         cay_listener_close(listener);
         return false;
     }
-    int status = listen(listener->fd, BACKLOG) < 0 ? -errno : 0;
-    if (status == 0)
-        status = cay_watch_open(&listener->watch, loop, listener->fd, on_ready);
-    if (status < 0) {
-        cay_listener_close(listener);
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, status, "cannot listen on '%s'",
-                              address);
-    }
-    listener->spare_fd = open_spare();
-    cay_timer_open(&listener->retry, loop, on_retry);
-    cay_watch_set(&listener->watch, CAY_READY_READ);
-    return true;
+    return start(listener, err);
+}
+
+bool cay_listener_open_managed(struct cay_listener *listener, struct cay_loop *loop, int fd,
+                               void (*accepted)(struct cay_listener *listener, int fd,
+                                                const struct cay_peer *peer),
+                               struct cay_error *err)
+{
+    struct sockaddr_storage bound = {};
+    socklen_t len = sizeof(bound) - 1;
+    *listener = (struct cay_listener){.accepted = accepted, .loop = loop, .fd = fd, .spare_fd = -1};
+    (void)getsockname(fd, (struct sockaddr *)&bound, &len);
+    listener->is_unix = bound.ss_family == AF_UNIX;
+    if (listener->is_unix)
+        snprintf(listener->address, sizeof(listener->address), "unix:%s",
+                 ((const struct sockaddr_un *)(const void *)&bound)->sun_path);
+    else
+        describe_tcp(&bound, listener->address, sizeof(listener->address));
+    return start(listener, err);
 }
 
 void cay_listener_close(struct cay_listener *listener)
@@ -290,9 +345,14 @@ void cay_listener_close(struct cay_listener *listener)
     cay_timer_close(&listener->retry);
     if (listener->spare_fd >= 0)
         close(cay_take_fd(listener->spare_fd));
-    if (listener->fd >= 0)
+    struct cay_heirs *heirs = listener->loop ? cay_loop_heirs(listener->loop) : NULL;
+    bool is_given = listener->fd >= 0 && cay_heirs_collects(heirs) &&
+                    cay_heirs_give(heirs, listener->fd, listener->heir_name);
+    if (is_given)
+        listener->fd = -1;
+    else if (listener->fd >= 0)
         close(cay_take_fd(listener->fd));
-    if (listener->unix_path)
+    if (listener->unix_path && !is_given)
         unlink(listener->unix_path);
     free(cay_take_ptr(listener->unix_path));
 }

@@ -23,9 +23,11 @@ struct cay_listener {
     struct cay_watch watch;
     struct cay_timer retry;
     int fd;
-    int spare_fd;      /* given up to turn a connection away when descriptors run out */
-    char *unix_path;   /* removed at close */
-    char address[128]; /* what it is bound to, with the real port */
+    int spare_fd;          /* given up to turn a connection away when descriptors run out */
+    char *unix_path;       /* removed at close; NULL when it is the service manager's */
+    const char *heir_name; /* by which it is handed over, may be changed; NULL: it is the service
+                              manager's */
+    char address[128];     /* what it is bound to, with the real port */
     bool is_unix;
 };
 
@@ -34,4 +36,14 @@ struct cay_listener {
                                      void (*accepted)(struct cay_listener *listener, int fd,
                                                       const struct cay_peer *peer),
                                      struct cay_error *err);
+/* On a socket that listens already, which it takes over (also on failure). */
+[[nodiscard]] bool cay_listener_open_managed(struct cay_listener *listener, struct cay_loop *loop,
+                                             int fd,
+                                             void (*accepted)(struct cay_listener *listener, int fd,
+                                                              const struct cay_peer *peer),
+                                             struct cay_error *err);
+/* Hands the socket over to the heirs of the loop, if they collect. */
 void cay_listener_close(struct cay_listener *listener);
+
+/* Of a connection that somebody else accepted. False when it is gone. */
+[[nodiscard]] bool cay_peer_of(int fd, struct cay_peer *out_peer);

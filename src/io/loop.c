@@ -53,6 +53,16 @@ int cay_loop_create(struct cay_loop **out_loop)
     return 0;
 }
 
+void cay_loop_set_heirs(struct cay_loop *loop, struct cay_heirs *heirs)
+{
+    loop->heirs = heirs;
+}
+
+struct cay_heirs *cay_loop_heirs(const struct cay_loop *loop)
+{
+    return loop->heirs;
+}
+
 bool cay_loop_try_submit(struct cay_loop *loop, struct cay_job *job)
 {
     if (!loop->workers)

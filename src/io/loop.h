@@ -14,11 +14,16 @@
 #include "base/list.h"
 
 struct cay_loop;
+struct cay_heirs;
 
 [[nodiscard]] int cay_loop_create(struct cay_loop **out_loop);
 void cay_loop_destroy(struct cay_loop *loop);
 void cay_loop_run(struct cay_loop *loop);
 void cay_loop_stop(struct cay_loop *loop);
+
+/* Where its listeners come from and go to (heirs.h). Borrowed; NULL: they are made and closed. */
+void cay_loop_set_heirs(struct cay_loop *loop, struct cay_heirs *heirs);
+struct cay_heirs *cay_loop_heirs(const struct cay_loop *loop);
 
 /* Milliseconds of the monotonic clock at the start of this turn of the loop. */
 uint64_t cay_loop_now_ms(const struct cay_loop *loop);

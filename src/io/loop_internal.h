@@ -19,4 +19,5 @@ struct cay_loop {
     struct cay_stream *flush_first; /* streams with something to send in this turn */
     struct cay_workers *workers;
     char *scratch;
+    struct cay_heirs *heirs;
 };

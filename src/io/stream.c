@@ -117,10 +117,8 @@ int cay_stream_open(struct cay_stream *stream, struct cay_loop *loop, int fd,
     return 0;
 }
 
-void cay_stream_close(struct cay_stream *stream)
+static void close_all_but_socket(struct cay_stream *stream)
 {
-    if (stream->fd < 0)
-        return;
     if (stream->in_flush_list) {
         struct cay_stream **at = &stream->loop->flush_first;
         while (*at != stream)
@@ -133,6 +131,21 @@ void cay_stream_close(struct cay_stream *stream)
     cay_tls_session_destroy(stream->tls);
     cay_buf_finish(&stream->out);
     stream->out_sent = 0;
+}
+
+int cay_stream_release(struct cay_stream *stream)
+{
+    assert(!stream->tls && !cay_stream_queued(stream));
+    int fd = cay_take_fd(stream->fd);
+    close_all_but_socket(stream);
+    return fd;
+}
+
+void cay_stream_close(struct cay_stream *stream)
+{
+    if (stream->fd < 0)
+        return;
+    close_all_but_socket(stream);
     close(cay_take_fd(stream->fd));
 }
 

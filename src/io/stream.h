@@ -51,6 +51,10 @@ struct cay_stream {
                                   const struct cay_stream_events *events, size_t queue_bytes_max);
 void cay_stream_close(struct cay_stream *stream);
 
+/* The socket of a stream without TLS, and without anything read and unused or queued. The stream is
+ * closed; the descriptor is the caller's. */
+[[nodiscard]] int cay_stream_release(struct cay_stream *stream);
+
 /* With reading off, a hang-up of the peer is still noticed. */
 void cay_stream_want_read(struct cay_stream *stream, bool want);
 

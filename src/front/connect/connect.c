@@ -116,11 +116,29 @@ static void call_next(struct cay_call *call)
     cay_rpc_leave(rpc);
 }
 
+static void call_cut(struct cay_call *call, const struct cay_error *err)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    if (rpc->exchange)
+        rpc->exchange->is_cut = true;
+    cay_rpc_give_up(rpc, err);
+}
+
+/* Packed bytes say nothing about what they hold: all or nothing. */
+static size_t call_unsent(const struct cay_call *call)
+{
+    const struct cay_rpc *rpc = (const struct cay_rpc *)call; /* its first member */
+    size_t len = rpc->exchange ? cay_exchange_unsent(rpc->exchange) : 0;
+    return len && rpc->accepts_gzip ? SIZE_MAX : len;
+}
+
 static const struct cay_call_ops call_ops = {
     .done = call_done,
     .fail = call_fail,
     .send = call_send,
     .next = call_next,
+    .cut = call_cut,
+    .unsent = call_unsent,
 };
 
 static void start_verb(struct cay_rpc *rpc)

@@ -61,11 +61,43 @@ static void call_next(struct cay_call *base)
         call->on_want(call->request, call);
 }
 
+/* What the other end of a call does may end it: it is in the list as long as it is there. */
+static bool is_there(const struct cay_e2b_request *request, const struct cay_list_node *node)
+{
+    struct cay_list_node *at = cay_list_first(&request->calls);
+    while (at && at != node)
+        at = cay_list_next(&request->calls, at);
+    return at != NULL;
+}
+
+static void call_cut(struct cay_call *base, const struct cay_error *err)
+{
+    struct cay_e2b_call *call = of(base);
+    struct cay_e2b_request *request = call->request;
+    const struct cay_list_node *node = &call->in_request;
+    cay_e2b_enter(request);
+    if (is_heard(call)) {
+        request->exchange->is_cut = true;
+        call->done(request, call, NULL, err);
+    }
+    if (is_there(request, node))
+        cay_e2b_call_cancel(call);
+    cay_e2b_leave(request);
+}
+
+static size_t call_unsent(const struct cay_call *base)
+{
+    const struct cay_e2b_call *call = (const struct cay_e2b_call *)base; /* its first member */
+    return call->request->exchange ? cay_exchange_unsent(call->request->exchange) : 0;
+}
+
 static const struct cay_call_ops ops = {
     .done = call_done,
     .fail = call_fail,
     .send = call_send,
     .next = call_next,
+    .cut = call_cut,
+    .unsent = call_unsent,
 };
 
 struct cay_e2b_call *cay_e2b_call_new(struct cay_e2b_request *request, unsigned method)
@@ -117,14 +149,9 @@ void cay_e2b_call_give(struct cay_e2b_call *call, const void *message)
     cay_e2b_enter(request);
     call->wants = false;
     call->is_giving = true;
-    /* The verb may answer inside, and the call is gone: it is in the list as long as it is not. */
-    struct cay_list_node *node = &call->in_request;
+    const struct cay_list_node *node = &call->in_request;
     call->call.on_message(&call->call, message);
-    bool is_there = false;
-    for (struct cay_list_node *at = cay_list_first(&request->calls); at && !is_there;
-         at = cay_list_next(&request->calls, at))
-        is_there = at == node;
-    if (is_there) {
+    if (is_there(request, node)) {
         call->is_giving = false;
         if (call->wants && is_heard(call))
             call->on_want(request, call);

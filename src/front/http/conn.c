@@ -4,15 +4,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/call.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/http/server_internal.h"
+#include "io/heirs.h"
 
 enum {
     BODY_TIMEOUT_MS = 30 * 1000, /* where the options give none */
     SLOW_BYTES_PER_S = 16 * 1024,
+    FIRST_REQUEST_MS = 500, /* of a connection to a server that goes down */
 };
 
 void cay_conn_enter(struct cay_conn *conn)
@@ -44,6 +47,22 @@ void cay_conn_doom(struct cay_conn *conn)
     cay_list_for_each (struct cay_exchange, exchange, &conn->exchanges, in_conn)
         cay_exchange_close(exchange);
     cay_stream_close(&conn->stream);
+}
+
+bool cay_conn_has_heir(const struct cay_conn *conn)
+{
+    return conn->is_draining && !conn->stream.tls &&
+           cay_heirs_collects(cay_loop_heirs(conn->server->loop));
+}
+
+void cay_conn_hand_over(struct cay_conn *conn)
+{
+    if (conn->is_doomed || conn->stream.is_broken || cay_stream_queued(&conn->stream))
+        return;
+    int fd = cay_stream_release(&conn->stream);
+    if (!cay_heirs_give(cay_loop_heirs(conn->server->loop), fd, CAY_HEIR_CONNECTION))
+        close(fd);
+    cay_conn_doom(conn);
 }
 
 static void on_readable(struct cay_stream *stream)
@@ -138,10 +157,25 @@ static void sniff_sweep(struct cay_conn *conn, uint64_t now_ms)
      */
     uint64_t limit = conn->stream.tls || conn->sniffed_len ? conn->server->options.head_timeout_ms
                                                            : conn->server->options.idle_timeout_ms;
-    if (now_ms - conn->opened_ms > limit) {
+    bool is_late = now_ms - conn->opened_ms > limit;
+    if (is_late)
         conn->server->stats.timeouts++;
+    if (is_late ||
+        (conn->is_draining && now_ms - conn->server->draining_since_ms > FIRST_REQUEST_MS))
         cay_conn_doom(conn);
-    }
+}
+
+/* Who has just come is about to ask something. */
+static void sniff_drain(struct cay_conn *conn)
+{
+    if (conn->stream.tls)
+        cay_conn_doom(conn);
+}
+
+static void sniff_pump(struct cay_conn *conn)
+{
+    if (cay_conn_has_heir(conn) && !conn->sniffed_len)
+        cay_conn_hand_over(conn);
 }
 
 static void nothing(struct cay_conn *)
@@ -152,9 +186,9 @@ const struct cay_conn_protocol cay_conn_sniffing = {
     .feed = sniff,
     .end = cay_conn_doom,
     .sent = nothing,
-    .pump = nothing,
+    .pump = sniff_pump,
     .sweep = sniff_sweep,
-    .drain = cay_conn_doom,
+    .drain = sniff_drain,
     .finish = nothing,
 };
 

@@ -14,6 +14,8 @@
 
 struct cay_conn;
 
+enum { CAY_CUT_QUIET_MS = 1000 }; /* whoever is to come back anyhow is not waited for longer */
+
 /* What a protocol does with its connection. */
 struct cay_conn_protocol {
     /* Bytes arrived. They are gone after the call. */
@@ -53,6 +55,7 @@ struct cay_conn {
     unsigned depth;         /* functions at work on it */
     bool is_doomed;
     bool is_draining;
+    bool is_cut; /* an exchange of it was */
     char sniffed[3];
     unsigned char sniffed_len;
 };
@@ -67,6 +70,11 @@ void cay_conn_leave(struct cay_conn *conn);
 
 /* Hangs up. Exchanges are closed, the memory goes at the last leave. */
 void cay_conn_doom(struct cay_conn *conn);
+
+/* The server goes down and another goes on with this connection, between two requests. */
+[[nodiscard]] bool cay_conn_has_heir(const struct cay_conn *conn);
+/* Nothing of the next request was read. Waits until all answers are sent. */
+void cay_conn_hand_over(struct cay_conn *conn);
 
 /* HTTP/2: starts the session for the bytes that were sniffed. False when out of memory. */
 [[nodiscard]] bool cay_http2_conn_open(struct cay_conn *conn);

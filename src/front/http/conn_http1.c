@@ -109,7 +109,7 @@ static void end_exchange(struct cay_conn *conn)
     }
     http1->state = http1->state == HTTP1_BODY ? HTTP1_SKIP : HTTP1_HEAD;
     conn->idle_since_ms = cay_loop_now_ms(conn->server->loop);
-    if (conn->is_draining && !http1->pending.len) {
+    if (conn->is_draining && !http1->pending.len && !cay_conn_has_heir(conn)) {
         start_linger(conn);
         return;
     }
@@ -141,7 +141,8 @@ static void respond(struct cay_exchange *exchange, int status,
     struct cay_http1_conn *http1 = self->conn->http1;
     struct cay_buf *out = cay_stream_out(&self->conn->stream);
     /* A long body still on its way is not waited for: the connection ends with this answer. */
-    if (!can_go_on(http1) || !self->wants_keep_alive || self->conn->is_draining)
+    if (!can_go_on(http1) || !self->wants_keep_alive ||
+        (self->conn->is_draining && !cay_conn_has_heir(self->conn)))
         http1->must_close = true;
     cay_buf_printf(out, "HTTP/1.1 %d %s\r\n", status, cay_http_status_text(status));
     for (size_t i = 0; i < count; i++) {
@@ -193,6 +194,7 @@ static void finish(struct cay_exchange *exchange, const struct cay_http_header *
     struct http1_exchange *self = (struct http1_exchange *)exchange;
     struct cay_conn *conn = self->conn;
     cay_conn_enter(conn);
+    conn->is_cut |= exchange->is_cut;
     if (self->is_chunked && !self->is_head) {
         struct cay_buf *out = cay_stream_out(&conn->stream);
         cay_buf_append(out, "0\r\n", 3);
@@ -479,8 +481,11 @@ static void sent(struct cay_conn *conn)
     }
 }
 
-static void pump(struct cay_conn *)
+static void pump(struct cay_conn *conn)
 {
+    const struct cay_http1_conn *http1 = conn->http1;
+    if (http1->state == HTTP1_HEAD && !http1->pending.len && cay_conn_has_heir(conn))
+        cay_conn_hand_over(conn);
 }
 
 static void sweep(struct cay_conn *conn, uint64_t now_ms)
@@ -520,7 +525,7 @@ static void sweep(struct cay_conn *conn, uint64_t now_ms)
 
 static void drain(struct cay_conn *conn)
 {
-    if (conn->http1->state == HTTP1_HEAD && !conn->http1->pending.len)
+    if (conn->http1->state == HTTP1_HEAD && !conn->http1->pending.len && !cay_conn_has_heir(conn))
         start_linger(conn);
 }
 

@@ -62,6 +62,11 @@ void cay_exchange_reset(struct cay_exchange *exchange)
     exchange->ops->reset(exchange);
 }
 
+size_t cay_exchange_unsent(const struct cay_exchange *exchange)
+{
+    return exchange->ops->queued(exchange);
+}
+
 bool cay_exchange_has_room(const struct cay_exchange *exchange)
 {
     return exchange->ops->queued(exchange) < CAY_LIMIT_SEND_HIGH_BYTES;

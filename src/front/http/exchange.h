@@ -62,6 +62,7 @@ struct cay_exchange {
     bool is_http2;
     bool is_tls;
     bool is_body_over;
+    bool is_cut;        /* set by the handler: the peer comes back for what it does not take soon */
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
 
     int status;       /* of the answer, 0 before it started */
@@ -97,6 +98,9 @@ void cay_exchange_taken(struct cay_exchange *exchange, size_t len);
 
 /* Breaks it off: nothing sensible can be answered any more. As finish, it may free the exchange. */
 void cay_exchange_reset(struct cay_exchange *exchange);
+
+/* How much was written and not sent. */
+[[nodiscard]] size_t cay_exchange_unsent(const struct cay_exchange *exchange);
 
 /* True while a producer may go on writing. */
 [[nodiscard]] bool cay_exchange_has_room(const struct cay_exchange *exchange);

@@ -18,7 +18,8 @@ static void on_sweep(struct cay_timer *timer)
     cay_list_for_each (struct cay_conn, conn, &server->conns, in_server) {
         cay_conn_enter(conn);
         uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, conn->stream.progress_ms);
-        if (cay_stream_queued(&conn->stream) && quiet_ms > server->options.send_timeout_ms) {
+        uint64_t limit_ms = conn->is_cut ? CAY_CUT_QUIET_MS : server->options.send_timeout_ms;
+        if (cay_stream_queued(&conn->stream) && quiet_ms > limit_ms) {
             server->stats.timeouts++;
             cay_conn_doom(conn);
         } else {
@@ -56,12 +57,17 @@ struct cay_server *cay_server_create(struct cay_loop *loop,
     return server;
 }
 
+static bool refuse_more(struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the daemon listens on at most %d addresses",
+                    CAY_SERVER_LISTENERS_MAX);
+}
+
 bool cay_server_listen(struct cay_server *server, const char *address, bool use_tls,
                        const char **out_address, struct cay_error *err)
 {
     if (server->listener_count == CAY_SERVER_LISTENERS_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "no more than %d addresses to listen on",
-                        CAY_SERVER_LISTENERS_MAX);
+        return refuse_more(err);
     struct cay_server_listener *place = &server->listeners[server->listener_count];
     *place = (struct cay_server_listener){.server = server, .use_tls = use_tls};
     if (!cay_listener_open(&place->listener, server->loop, address, on_accepted, err))
@@ -69,6 +75,34 @@ bool cay_server_listen(struct cay_server *server, const char *address, bool use_
     server->listener_count++;
     *out_address = place->listener.address;
     return true;
+}
+
+bool cay_server_listen_managed(struct cay_server *server, int fd, bool use_tls,
+                               const char **out_address, struct cay_error *err)
+{
+    if (server->listener_count == CAY_SERVER_LISTENERS_MAX) {
+        close(fd);
+        return refuse_more(err);
+    }
+    struct cay_server_listener *place = &server->listeners[server->listener_count];
+    *place = (struct cay_server_listener){.server = server, .use_tls = use_tls};
+    if (!cay_listener_open_managed(&place->listener, server->loop, fd, on_accepted, err))
+        return false;
+    place->use_tls = use_tls && !place->listener.is_unix;
+    server->listener_count++;
+    *out_address = place->listener.address;
+    return true;
+}
+
+void cay_server_adopt(struct cay_server *server, int fd)
+{
+    struct cay_peer peer;
+    if (!cay_peer_of(fd, &peer)) {
+        close(fd);
+        return;
+    }
+    server->stats.connections_accepted++;
+    cay_conn_open(server, fd, &peer, NULL);
 }
 
 void cay_server_set_tls(struct cay_server *server, struct cay_tls *tls)
@@ -116,6 +150,7 @@ void cay_server_drain(struct cay_server *server, uint64_t limit_ms, void (*drain
     if (server->is_draining)
         return;
     server->is_draining = true;
+    server->draining_since_ms = cay_loop_now_ms(server->loop);
     server->drained_context = context;
     close_listeners(server);
     cay_timer_open(&server->cut, server->loop, on_cut);

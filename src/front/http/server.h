@@ -50,10 +50,19 @@ void cay_server_destroy(struct cay_server *server);
 [[nodiscard]] bool cay_server_listen(struct cay_server *server, const char *address, bool use_tls,
                                      const char **out_address, struct cay_error *err);
 
+/* The same on a socket that listens already, which it takes over. */
+[[nodiscard]] bool cay_server_listen_managed(struct cay_server *server, int fd, bool use_tls,
+                                             const char **out_address, struct cay_error *err);
+
+/* Takes over a connection between two requests, without TLS, that another server had. */
+void cay_server_adopt(struct cay_server *server, int fd);
+
 /* For connections accepted from now on. The server takes it over. */
 void cay_server_set_tls(struct cay_server *server, struct cay_tls *tls);
 
-/* Stops listening, lets what runs finish, cuts the rest after limit_ms; then calls drained once. */
+/* Stops listening, lets what runs finish, cuts the rest after limit_ms; then calls drained once.
+ * When the heirs of the loop collect, they get the listeners and every connection without TLS that
+ * is between two requests: its client notices nothing. */
 void cay_server_drain(struct cay_server *server, uint64_t limit_ms, void (*drained)(void *context),
                       void *context);
 

@@ -24,6 +24,7 @@ struct cay_server {
     struct cay_server_listener listeners[CAY_SERVER_LISTENERS_MAX];
     size_t listener_count;
     bool is_draining;
+    uint64_t draining_since_ms;
     void (*drained)(void *context);
     void *drained_context;
 };

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "host/net/dial.h"
 #include "host/net/relay.h"
+#include "io/heirs.h"
 #include "io/listener.h"
 
 struct cay_port {
@@ -110,8 +111,10 @@ static bool open_listener(struct cay_port *port, uint16_t host_port, struct cay_
 {
     char address[96];
     cay_net_join(address, sizeof(address), port->bind_address, host_port);
-    if (cay_listener_open(&port->listener, port->net->loop, address, accepted, err))
+    if (cay_listener_open(&port->listener, port->net->loop, address, accepted, err)) {
+        port->listener.heir_name = CAY_HEIR_PORT;
         return true;
+    }
     if (err->sys_errno == EADDRINUSE)
         return cay_fail(err, CAY_R_ALREADY_EXISTS, "port %u of the host is in use", host_port);
     return false;

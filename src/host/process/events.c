@@ -6,6 +6,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "host/process/orphan.h"
 #include "host/process/reader.h"
 #include "host/process/record.h"
 #include "host/process/release.h"
@@ -356,8 +357,10 @@ void cay_processes_list_ended(struct cay_processes *table)
         if (!process->is_listed)
             cay_process_end(process, CAY_V1_END_CAUSE_LOST,
                             "it ended, or was never started, while no daemon ran");
-        else if (process->kills_on_disconnect)
+        else if (process->kills_on_disconnect && process->is_plain)
             (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+        else if (process->kills_on_disconnect || process->flags & CAY_EXEC_FOLLOW)
+            cay_process_await_return(process);
         else
             cay_readers_pump(process);
     }

@@ -122,6 +122,7 @@ void cay_process_forget(struct cay_process *process)
         cay_list_remove(&process->in_table);
         cay_timer_close(&process->restart_timer);
         cay_timer_close(&process->kill_timer);
+        cay_timer_close(&process->return_timer);
         if (process->is_recorded)
             cay_process_erase(process);
     }

@@ -84,6 +84,7 @@ struct cay_process {
     bool is_listed;   /* init has just said so */
     bool is_plain;    /* its caller got its output: none is kept after its end */
     bool is_followed; /* by that caller, right now */
+    bool is_orphan;   /* its caller may come back; see orphan.h */
     struct cay_arena arena;
     struct cay_v1_process *noun;      /* in the arena: what does not change */
     struct cay_v1_process_spec *spec; /* in the arena; NULL: it is not started again */
@@ -110,7 +111,8 @@ struct cay_process {
     int32_t restart_count;
     int64_t restart_delay_ms;
     struct cay_timer restart_timer;
-    struct cay_timer kill_timer; /* sends SIGKILL to what is still alive */
+    struct cay_timer kill_timer;   /* sends SIGKILL to what is still alive */
+    struct cay_timer return_timer; /* of its caller; see orphan.h */
 
     struct cay_list watchers;
     struct cay_list readers;

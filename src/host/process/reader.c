@@ -56,12 +56,21 @@ static void end_readers(struct cay_process *process)
     }
 }
 
+static uint64_t taken_by(struct cay_reader *reader)
+{
+    uint64_t unsent = reader->unsent ? reader->unsent(reader) : 0;
+    /* Half a message is none. */
+    uint64_t lost = unsent ? CAY_MAX(unsent + PIECE_BYTES, unsent) : 0;
+    return reader->offset - CAY_MIN(reader->offset, lost);
+}
+
 /* A writer that blocks goes on when the slowest has taken the oldest. */
 static void acknowledge(struct cay_process *process)
 {
     struct cay_error ignored = {};
     uint64_t offset = UINT64_MAX;
-    if (!(process->flags & CAY_EXEC_BLOCK))
+    /* For whoever comes back, nothing may be dropped. */
+    if (!(process->flags & CAY_EXEC_BLOCK) || process->is_orphan)
         return;
     if (cay_list_empty(&process->readers)) {
         if (process->flags & CAY_EXEC_FOLLOW && !process->is_unread) {
@@ -72,7 +81,7 @@ static void acknowledge(struct cay_process *process)
         return;
     }
     cay_list_for_each (struct cay_reader, reader, &process->readers, in_process)
-        offset = CAY_MIN(offset, reader->offset);
+        offset = CAY_MIN(offset, taken_by(reader));
     if (offset <= process->acked_offset && !process->is_unread)
         return;
     process->is_unread = false;
@@ -211,9 +220,11 @@ void cay_reader_close(struct cay_reader *reader)
 
 void cay_reader_go_on(struct cay_reader *reader)
 {
-    if (!reader->is_full)
+    bool is_linked = cay_list_linked(&reader->in_process);
+    /* More was sent on its way: a writer may wait for that. */
+    if (!reader->is_full && !(is_linked && reader->process->flags & CAY_EXEC_BLOCK))
         return;
     reader->is_full = false;
-    if (cay_list_linked(&reader->in_process))
+    if (is_linked)
         cay_readers_pump(reader->process);
 }

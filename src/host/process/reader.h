@@ -17,6 +17,9 @@ struct cay_reader {
     /* The process has ended for good and all its output was given, or `limit` was reached, or the
      * process is forgotten (then `process` is NULL). The reader has been removed. */
     void (*ended)(struct cay_reader *reader);
+    /* How many of the bytes given may still get lost on their way; may be NULL. A writer that waits
+     * for its readers is not told of them: who comes back after a cut finds them. */
+    size_t (*unsent)(struct cay_reader *reader);
 
     struct cay_list_node in_process;
     struct cay_process *process;

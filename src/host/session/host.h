@@ -79,6 +79,8 @@ struct cay_host {
     size_t max_sessions;         /* 0: as many as fit */
     size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
     struct cay_timer prepare;    /* makes the base "host" before somebody needs it */
+    struct cay_list endless;     /* calls; see endless.h */
+    struct cay_timer cut;        /* ends them */
     struct cay_timer spares;     /* see cay_host_spares_soon */
     uint64_t spares_wanted_ms;   /* since when; 0: not */
     atomic_bool is_stopping;

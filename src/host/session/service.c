@@ -404,6 +404,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->old_pool = host->pool;
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
+    cay_list_init(&host->endless);
     cay_map_init(&host->bases);
     cay_builds_init(&host->builds);
     cay_build_files_init(&host->build_files, loop);
@@ -415,6 +416,11 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     }
     *out_host = host;
     return true;
+}
+
+void cay_host_keep_sessions(struct cay_host *host)
+{
+    host->destroys_on_exit = false;
 }
 
 /* Sandboxes live on without us, unless they were not to. */
@@ -450,6 +456,7 @@ void cay_host_stop(struct cay_host *host)
     atomic_store(&host->is_stopping, true);
     cay_timer_close(&host->prepare);
     cay_timer_close(&host->spares);
+    cay_timer_close(&host->cut);
 }
 
 void cay_host_destroy(struct cay_host *host)

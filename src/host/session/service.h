@@ -5,7 +5,7 @@
  * The host on this machine: what stands behind the hallway in cayd. Owns the database and
  * everything that is recorded there.
  *
- * Order: create -> serve calls -> drain (after the doors) -> stop -> destroy.
+ * Order: create -> serve calls -> cut (with the doors) -> drain (after them) -> stop -> destroy.
  */
 
 #include "api/service.h"
@@ -50,6 +50,13 @@ struct cay_host;
                                    struct cay_host **out_host, struct cay_error *err);
 /* Gives up what takes long and is for later: before jobs are waited for. Accepts NULL. */
 void cay_host_stop(struct cay_host *host);
+/* The daemon is about to stop: calls that would never end are told to come back, now and until it
+ * has stopped. */
+void cay_host_cut(struct cay_host *host);
+
+/* The daemon goes on in another program: sessions stay, whatever `destroys_on_exit` says. */
+void cay_host_keep_sessions(struct cay_host *host);
+
 /* The doors are drained: builds that still run end now, and `on_quiet` is called when all have,
  * maybe inside. */
 void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context);

@@ -4,8 +4,10 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "host/process/orphan.h"
 #include "host/process/reader.h"
 #include "host/process/record.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
 #include "host/session/verbs_process.h"
@@ -23,6 +25,7 @@ struct attach {
     struct cay_call *call;
     struct cay_processes *table;
     struct cay_process *launched;
+    bool is_owner; /* the process dies with this call, if it dies with any */
     bool was_silent;
     bool is_sending;
     bool is_gone; /* the caller */
@@ -45,11 +48,13 @@ static void end_cancelled(struct attach *self)
 {
     struct cay_error err = {};
     struct cay_process *process = self->reader.process;
-    bool is_ours = self->launch.spec != NULL;
     /* First: a process that waits for its restart ends inside the signal, and its readers with it.
      */
+    if (process && self->call->is_restarting)
+        cay_process_orphan(process);
     cay_reader_close(&self->reader);
-    if (process && is_ours && process->kills_on_disconnect && !cay_process_is_over(process))
+    if (process && self->is_owner && process->kills_on_disconnect && !self->call->is_restarting &&
+        !cay_process_is_over(process))
         (void)cay_process_signal(process, SIGKILL, true, -1, &err);
     cay_fail(&err, CAY_R_CANCELED, NULL);
     end_attach(self, &err);
@@ -82,6 +87,11 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
     const struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
     (void)send(self, &response);
+}
+
+static size_t unsent(struct cay_reader *reader)
+{
+    return cay_call_unsent(CAY_CONTAINER_OF(reader, struct attach, reader)->call);
 }
 
 static void on_ended(struct cay_reader *reader)
@@ -180,8 +190,10 @@ static void follow(struct attach *self, struct cay_process *process, uint64_t of
     }
     self->reader.output = on_output;
     self->reader.ended = on_ended;
+    self->reader.unsent = unsent;
     cay_timer_open(&self->timer, self->host->loop, on_timer);
     cay_timer_start(&self->timer, process->is_recorded ? HEARTBEAT_MS : RECORD_AFTER_MS, 0);
+    cay_host_endless(self->host, self->call);
     cay_reader_open(&self->reader, process, offset, limit);
 }
 
@@ -214,6 +226,9 @@ static void surveyed(struct cay_survey *survey)
     else if (request->tail_bytes)
         offset = CAY_MAX(start, process->output_end -
                                     CAY_MIN((uint64_t)request->tail_bytes, process->output_end));
+    self->is_owner = request->resume;
+    if (request->resume || !process->kills_on_disconnect)
+        cay_process_claim(process);
     follow(self, process, offset, request->no_follow ? process->output_end : UINT64_MAX);
 }
 
@@ -258,6 +273,7 @@ void cay_host_attach_process(struct cay_service *service, struct cay_call *call)
     const struct cay_v1_process_spec *spec = request->target.launch;
     self->launch.call = call;
     self->launch.spec = spec;
+    self->is_owner = true;
     self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
     self->launch.is_plain = spec->policy && spec->policy->kill_on_disconnect && !spec->restart;
     self->launch.has_reader = true;

@@ -7,6 +7,7 @@
 #include "host/net/dial.h"
 #include "host/net/relay.h"
 #include "host/session/birth.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 
 /*
@@ -188,6 +189,7 @@ static void dialled(void *owner, int fd)
     if (!tell(self, &response))
         return;
     self->call->on_message = on_message;
+    cay_host_endless(self->host, self->call);
     watch_for(self);
     cay_call_next(self->call);
 }

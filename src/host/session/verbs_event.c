@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "host/event/journal.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 
 /* WatchEvents: a reader of the journal. It is sent as much as it takes; what falls out of the
@@ -228,6 +229,7 @@ static bool wants_tools(const struct cay_v1_watch_events_request *request)
 
 void cay_host_watch_events(struct cay_service *service, struct cay_call *call)
 {
+    const struct cay_v1_watch_events_request *request = call->request;
     struct watch *self = cay_new(struct watch);
     struct cay_error err = {};
     self->call = call;
@@ -244,5 +246,7 @@ void cay_host_watch_events(struct cay_service *service, struct cay_call *call)
     call->on_cancel = on_cancel;
     cay_timer_open(&self->silence, self->host->loop, on_silence);
     cay_journal_follow(self->host->journal, &self->reader);
+    if (!request->no_follow)
+        cay_host_endless(self->host, call);
     pump(self);
 }

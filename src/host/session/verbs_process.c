@@ -8,6 +8,7 @@
 #include "api/noun.h"
 #include "base/utf8.h"
 #include "host/process/events.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 
 /* Looking at processes, waiting for them, and what is done to them. */
@@ -209,6 +210,12 @@ static void waiting_cancelled(struct cay_call *call)
     end_waiting(call->state, &err);
 }
 
+/* As far as it got: the caller asks again. */
+static void waiting_restarts(struct cay_call *call)
+{
+    end_waiting(call->state, NULL);
+}
+
 static void start_waiting(struct cay_host *host, struct cay_call *call, struct cay_process *process,
                           bool is_kill, int64_t timeout_ms)
 {
@@ -217,10 +224,13 @@ static void start_waiting(struct cay_host *host, struct cay_call *call, struct c
     self->is_kill = is_kill;
     call->state = self;
     call->on_cancel = waiting_cancelled;
+    call->on_restart = waiting_restarts;
     cay_process_watch(process, &self->watcher, waiting_changed);
     cay_timer_open(&self->timer, host->loop, waiting_over);
-    if (!is_kill)
+    if (!is_kill) {
         cay_timer_start(&self->timer, (uint64_t)timeout_ms, 0);
+        cay_host_endless(host, call);
+    }
 }
 
 void cay_host_wait_process(struct cay_service *service, struct cay_call *call)

@@ -4,7 +4,9 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "host/process/orphan.h"
 #include "host/process/reader.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
 #include "host/session/verbs_process.h"
@@ -27,6 +29,7 @@ struct terminal {
     struct cay_str input;                    /* waits for room; of the message at hand */
     struct cay_frame_size size;              /* as this client knows it */
     bool has_opened;
+    bool is_owner; /* the process dies with this call, if it dies with any */
     bool is_read_only;
     bool was_silent;
     bool is_sending;
@@ -59,8 +62,10 @@ static void detach(struct terminal *self)
     /* First: a process that waits for its restart ends inside the signal, and its readers with it.
      */
     cay_process_unwatch(&self->watcher);
+    if (process && self->call->is_restarting)
+        cay_process_orphan(process);
     cay_reader_close(&self->reader);
-    if (process && self->launch.spec && process->kills_on_disconnect &&
+    if (process && self->is_owner && process->kills_on_disconnect && !self->call->is_restarting &&
         !cay_process_is_over(process))
         (void)cay_process_signal(process, SIGKILL, true, -1, &err);
     cay_fail(&err, CAY_R_CANCELED, NULL);
@@ -94,6 +99,11 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
     const struct cay_v1_terminal_response response = {
         .which_frame = CAY_V1_TERMINAL_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
     (void)send(self, &response);
+}
+
+static size_t unsent(struct cay_reader *reader)
+{
+    return cay_call_unsent(CAY_CONTAINER_OF(reader, struct terminal, reader)->call);
 }
 
 static void on_ended(struct cay_reader *reader)
@@ -178,6 +188,7 @@ static void follow(struct terminal *self, struct cay_process *process)
     if (self->open->has_offset)
         offset = CAY_MIN((uint64_t)CAY_MAX(self->open->offset, INT64_C(0)), process->output_end);
     self->reader.process = process;
+    self->is_owner = self->launch.spec || process->is_orphan;
     if (self->is_gone || self->is_closed) {
         detach(self);
         return;
@@ -197,6 +208,7 @@ static void follow(struct terminal *self, struct cay_process *process)
         end_terminal(self, &err);
         return;
     }
+    cay_process_claim(process);
     self->size = process->size;
     self->is_read_only = self->open->read_only;
     self->has_opened = true;
@@ -204,7 +216,9 @@ static void follow(struct terminal *self, struct cay_process *process)
         return;
     self->reader.output = on_output;
     self->reader.ended = on_ended;
+    self->reader.unsent = unsent;
     cay_process_watch(process, &self->watcher, on_changed);
+    cay_host_endless(self->host, self->call);
     cay_timer_open(&self->timer, self->host->loop, on_timer);
     cay_timer_start(&self->timer, HEARTBEAT_MS, HEARTBEAT_MS);
     bool is_freed = false;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "host/session/birth.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
@@ -191,6 +192,7 @@ static void watch_end(struct cay_op *op)
         .which_frame = CAY_V1_WATCH_DIR_RESPONSE_FRAME_STARTED, .frame.started = &started};
     cay_timer_open(&self->silence, op->host->loop, on_silence);
     call->on_room = on_room;
+    cay_host_endless(op->host, call);
     (void)send(self, &response);
 }
 
