@@ -60,8 +60,10 @@ struct cay_call {
     uint64_t deadline_ms; /* of the loop's clock, 0 = none */
     uint64_t request_id;  /* as in the access log; 0: no request caused it */
     const void *request;  /* the decoded message; NULL when the client streams */
-    bool is_cancelled;    /* the caller is gone or out of time; the answer will be dropped */
-    bool is_restarting;   /* and was told to come back: the daemon ends */
+    /* The caller is gone or out of time; the answer will be dropped. Workers may watch it
+     * (base/stop.h). */
+    bool is_cancelled;
+    bool is_restarting;              /* and was told to come back: the daemon ends */
     struct cay_list_node in_service; /* the service's own; left when the verb answers */
 
     /* The verb's half: set by it before it returns. */

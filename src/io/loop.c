@@ -49,6 +49,7 @@ int cay_loop_create(struct cay_loop **out_loop)
     pthread_mutex_init(&loop->lock, NULL);
     loop->scratch = cay_alloc(CAY_LOOP_SCRATCH_BYTES);
     loop->workers = cay_workers_create();
+    cay_map_init(&loop->shares);
     *out_loop = cay_take_ptr(loop);
     return 0;
 }
@@ -102,6 +103,7 @@ void cay_loop_destroy(struct cay_loop *loop)
     assert(status == 0); /* somebody left a watch or a timer open */
     (void)status;
     pthread_mutex_destroy(&loop->lock);
+    cay_map_finish(&loop->shares);
     free(loop->scratch);
     free(loop);
 }

@@ -41,10 +41,24 @@ struct cay_task {
 };
 void cay_loop_post(struct cay_loop *loop, struct cay_task *task);
 
-/* Jobs of one peer, who may order many and long ones: at most CAY_LANE_THREADS of them run at once,
- * and one of them always does, whatever others have ordered. Embedded in what stands for the peer,
- * zeroed; it must live until the last of its jobs is done. */
+/* What one owner may have of the workers, over all its lanes: at most threads_max of them run at
+ * once, and one of them always does, whatever other owners have ordered. Zeroed but for the first
+ * two; it must live until the last of its jobs is done. */
+struct cay_share {
+    unsigned threads_max;    /* 0: as many as there are */
+    bool is_patient;         /* its jobs take long and yield the processor to others */
+    bool is_ready;           /* the rest is the room's own: the lists below are made */
+    struct cay_list waiting; /* its lanes of which nothing runs */
+    struct cay_list served;  /* those that may have more */
+    struct cay_list_node in_shares;
+    unsigned at_work;
+};
+
+/* Jobs that wait for each other in one queue, like those of a session: at most CAY_LANE_THREADS of
+ * them run at once. Embedded in what stands for them, zeroed but for the share; it must live until
+ * the last of its jobs is done. */
 struct cay_lane {
+    struct cay_share *share; /* NULL: one for all that have none */
     struct cay_job *first;
     struct cay_job *last;
     struct cay_list_node in_lanes; /* while a job of it may start */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <uv.h>
 
+#include "base/map.h"
 #include "io/loop.h"
 
 struct cay_stream;
@@ -18,6 +19,7 @@ struct cay_loop {
     struct cay_task *posted_last;
     struct cay_stream *flush_first; /* streams with something to send in this turn */
     struct cay_workers *workers;
+    struct cay_map shares; /* struct cay_shares, by owner */
     char *scratch;
     struct cay_heirs *heirs;
 };

@@ -2,17 +2,25 @@
 #include "io/worker.h"
 
 #include <assert.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct cay_workers {
     pthread_mutex_t lock;
     pthread_cond_t work_or_stop;
     pthread_cond_t at_rest;
-    struct cay_lane own;     /* of jobs without a lane */
-    struct cay_list waiting; /* lanes of which nothing runs: they come first */
-    struct cay_list served;  /* those that may have more */
+    struct cay_lane own; /* of jobs without a lane */
+    struct cay_share own_share;
+    struct cay_share any_share; /* of lanes without a share */
+    struct cay_list hungry;     /* shares of which nothing runs: they come first */
+    struct cay_list waiting;    /* those with a lane of which nothing runs */
+    struct cay_list served;     /* those that may have more */
+    bool can_be_nice;
     bool stopping;
     bool is_one_coming; /* a thread was called and has not looked at the queue yet */
     size_t queued;
@@ -40,37 +48,73 @@ static void start_thread(struct cay_workers *workers)
         assert(workers->thread_count > 0); /* without any worker the job would never run */
 }
 
+static void make_ready(struct cay_share *share)
+{
+    if (share->is_ready)
+        return;
+    cay_list_init(&share->waiting);
+    cay_list_init(&share->served);
+    share->is_ready = true;
+}
+
+static void place_share(struct cay_workers *workers, struct cay_share *share)
+{
+    bool is_own = share == &workers->own_share;
+    bool has_waiting = !cay_list_empty(&share->waiting);
+    cay_list_remove(&share->in_shares);
+    if ((!has_waiting && cay_list_empty(&share->served)) ||
+        (share->threads_max && share->at_work >= share->threads_max))
+        return;
+    if (share->at_work < (is_own ? CAY_LANE_THREADS : 1))
+        cay_list_push_back(&workers->hungry, &share->in_shares);
+    else
+        cay_list_push_back(has_waiting ? &workers->waiting : &workers->served, &share->in_shares);
+}
+
 /* Whenever a lane has got a job, or one of its jobs has been taken or finished. */
 static void place(struct cay_workers *workers, struct cay_lane *lane)
 {
-    bool is_own = lane == &workers->own;
     cay_list_remove(&lane->in_lanes);
-    if (!lane->first)
-        return;
-    if (lane->at_work < (is_own ? CAY_LANE_THREADS : 1))
-        cay_list_push_back(&workers->waiting, &lane->in_lanes);
-    else if (is_own || lane->at_work < CAY_LANE_THREADS)
-        cay_list_push_back(&workers->served, &lane->in_lanes);
+    if (lane->first && lane->at_work == 0)
+        cay_list_push_back(&lane->share->waiting, &lane->in_lanes);
+    else if (lane->first && (lane == &workers->own || lane->at_work < CAY_LANE_THREADS))
+        cay_list_push_back(&lane->share->served, &lane->in_lanes);
+    place_share(workers, lane->share);
+}
+
+/* The share whose turn it is; NULL when there is no job that may run now. */
+static struct cay_share *next_share(const struct cay_workers *workers)
+{
+    struct cay_list_node *node = cay_list_first(&workers->hungry);
+    if (!node && workers->at_work < CAY_WORKER_THREADS_MAX - CAY_WORKER_THREADS_HELD_BACK) {
+        node = cay_list_first(&workers->waiting);
+        if (!node)
+            node = cay_list_first(&workers->served);
+    }
+    return node ? CAY_CONTAINER_OF(node, struct cay_share, in_shares) : NULL;
 }
 
 static struct cay_job *next_job(struct cay_workers *workers)
 {
-    struct cay_list_node *node = cay_list_first(&workers->waiting);
-    if (!node)
-        node = cay_list_first(&workers->served);
-    if (!node)
+    struct cay_share *share = next_share(workers);
+    if (!share)
         return NULL;
+    struct cay_list_node *node = cay_list_first(&share->waiting);
+    if (!node)
+        node = cay_list_first(&share->served);
+    assert(node); /* or it would not be in a list of shares */
     struct cay_lane *lane = CAY_CONTAINER_OF(node, struct cay_lane, in_lanes);
     struct cay_job *job = lane->first;
     lane->first = job->next;
     lane->at_work++;
+    share->at_work++;
     place(workers, lane);
     return job;
 }
 
 static bool has_job(const struct cay_workers *workers)
 {
-    return !cay_list_empty(&workers->waiting) || !cay_list_empty(&workers->served);
+    return next_share(workers) != NULL;
 }
 
 /* For jobs that nobody has taken yet. Threads are called one after the other, each by the one
@@ -85,8 +129,11 @@ static bool call_thread(struct cay_workers *workers)
         workers->is_one_coming = true;
         return true;
     }
-    bool must_wait = !cay_list_empty(&workers->waiting);
-    if (workers->thread_count < (must_wait ? CAY_WORKER_THREADS_MAX : CAY_WORKER_THREADS)) {
+    size_t most = !cay_list_empty(&workers->hungry) ? CAY_WORKER_THREADS_MAX
+                  : !cay_list_empty(&workers->waiting)
+                      ? CAY_WORKER_THREADS_MAX - CAY_WORKER_THREADS_HELD_BACK
+                      : CAY_WORKER_THREADS;
+    if (workers->thread_count < most) {
         size_t before = workers->thread_count;
         start_thread(workers);
         workers->is_one_coming = workers->thread_count > before;
@@ -122,8 +169,25 @@ static void leave_lane(struct cay_workers *workers, struct cay_lane *lane)
 {
     pthread_mutex_lock(&workers->lock);
     lane->at_work--;
+    lane->share->at_work--;
     place(workers, lane);
     pthread_mutex_unlock(&workers->lock);
+}
+
+/* A thread's priority, not the process's: Linux keeps it per thread. */
+static bool set_nice(int nice)
+{
+    return setpriority(PRIO_PROCESS, (id_t)gettid(), nice) == 0;
+}
+
+static void run(const struct cay_workers *workers, struct cay_job *job)
+{
+    bool is_patient = workers->can_be_nice && job->lane->share->is_patient;
+    if (is_patient)
+        (void)set_nice(CAY_PATIENT_NICE);
+    job->work(job);
+    if (is_patient)
+        (void)set_nice(0);
 }
 
 static void *worker_main(void *arg)
@@ -134,7 +198,7 @@ static void *worker_main(void *arg)
     workers->is_one_coming = false;
     pthread_mutex_unlock(&workers->lock);
     while ((job = take_job(workers)) != NULL) {
-        job->work(job);
+        run(workers, job);
         leave_lane(workers, job->lane);
         cay_loop_post(job->loop, &job->finished);
         pthread_mutex_lock(&workers->lock);
@@ -144,11 +208,28 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+/* Whether this process may lower a niceness again. */
+static bool can_come_back(void)
+{
+    struct rlimit most; /* 20 minus the least niceness that may be set without privileges */
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {};
+    if (getrlimit(RLIMIT_NICE, &most) == 0 && most.rlim_cur >= 20)
+        return true;
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_SYS_NICE)].effective & CAP_TO_MASK(CAP_SYS_NICE)) != 0;
+}
+
 struct cay_workers *cay_workers_create(void)
 {
     struct cay_workers *workers = cay_new(struct cay_workers);
+    cay_list_init(&workers->hungry);
     cay_list_init(&workers->waiting);
     cay_list_init(&workers->served);
+    workers->own.share = &workers->own_share;
+    make_ready(&workers->own_share);
+    /* Not everybody may take niceness back; who starts out nice stays so. */
+    workers->can_be_nice = getpriority(PRIO_PROCESS, 0) == 0 && can_come_back();
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->work_or_stop, NULL);
     pthread_cond_init(&workers->at_rest, NULL);
@@ -186,6 +267,9 @@ void cay_workers_submit(struct cay_workers *workers, struct cay_job *job)
     struct cay_lane *lane = job->lane;
     job->next = NULL;
     pthread_mutex_lock(&workers->lock);
+    if (!lane->share)
+        lane->share = &workers->any_share;
+    make_ready(lane->share);
     assert(!workers->stopping);
     workers->queued++;
     if (lane->first)

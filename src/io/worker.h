@@ -10,11 +10,14 @@
 #include "io/loop.h"
 
 /* Blocking work waits for disks, not for a CPU: more threads than cores. When all are at work, a
- * lane of which none is gets one more, so that no peer waits for another's jobs. */
+ * lane of which none is gets one more. The last ones are held back for owners of whom none is: so
+ * no owner waits for another's jobs. */
 enum {
     CAY_WORKER_THREADS = 8,
     CAY_WORKER_THREADS_MAX = 64,
+    CAY_WORKER_THREADS_HELD_BACK = 16,
     CAY_LANE_THREADS = CAY_WORKER_THREADS / 2,
+    CAY_PATIENT_NICE = 5, /* of threads while they run jobs of a patient share */
 };
 
 struct cay_workers;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "tool/glob.h"
 #include "tool/search.h"
 #include "tool/walk.h"
@@ -55,6 +56,7 @@ struct grep {
 struct part {
     struct grep *grep;
     struct cay_searcher searcher;
+    const bool *stop; /* what the first thread watches */
 };
 
 static bool is_late(struct grep *grep)
@@ -152,6 +154,7 @@ static void search_all(struct part *part, bool wait)
 static void *second_thread(void *data)
 {
     struct part *part = data;
+    (void)cay_stop_watch(part->stop);
     cay_auto(cay_tree_leave) struct cay_tree_visit visit = {};
     struct cay_error ignored;
     /* Without the user's rights nothing may be read; the first thread then does it all. */
@@ -174,12 +177,13 @@ static void walk_tree(struct grep *grep, struct part parts[2], struct cay_walk *
 {
     pthread_t thread;
     bool helped = false;
+    parts[1].stop = cay_stop_watched();
     for (struct cay_walk_entry entry; !is_late(grep) && cay_walk_next(walk, &entry);) {
         if (grep->has_exclude && glob_matches(&grep->exclude, &entry)) {
             cay_walk_skip(walk);
             continue;
         }
-        if (entry.type == DT_DIR && cay_clock_ms() > grep->run->deadline_ms)
+        if (cay_stop_asked() || (entry.type == DT_DIR && cay_clock_ms() > grep->run->deadline_ms))
             set_late(grep);
         while (is_wanted(grep, &entry) && !put(grep, entry.path)) {
             struct queued queued;

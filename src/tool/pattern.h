@@ -8,7 +8,10 @@
  *
  * A pattern is read-only once compiled and shared by threads; each thread has a matcher of its own.
  * The work at one place of a line is limited, and a matcher has a deadline, so that no expression
- * can run away.
+ * can run away. Nothing can end a match from outside, so the first try is for so few places and
+ * steps that even the worst expression is through within a tenth of a second: a step is at most a
+ * look through the line. Where that is not enough, places are given for steps, and in the end the
+ * expression is tried by code that calls back at every step, which is much slower.
  */
 
 #include "base/base.h"
@@ -17,8 +20,10 @@
 enum {
     CAY_PATTERN_BYTES_MAX = 64 * 1024,
     CAY_PATTERN_MATCH_LIMIT = 500'000, /* as PCRE2 counts, for one place a match may begin at */
-    CAY_PATTERN_STARTS =
-        8 * 1024, /* bytes a match is looked for at between two looks at the clock */
+    CAY_PATTERN_STARTS = 8 * 1024,     /* places of one try, at most */
+    CAY_PATTERN_STEPS_FIRST = 8,       /* at each of them, as PCRE2 counts */
+    CAY_PATTERN_LINE_BYTES = 2048,     /* a shorter line counts as one of these */
+    CAY_PATTERN_WORK = 200'000'000,    /* of one try: places by steps by bytes of the line */
     CAY_PATTERN_HEAP_KIB = 16 * 1024,
     CAY_PATTERN_STACK_BYTES_MAX = 512 * 1024,
 };
@@ -36,6 +41,8 @@ struct cay_pattern {
     struct cay_literal literal;
     void *code; /* pcre2_code */
     bool jit;
+    struct cay_str text; /* for careful code, which few need; stays the caller's */
+    uint32_t flags;
 };
 
 struct cay_pattern_options {
@@ -43,7 +50,8 @@ struct cay_pattern_options {
     bool ignore_case;
 };
 
-/* False with a sentence in out_problem for what is not a regular expression. */
+/* False with a sentence in out_problem for what is not a regular expression. `text` must outlive
+ * the pattern. */
 [[nodiscard]] bool cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
                                        const struct cay_pattern_options *options, char *out_problem,
                                        size_t problem_size);
@@ -51,13 +59,18 @@ void cay_pattern_finish(struct cay_pattern *pattern);
 
 struct cay_matcher {
     const struct cay_pattern *pattern;
-    void *data;          /* pcre2_match_data */
-    void *context;       /* pcre2_match_context */
-    void *stack;         /* pcre2_jit_stack */
+    void *data;    /* pcre2_match_data */
+    void *context; /* pcre2_match_context */
+    void *stack;   /* pcre2_jit_stack */
+    void *careful; /* pcre2_code that calls back; NULL: not needed yet */
+    bool careful_jit;
+    size_t bytes_looked; /* through by it, at most */
     int64_t gave_up;     /* lines that were too much work */
     int64_t deadline_ms; /* of the monotonic clock */
     unsigned calls;
-    bool late; /* it came; nothing is found any more */
+    uint32_t steps;  /* of the next try */
+    unsigned smooth; /* tries since the last one that needed more */
+    bool late;       /* it came; nothing is found any more */
 };
 
 void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "tool/path.h"
 #include "tool/run.h"
 
@@ -226,8 +227,8 @@ static void search_file(struct cay_searcher *searcher, int fd, struct progress *
         if (p->text.len <= p->kept)
             p->text.len = filled;
         search_block(searcher, p);
-        searcher->late =
-            searcher->matcher.late || (!last && cay_clock_ms() > searcher->deadline_ms);
+        searcher->late = searcher->matcher.late || cay_stop_asked() ||
+                         (!last && cay_clock_ms() > searcher->deadline_ms);
         if (last || searcher->late)
             return;
         filled = move_rest(searcher, p, filled);

@@ -197,6 +197,7 @@ static const struct cay_tool tools[] = {
     },
     {
         .name = "glob",
+        .is_search = true,
         .tier = CAY_V1_TOOL_TIER_DAEMON,
         .description = "Lists the files whose path matches a pattern (* ? [] {a,b} and ** for any directories), sorted. "
                        "A pattern that ends in / lists directories.",
@@ -211,6 +212,7 @@ static const struct cay_tool tools[] = {
     },
     {
         .name = "grep",
+        .is_search = true,
         .tier = CAY_V1_TOOL_TIER_DAEMON,
         .description = "Searches files line by line for a regular expression (PCRE2). Binary files are left out.",
         .schema = OBJECT("\"pattern\"",
@@ -297,6 +299,13 @@ const char *cay_tool_nearest(struct cay_str name)
     }
     assert(count <= NAMES_MAX);
     return cay_nearest(name, names, count);
+}
+
+bool cay_tool_is_search(const struct cay_tool *tool, const struct google_protobuf_struct *params)
+{
+    const struct cay_tool_run run = {.params = params};
+    return tool->is_search ||
+           (tool->run == cay_tool_list_dir && cay_run_number(&run, "depth", 1) > 1);
 }
 
 size_t cay_tool_count(void)

@@ -32,6 +32,7 @@ struct cay_tool {
     const char *schema; /* JSON Schema of the parameters, as text */
     bool read_only;
     bool streaming;
+    bool is_search; /* may keep a processor busy for long */
     uint32_t timeout_ms;
     bool (*run)(struct cay_tool_run *run); /* tool/run.h; NULL for tier 2 */
     /* tool/command.h; for tier 2 */
@@ -44,6 +45,9 @@ const struct cay_tool *cay_tool_find(struct cay_str name);
 
 /* The tool that was probably meant; NULL when none is near. */
 const char *cay_tool_nearest(struct cay_str name);
+
+/* Whether a call may keep a processor busy for long: a search, or a look at a whole tree. */
+bool cay_tool_is_search(const struct cay_tool *tool, const struct google_protobuf_struct *params);
 
 /* By name. */
 size_t cay_tool_count(void);

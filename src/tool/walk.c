@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "tool/tree.h"
 
 enum { DENTS_BYTES = 32 * 1024, FIRST_ITEMS = 64 };
@@ -93,7 +94,7 @@ static bool read_all(struct cay_walk *walk, int fd, struct cay_walk_frame *frame
 {
     _Alignas(uint64_t) char block[DENTS_BYTES];
     long len = 0;
-    while ((len = syscall(SYS_getdents64, fd, block, sizeof(block))) > 0) {
+    while (!cay_stop_asked() && (len = syscall(SYS_getdents64, fd, block, sizeof(block))) > 0) {
         for (long at = 0; at < len;) {
             const struct linux_dirent *dent = (const void *)(block + at);
             at += dent->d_reclen;
@@ -163,7 +164,7 @@ bool cay_walk_next(struct cay_walk *walk, struct cay_walk_entry *out_entry)
 {
     if (walk->descend)
         descend(walk);
-    while (walk->frame_count > 0) {
+    while (walk->frame_count > 0 && !cay_stop_asked()) {
         struct cay_walk_frame *frame = &walk->frames[walk->frame_count - 1];
         if (frame->next == frame->count) {
             frame_release(walk, frame);

@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "front/auth/auth.h"
 #include "front/connect/rpc.h"
 
@@ -39,7 +40,7 @@ static void take_back(struct cay_rpc *rpc)
 {
     if (!rpc->is_started || rpc->is_answered || rpc->call.is_cancelled)
         return;
-    rpc->call.is_cancelled = true;
+    cay_stop_ask(&rpc->call.is_cancelled);
     if (rpc->call.on_cancel)
         rpc->call.on_cancel(&rpc->call);
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/stop.h"
+
 struct cay_e2b_cutter {
     struct cay_call call;
     struct cay_e2b_door *door;
@@ -92,7 +94,7 @@ void cay_e2b_cutter_close(struct cay_e2b_door *door)
     struct cay_e2b_cutter *cutter = cay_take_ptr(door->cutter);
     if (!cutter)
         return;
-    cutter->call.is_cancelled = true;
+    cay_stop_ask(&cutter->call.is_cancelled);
     if (cutter->is_over)
         free(cutter);
     else if (cutter->call.on_cancel)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
+#include "base/stop.h"
 
 static struct cay_e2b_call *of(struct cay_call *call)
 {
@@ -163,7 +164,7 @@ void cay_e2b_call_cancel(struct cay_e2b_call *call)
 {
     if (call->call.is_cancelled)
         return;
-    call->call.is_cancelled = true;
+    cay_stop_ask(&call->call.is_cancelled);
     if (call->is_started && call->call.on_cancel)
         call->call.on_cancel(&call->call);
 }

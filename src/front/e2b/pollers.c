@@ -7,6 +7,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/id.h"
+#include "base/stop.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_rpc.h"
 #include "front/e2b/envd_watch.h"
@@ -55,7 +56,7 @@ static void drop(struct poller *self)
     cay_list_remove(&self->in_door);
     cay_timer_close(&self->silence);
     cay_buf_finish(&self->news);
-    self->call.is_cancelled = true;
+    cay_stop_ask(&self->call.is_cancelled);
     if (self->is_over)
         free_poller(self);
     else if (self->call.on_cancel)

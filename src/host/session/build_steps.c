@@ -146,6 +146,7 @@ static void stopped(struct cay_errand *, void *context, const void *, const stru
     self->is_ending = true;
     self->job.work = keep_work;
     self->job.done = keep_done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
     cay_loop_submit(self->host->loop, &self->job);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/stop.h"
 #include "host/session/host.h"
 
 static void finish(struct cay_call *call, const void *response, const struct cay_error *err)
@@ -71,7 +72,7 @@ void cay_errand_cancel(struct cay_errand *errand)
 {
     if (errand->call.is_cancelled)
         return;
-    errand->call.is_cancelled = true;
+    cay_stop_ask(&errand->call.is_cancelled);
     if (errand->call.on_cancel)
         errand->call.on_cancel(&errand->call);
 }

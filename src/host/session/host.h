@@ -13,6 +13,7 @@
 #include "host/net/gateway.h"
 #include "host/net/net.h"
 #include "host/runtime/runtime.h"
+#include "host/session/account.h"
 #include "host/session/build_files.h"
 #include "host/session/builds.h"
 #include "host/session/gone.h"
@@ -67,6 +68,7 @@ struct cay_host {
     struct cay_gateway gateway;
     struct cay_network_guard *network_guard;
     enum cay_v1_network_mode default_network;
+    struct cay_map accounts; /* struct cay_account, by owner */
     struct cay_sessions sessions;
     struct cay_gone_table gone;
     struct cay_map bases; /* struct cay_base_entry, by name */

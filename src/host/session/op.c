@@ -5,12 +5,22 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "host/session/host.h"
 
 static void work(struct cay_job *job)
 {
     struct cay_op *op = CAY_CONTAINER_OF(job, struct cay_op, job);
-    op->is_done = op->steps->work(op, &op->err);
+    if (!op->call || !op->steps->ends_with_call) {
+        op->is_done = op->steps->work(op, &op->err);
+        return;
+    }
+    (void)cay_stop_watch(&op->call->is_cancelled);
+    /* What was ended early is not to be taken for the whole. */
+    op->is_done = !cay_stop_asked() && op->steps->work(op, &op->err) && !cay_stop_asked();
+    if (!op->is_done && cay_stop_asked())
+        cay_fail(&op->err, CAY_R_CANCELED, NULL);
+    (void)cay_stop_watch(NULL);
 }
 
 static void done(struct cay_job *job)
@@ -42,7 +52,7 @@ static void passed(struct cay_gate_ticket *ticket)
     }
     op->job.work = work;
     op->job.done = done;
-    op->job.lane = &op->session->lane;
+    op->job.lane = op->steps->is_search ? &op->session->search_lane : &op->session->lane;
     cay_loop_submit(op->host->loop, &op->job);
 }
 

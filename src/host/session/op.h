@@ -23,6 +23,9 @@ struct cay_op_steps {
     bool (*begin)(struct cay_op *op, struct cay_error *err); /* may be NULL */
     bool (*work)(struct cay_op *op, struct cay_error *err);  /* may be NULL: nothing blocks */
     void (*end)(struct cay_op *op);
+    /* Work has no effects: it is not begun, or ends early, when the caller has gone. */
+    bool ends_with_call;
+    bool is_search; /* and it may take long */
 };
 
 struct cay_op {

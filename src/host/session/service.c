@@ -471,6 +471,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
+    cay_accounts_finish(host);
     cay_gone_finish(&host->gone);
     cay_net_finish(&host->net);
     cay_network_stop(host);

@@ -53,6 +53,9 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     cay_map_init(&session->snapshots_by_name);
     cay_list_init(&session->ports);
     cay_gate_init(&session->gate);
+    session->account = cay_account_of(host, owner);
+    session->lane.share = &session->account->shares->quick;
+    session->search_lane.share = &session->account->shares->search;
     cay_once_init(&session->once);
     cay_list_init(&session->tools_waiting);
     cay_launch_init_table(session);

@@ -19,6 +19,7 @@
 #include "host/store/store.h"
 #include "io/loop.h"
 
+struct cay_account;
 struct cay_dns;
 struct cay_hearing;
 struct cay_host;
@@ -77,8 +78,10 @@ struct cay_session {
     struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
 
     struct cay_gate gate;
-    struct cay_lane lane; /* of what its operations do on workers */
-    unsigned op_count;    /* operations under way; it is not freed before they end */
+    struct cay_account *account;
+    struct cay_lane lane;        /* of what its operations do on workers */
+    struct cay_lane search_lane; /* of those that may take long and change nothing */
+    unsigned op_count;           /* operations under way; it is not freed before they end */
     unsigned tools_in_flight;
     unsigned tools_running;        /* those that had their turn, from there to their answer */
     struct cay_list tools_waiting; /* for their turn: tool_turn.c */

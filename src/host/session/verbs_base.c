@@ -260,5 +260,6 @@ void cay_host_remove_base(struct cay_service *service, struct cay_call *call)
     self->host = host;
     self->job.work = remove_work;
     self->job.done = remove_done;
+    self->job.lane = &cay_account_of(host, call->caller.owner)->lane;
     cay_loop_submit(host->loop, &self->job);
 }

@@ -377,6 +377,7 @@ static void start(struct import *self, const struct cay_v1_import_base_request *
     self->is_running = true;
     self->job.work = import_work;
     self->job.done = import_done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->intake;
     cay_loop_submit(self->host->loop, &self->job);
     cay_call_next(self->call);
 }

@@ -79,5 +79,6 @@ void cay_host_update_base(struct cay_service *service, struct cay_call *call)
     }
     self->job.work = update_work;
     self->job.done = update_done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
     cay_loop_submit(self->host->loop, &self->job);
 }

@@ -96,6 +96,7 @@ static void submit(struct build *self, void (*work)(struct cay_job *),
     self->is_working = true;
     self->job.work = work;
     self->job.done = done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
     cay_loop_submit(self->host->loop, &self->job);
 }
 

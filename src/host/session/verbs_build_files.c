@@ -137,6 +137,7 @@ static void on_message(struct cay_call *call, const void *message)
         self->is_working = true;
         self->job.work = piece_work;
         self->job.done = piece_done;
+        self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
         cay_loop_submit(self->host->loop, &self->job);
     } else {
         cay_call_next(call);

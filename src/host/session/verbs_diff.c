@@ -275,6 +275,8 @@ static const struct cay_op_steps diff_steps = {
     .begin = diff_begin,
     .work = diff_work,
     .end = diff_end,
+    .ends_with_call = true,
+    .is_search = true,
 };
 
 static bool check_request(const struct cay_v1_diff_snapshots_request *request,

@@ -320,7 +320,7 @@ static void export_end(struct cay_op *op)
     self->piece = cay_alloc(PIECE_BYTES);
     self->is_packing = true;
     self->packed_for = session;
-    self->pack_job.lane = &session->lane;
+    self->pack_job.lane = &session->search_lane;
     cay_loop_submit(self->host->loop, &self->pack_job);
     if (!call->is_cancelled)
         send_frame(self, &frame);
@@ -350,6 +350,7 @@ void cay_host_export_session(struct cay_service *service, struct cay_call *call)
     self->pack_job.done = pack_done;
     self->piece_job.work = piece_work;
     self->piece_job.done = piece_done;
+    self->piece_job.lane = &cay_account_of(self->host, call->caller.owner)->lane;
     self->more.run = on_more;
     call->state = self;
     call->on_room = on_room;

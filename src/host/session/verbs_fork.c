@@ -300,6 +300,7 @@ static void fork_born(struct cay_birth *birth)
     }
     self->publish.work = publish_work;
     self->publish.done = publish_done;
+    self->publish.lane = &cay_account_of(birth->op.host, self->op.call->caller.owner)->lane;
     cay_loop_submit(birth->op.host->loop, &self->publish);
 }
 

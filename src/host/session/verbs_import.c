@@ -384,6 +384,7 @@ void cay_host_import_session(struct cay_service *service, struct cay_call *call)
     self->import.fd = -1;
     self->job.work = piece_work;
     self->job.done = piece_done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
     cay_sha256_init(&self->sha);
     call->state = self;
     call->on_message = on_message;

@@ -46,6 +46,7 @@ static bool read_begin(struct cay_op *op, struct cay_error *err)
 {
     struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
     const struct cay_v1_read_file_request *request = op->call->request;
+    self->job.lane = &op->session->account->lane; /* not its own: it may go before the last piece */
     if (self->is_past)
         return cay_past_tree_begin(&self->past, op->session, request->snapshot, request->user, err);
     return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);

@@ -237,11 +237,34 @@ static void file_tool_end(struct cay_op *op)
     free(self);
 }
 
+/* What is to happen once also happens when its caller has gone: it will ask again. */
 static const struct cay_op_steps file_tool_steps = {
     .begin = file_tool_begin,
     .work = file_tool_work,
     .end = file_tool_end,
 };
+
+static const struct cay_op_steps look_steps = {
+    .begin = file_tool_begin,
+    .work = file_tool_work,
+    .end = file_tool_end,
+    .ends_with_call = true,
+};
+
+static const struct cay_op_steps search_steps = {
+    .begin = file_tool_begin,
+    .work = file_tool_work,
+    .end = file_tool_end,
+    .ends_with_call = true,
+    .is_search = true,
+};
+
+static const struct cay_op_steps *steps_of(const struct cay_tool_call *tool)
+{
+    if (!tool->tool->read_only)
+        return &file_tool_steps;
+    return cay_tool_is_search(tool->tool, tool->request->params) ? &search_steps : &look_steps;
+}
 
 static void file_tool_awake(struct cay_call *call, struct cay_session *session, void *context,
                             const struct cay_error *err)
@@ -254,7 +277,7 @@ static void file_tool_awake(struct cay_call *call, struct cay_session *session, 
     }
     if (self->tool.is_stream)
         cay_tool_send_started(call, &self->tool, "");
-    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &file_tool_steps);
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, steps_of(&self->tool));
 }
 
 static void start_file_tool(struct cay_call *call, const struct cay_tool_call *tool)
@@ -308,7 +331,13 @@ static void answer_joined(struct cay_once_waiter *waiter, struct cay_v1_tool_res
                           const struct cay_error *err)
 {
     struct joined *self = CAY_CONTAINER_OF(waiter, struct joined, waiter);
+    struct cay_error given_up = {};
     cay_pulse_stop(&self->pulse);
+    if (err && err->reason == CAY_R_CANCELED) {
+        cay_fail(&given_up, CAY_R_UNAVAILABLE,
+                 "whoever made the call first gave it up; make it again");
+        err = &given_up;
+    }
     if (!result) {
         cay_call_fail(waiter->call, err);
         return;

@@ -6,6 +6,7 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -77,8 +78,10 @@ void cay_usage_measure(struct cay_store *store, const char *store_id,
 static void usage_work(struct cay_job *job)
 {
     struct usage_job *self = CAY_CONTAINER_OF(job, struct usage_job, job);
-    for (size_t i = 0; i < self->count; i++)
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    for (size_t i = 0; i < self->count && !cay_stop_asked(); i++)
         cay_usage_measure(self->host->store, self->all[i].store_id, &self->all[i].usage);
+    (void)cay_stop_watch(NULL);
 }
 
 static int larger_first(const void *left, const void *right)
@@ -214,6 +217,7 @@ void cay_host_get_usage(struct cay_service *service, struct cay_call *call)
     self->host = cay_host_of(service);
     self->job.work = usage_work;
     self->job.done = usage_done;
+    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->search;
     if (collect(self, call->request, &err)) {
         cay_loop_submit(self->host->loop, &self->job);
         return;

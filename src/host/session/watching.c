@@ -108,7 +108,8 @@ struct cay_watches *cay_watching_set(struct cay_session *session)
     watching = session->watching = cay_new(struct cay_watching);
     watching->session = session;
     watching->loop = session->host->loop;
-    watching->job = (struct cay_job){.work = read_work, .done = read_done};
+    watching->job =
+        (struct cay_job){.work = read_work, .done = read_done, .lane = &session->account->lane};
     cay_list_init(&watching->members);
     /* An id of the session's range that nobody in its sandbox has. */
     watching->set = cay_watches_create(base, base + CAY_UID_SLOT_SIZE - 1);
@@ -158,6 +159,7 @@ static void leave(struct cay_watching *watching, struct cay_watch_member *member
     *leaving = (struct leaving){.watching = watching, .watcher = member->watcher};
     leaving->job.work = leave_work;
     leaving->job.done = leave_done;
+    leaving->job.lane = watching->job.lane;
     member->watcher = NULL;
     watching->jobs++;
     /* With the last one the worker closes what is polled. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/stop.h"
 #include "host/store/copy.h"
 #include "host/store/diff_touched.h"
 #include "host/store/dir_list.h"
@@ -111,6 +112,8 @@ static int same_content(struct walk *walk, const struct cay_merged_entry *a,
             return 0;
         if (a_len == 0)
             return 1;
+        if (cay_stop_asked())
+            return -ECANCELED;
         at += a_len;
         walk->stats->bytes_compared += (uint64_t)a_len;
     }
@@ -269,6 +272,8 @@ static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
     if (rc < 0)
         return fail(walk, rc, "read directory");
     for (size_t i = 0; i < names.count && !walk->stopped; i++) {
+        if (cay_stop_asked())
+            return fail(walk, -ECANCELED, "compare");
         if (!compare_name(walk, from, to, cay_dir_list_name(&names, i), depth))
             return false;
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/loop.h"
+#include "io/share.h"
 
 struct fixture {
     struct cay_loop *loop;
@@ -464,6 +465,50 @@ static void jobs_of_one_peer_do_not_keep_the_others(void **state)
     free(hogs);
 }
 
+/* Whatever number of lanes an owner has, and several owners have. */
+static void jobs_of_some_owners_do_not_keep_another(void **state)
+{
+    enum { OWNERS = 5, LANES = 30 };
+    struct fixture *self = *state;
+    struct crowd crowd = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .loop = self->loop};
+    struct cay_shares *shares[OWNERS + 1];
+    struct cay_lane *lanes = cay_alloc((OWNERS * LANES + 1) * sizeof(*lanes));
+    struct hog *hogs = cay_alloc(OWNERS * LANES * sizeof(*hogs));
+    for (size_t i = 0; i <= OWNERS; i++) {
+        char name[] = {(char)('a' + i), '\0'};
+        shares[i] = cay_shares_ref(self->loop, name);
+    }
+    struct hog neighbour = {
+        .job = {.work = neighbour_work, .done = neighbour_done, .lane = &lanes[OWNERS * LANES]},
+        .crowd = &crowd};
+    lanes[OWNERS * LANES].share = &shares[OWNERS]->quick;
+    for (size_t i = 0; i < (size_t)OWNERS * LANES; i++) {
+        lanes[i].share = i % 2 ? &shares[i / LANES]->quick : &shares[i / LANES]->search;
+        hogs[i] = (struct hog){.job = {.work = hog_work, .done = hog_done, .lane = &lanes[i]},
+                               .crowd = &crowd};
+        cay_loop_submit(self->loop, &hogs[i].job);
+        if (i % LANES < LANES - 1)
+            continue;
+        cay_loop_submit(self->loop, &neighbour.job);
+        cay_loop_run(self->loop);
+        pthread_mutex_lock(&crowd.lock);
+        assert_true((size_t)crowd.most <=
+                    (i / LANES + 1) * (CAY_OWNER_THREADS + CAY_OWNER_SEARCH_THREADS));
+        pthread_mutex_unlock(&crowd.lock);
+    }
+    pthread_mutex_lock(&crowd.lock);
+    crowd.may_go = true;
+    pthread_cond_broadcast(&crowd.changed);
+    pthread_mutex_unlock(&crowd.lock);
+    cay_loop_finish_jobs(self->loop);
+    assert_int_equal(crowd.done, OWNERS * LANES);
+    for (size_t i = 0; i <= OWNERS; i++)
+        cay_shares_unref(shares[i]);
+    free(hogs);
+    free(lanes);
+}
+
 static void a_stop_that_comes_when_nothing_runs_does_no_harm(void **state)
 {
     struct fixture *self = *state;
@@ -491,6 +536,7 @@ int main(void)
         CASE(a_file_cannot_be_watched),
         CASE(signals_come_to_the_loop),
         CASE(jobs_of_one_peer_do_not_keep_the_others),
+        CASE(jobs_of_some_owners_do_not_keep_another),
         CASE(a_stop_that_comes_when_nothing_runs_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

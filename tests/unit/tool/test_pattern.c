@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/test.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "tool/pattern.h"
 #include "tool/pattern_internal.h"
 
@@ -228,6 +232,106 @@ static void a_search_ends_at_its_deadline(void **)
     }
 }
 
+/* Processor time of a thread: what the machine does for others meanwhile does not count. */
+static int64_t cpu_ms(clockid_t clock)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(clock, &now), 0);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+struct asking {
+    bool flag;
+    bool is_over;
+    clockid_t clock;
+    int64_t asked_cpu_ms;
+};
+
+static void *ask_soon(void *data)
+{
+    struct asking *asking = data;
+    while (cpu_ms(asking->clock) < 50 && !__atomic_load_n(&asking->is_over, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    asking->asked_cpu_ms = cpu_ms(asking->clock);
+    cay_stop_ask(&asking->flag);
+    return NULL;
+}
+
+struct evil_search {
+    const char *pattern;
+    const struct cay_str *text;
+    int64_t deadline_ms; /* 0: it is asked to stop instead */
+    int64_t overrun_ms;
+    bool is_late;
+};
+
+/* On a thread of its own, whose processor time begins at nothing. */
+static void *search_evil(void *data)
+{
+    struct evil_search *self = data;
+    struct asking asking = {};
+    struct cay_pattern pattern;
+    struct cay_pattern_options options = {};
+    char problem[200];
+    pthread_t asker;
+    assert_true(
+        cay_pattern_compile(&pattern, cay_str(self->pattern), &options, problem, sizeof(problem)));
+    assert_int_equal(pthread_getcpuclockid(pthread_self(), &asking.clock), 0);
+    int64_t begun = cay_clock_ms();
+    if (!self->deadline_ms) {
+        assert_int_equal(pthread_create(&asker, NULL, ask_soon, &asking), 0);
+        (void)cay_stop_watch(&asking.flag);
+    }
+    struct cay_matcher matcher;
+    cay_matcher_init(&matcher, &pattern, self->deadline_ms ? begun + self->deadline_ms : INT64_MAX);
+    size_t start = 0;
+    size_t end = 0;
+    assert_false(cay_matcher_next(&matcher, *self->text, 0, &start, &end));
+    self->is_late = matcher.late;
+    int64_t cpu = cpu_ms(asking.clock);
+    if (!self->deadline_ms) {
+        __atomic_store_n(&asking.is_over, true, __ATOMIC_RELEASE);
+        assert_int_equal(pthread_join(asker, NULL), 0);
+        (void)cay_stop_watch(NULL);
+        self->overrun_ms = cpu - asking.asked_cpu_ms;
+    } else {
+        self->overrun_ms = cpu - self->deadline_ms;
+    }
+    cay_matcher_finish(&matcher);
+    cay_pattern_finish(&pattern);
+    return NULL;
+}
+
+/* Also where one match, at one place, would go on for very long: by the deadline, and when nobody
+ * wants the answer any more. */
+static void a_search_ends_within_a_tenth_of_a_second(void **)
+{
+    enum { BYTES = 1024 * 1024, OVERRUN_MS = 100 };
+    cay_autofree char *line = cay_alloc(BYTES);
+    cay_autofree char *lines = cay_alloc(BYTES);
+    memset(line, 'a', BYTES);
+    memset(lines, 'a', BYTES);
+    for (size_t at = 1000; at < BYTES; at += 1000)
+        lines[at] = '\n';
+    char many[2000] = "";
+    for (size_t i = 0; i < 90; i++)
+        memcpy(many + i * 11, "(?:a*[bc])?", 11);
+    memcpy(many + (size_t)90 * 11, "[de]", 5);
+    const struct cay_str texts[] = {{line, BYTES}, {lines, BYTES}};
+    const char *const evil[] = {"(?:(?:a*b)?a)*[de]", "(?:a*[bc])*[de]", "a*a*a*a*[bc]",
+                                "(a+)+$b|[de]z", many};
+    for (size_t i = 0; i < 4 * CAY_COUNT(evil); i++) {
+        struct evil_search search = {
+            .pattern = evil[i / 4], .text = &texts[i % 2], .deadline_ms = i % 4 < 2 ? 50 : 0};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, search_evil, &search), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (search.is_late && search.overrun_ms > OVERRUN_MS)
+            fail_msg("%.40s on %zu: %lld ms too long", evil[i / 4], i % 2,
+                     (long long)search.overrun_ms);
+    }
+}
+
 static void long_lines_are_searched_in_parts(void **)
 {
     /* What begins at the end of one part and ends in the next is found, also between the bytes of a
@@ -265,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_literal_in_any_case_knows_more_letters_than_ascii),
         cmocka_unit_test(no_expression_runs_away),
         cmocka_unit_test(a_search_ends_at_its_deadline),
+        cmocka_unit_test(a_search_ends_within_a_tenth_of_a_second),
         cmocka_unit_test(long_lines_are_searched_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

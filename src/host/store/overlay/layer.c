@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/stop.h"
 #include "host/store/copy.h"
 #include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
@@ -172,6 +173,8 @@ static int measure_dir(int dir_fd, int depth, uint64_t *bytes, uint64_t *entries
     for (size_t i = 0; !rc && i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
         struct stat st;
+        if (cay_stop_asked())
+            return -ECANCELED;
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             if (errno == ENOENT)
                 continue; /* a live upper */

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/diff_walk.h"
 #include "host/store/dir_list.h"
 #include "host/store/trees/trees_internal.h"
@@ -128,6 +129,8 @@ static int walk_usage(int dir_fd, struct cay_store_usage *usage, int depth)
     for (size_t i = 0; !rc && i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
         struct stat st;
+        if (cay_stop_asked())
+            return -ECANCELED;
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             if (errno != ENOENT)
                 return -errno;

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An owner's account with this host: its lanes to the workers. Made when an owner is first heard
+ * of; it stays until the host ends. Loop thread only.
+ */
+
+#include "io/share.h"
+
+struct cay_host;
+
+struct cay_account {
+    char owner[129];
+    struct cay_shares *shares;
+    struct cay_lane lane;   /* of what it orders outside of sessions */
+    struct cay_lane search; /* the same for long searches */
+    struct cay_lane intake; /* of what waits for its client: bases and sessions that come in */
+};
+
+/* Never NULL. */
+struct cay_account *cay_account_of(struct cay_host *host, const char *owner);
+
+/* After all sessions and jobs. */
+void cay_accounts_finish(struct cay_host *host);
