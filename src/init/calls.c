@@ -131,6 +131,15 @@ static uint64_t usec_of(const struct timeval *time)
     return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
 }
 
+/* The daemon ends a start that somebody in the sandbox holds up. */
+static bool was_start_ended(const struct call *call, int status)
+{
+    enum { AT_ONCE_USEC = 500'000 };
+    return call->held_up_usec && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+           !call->kill_cause && !call->signals && !call->ring.end &&
+           now_usec() - call->held_up_usec < AT_ONCE_USEC;
+}
+
 static void set_cause(struct init *init, struct call *call, int status)
 {
     struct cay_frame_exit *exit = &call->exit;
@@ -140,6 +149,10 @@ static void set_cause(struct init *init, struct call *call, int status)
         exit->cause = CAY_CAUSE_FAILED;
         exit->stage = (uint8_t)CAY_MIN(cell->stage, (uint32_t)CAY_STAGES - 1);
         exit->code = CAY_MIN(cell->error, (uint32_t)4095);
+    } else if (was_start_ended(call, status)) {
+        exit->cause = CAY_CAUSE_FAILED;
+        exit->stage = CAY_STAGE_EXEC;
+        exit->code = ETIMEDOUT;
     } else if (WIFSIGNALED(status)) {
         exit->signal = (uint8_t)WTERMSIG(status);
         exit->cause = CAY_CAUSE_SIGNALED;

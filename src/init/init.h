@@ -73,6 +73,7 @@ struct call {
     bool doomed;        /* whoever is left was killed and is on its way out */
     uint8_t kill_cause; /* why we killed it, 0 when we did not */
     int64_t started_usec;
+    int64_t held_up_usec;     /* its start took long, and was over then; 0: it did not */
     int64_t wall_deadline_ms; /* 0: none */
     int64_t quiet_deadline_ms;
     uint64_t quiet_ms;

@@ -8,6 +8,8 @@
 #include "init/init.h"
 #include "sys/clone.h"
 
+enum { START_LONG_USEC = 900'000 };
+
 /* The three ends the command gets. */
 struct ends {
     int fd[3];
@@ -117,7 +119,10 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
             .cgroup_fd = slot ? slot->into_fd : -1,
             .stack = init->child_stack,
         };
+        int64_t before_usec = now_usec();
         result = cay_clone_call(&how, child_main, &child);
+        int64_t after_usec = now_usec();
+        call->held_up_usec = after_usec - before_usec >= START_LONG_USEC ? after_usec : 0;
     }
     close_ends(init, &ends);
     if (result < 0)

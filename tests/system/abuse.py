@@ -40,6 +40,34 @@ def fork_bomb(cay):
 
 
 @case
+def held_starts(cay):
+    """who holds up the start of a program is waited for a moment only; commands after it run"""
+    plane = hostile(cay, "starts")
+    cay.sh("starts", "cp /bin/busybox /workspace/busybox")
+    holder = plane.start("/bin/nuisance", "lease", "/workspace/busybox", user="user")["id"]
+    plane.read_until(holder, b"leased 1")
+    begun = time.monotonic()
+    held = together(lambda: cay.launch("starts", "/workspace/busybox", "true", user="user", policy={"timeout": "3s"}),
+                    lambda: cay.launch("starts", "/bin/echo", "after", policy={"timeout": "3s"}))
+    (result, _, _), (after, out, _) = good(held)
+    assert time.monotonic() - begun < 20, "the start was awaited for long"
+    assert result.get("exitCode") == 126 and "held up" in result["message"], result
+    assert after.get("exitCode") == 0 and out == b"after\n", (after, out)
+    plane.end(holder)
+    assert cay.launch("starts", "/workspace/busybox", "echo", "free")[1] == b"free\n"
+    stopper = plane.start("/bin/nuisance", "stopper", user="user")["id"]
+    plane.read_until(stopper, b"stops 1")
+    for _ in range(5):
+        begun = time.monotonic()
+        result, _, _ = cay.launch("starts", "/bin/true", user="user", policy={"timeout": "2s"})
+        assert time.monotonic() - begun < 20, "it was awaited for long"
+        assert "exitCode" in result or result["cause"] == "END_CAUSE_TIMEOUT_WALL", result
+    assert cay.launch("starts", "/bin/echo", "fine", user="root")[1] == b"fine\n"
+    plane.end(stopper)
+    over(cay, "starts")
+
+
+@case
 def memory_bomb(cay):
     """a memory bomb is killed for its memory, and says so; the session lives on"""
     plane = hostile(cay, "memory", memoryBytes=48 * MIB)

@@ -5,6 +5,8 @@
  *   orphans N    N grandchildren whose parents are gone; each ends at once
  *   crowd N      the same, but they stay; ends up with as many as may be
  *   files N      N open files, as far as it may; then waits
+ *   lease FILE   a lease on a file of its own, which it does not give back
+ *   stopper      stops all other processes of its user, again and again
  * Each says on a line of its own when it is done.
  */
 #include <errno.h>
@@ -46,6 +48,25 @@ static int be_traced(void)
     say("traced", child);
     wait_for_ever();
     return 0;
+}
+
+static int hold_lease(const char *path)
+{
+    int fd = open(path, O_RDWR);
+    signal(SIGIO, SIG_IGN);
+    if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+        return say("refused", errno);
+    say("leased", 1);
+    wait_for_ever();
+    return 0;
+}
+
+static int stop_others(void)
+{
+    say("stops", 1);
+    while (kill(-1, SIGSTOP) == 0 || errno == ESRCH)
+        ;
+    return say("refused", errno);
 }
 
 static int make_orphans(int count, int stay)
@@ -97,6 +118,10 @@ int main(int argc, char **argv)
     int number = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (argc > 1 && strcmp(argv[1], "traced") == 0)
         return be_traced();
+    if (argc > 2 && strcmp(argv[1], "lease") == 0)
+        return hold_lease(argv[2]);
+    if (argc > 1 && strcmp(argv[1], "stopper") == 0)
+        return stop_others();
     if (argc > 1 && strcmp(argv[1], "orphans") == 0)
         return make_orphans(number, 0);
     if (argc > 1 && strcmp(argv[1], "crowd") == 0)

@@ -42,7 +42,10 @@ static void describe_failure(const struct cay_frame_exit *exit, struct cay_arena
         [CAY_STAGE_CGROUP] = "its control group cannot be joined",
     };
     const char *step = exit->stage < CAY_STAGES ? steps[exit->stage] : NULL;
-    const char *reason = strerrordesc_np((int)exit->code);
+    const char *reason = exit->code == ETIMEDOUT
+                             ? "it was held up for too long by a process of the sandbox, which "
+                               "stopped its start or has a lease on its file"
+                             : strerrordesc_np((int)exit->code);
     const char *text = cay_arena_printf(arena, "%s: %s", step ? step : "the command cannot start",
                                         reason ? reason : "unknown error");
     /* As shells do: 127 not found, 126 found and refused. */

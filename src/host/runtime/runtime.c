@@ -247,6 +247,11 @@ void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *ou
         sandbox->runtime->ops->stats(sandbox, out_stats);
 }
 
+bool cay_sandbox_end_start(struct cay_sandbox *sandbox, int64_t waited_ms)
+{
+    return sandbox->runtime->ops->end_start && sandbox->runtime->ops->end_start(sandbox, waited_ms);
+}
+
 bool cay_sandbox_kill(struct cay_sandbox *sandbox, struct cay_error *err)
 {
     return sandbox->runtime->ops->kill(sandbox, err) ||

@@ -127,6 +127,10 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
                                           struct cay_error *err);
 void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats);
 
+/* Of an init that has been silent for so long: ends the start of a program that somebody holds up,
+ * so that init can go on. True when there was one. Loop thread only. */
+bool cay_sandbox_end_start(struct cay_sandbox *sandbox, int64_t waited_ms);
+
 /* Kills everything in it, init too, and waits until it is gone. Idempotent. */
 [[nodiscard]] bool cay_sandbox_kill(struct cay_sandbox *sandbox, struct cay_error *err);
 

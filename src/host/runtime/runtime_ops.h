@@ -57,6 +57,8 @@ struct cay_runtime_ops {
     bool (*switch_root)(struct cay_sandbox *, int root_fd, int *out_old_fd, struct cay_error *);
     bool (*set_limits)(struct cay_sandbox *, const struct cay_cgroup_limits *, struct cay_error *);
     void (*stats)(struct cay_sandbox *, struct cay_sandbox_stats *);
+    /* See cay_sandbox_end_start; may be NULL. Loop thread only. */
+    bool (*end_start)(struct cay_sandbox *, int64_t waited_ms);
     bool (*kill)(struct cay_sandbox *, struct cay_error *);
     bool (*destroy)(struct cay_sandbox *, struct cay_error *);
     void (*leave)(struct cay_sandbox *);

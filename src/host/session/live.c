@@ -16,6 +16,7 @@
 #include "host/session/op.h"
 #include "host/session/ports.h"
 #include "host/session/tell.h"
+#include "host/session/watchdog.h"
 
 /* A command that runs longer is written down. */
 enum { LINGER_MS = 200 };
@@ -30,6 +31,7 @@ struct cay_live {
     uint64_t next_call;
     struct cay_list others; /* calls with living processes that nobody follows */
     bool is_listing;        /* those of an earlier daemon are not known yet */
+    struct cay_watchdog watchdog;
     struct cay_timer linger;
     bool is_lingering; /* the timer runs */
     unsigned depth;    /* inside cay_link_step */
@@ -228,7 +230,14 @@ static void on_list_ended(void *owner, uint32_t)
     cay_processes_list_ended(&live->session->processes);
 }
 
+static void on_pong(void *owner, uint64_t number)
+{
+    struct cay_live *live = owner;
+    cay_watchdog_answered(&live->watchdog, number);
+}
+
 static const struct cay_link_handlers handlers = {
+    .pong = on_pong,
     .listed = on_listed,
     .list_ended = on_list_ended,
     .started = on_started,
@@ -312,6 +321,7 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         return NULL;
     }
     cay_timer_open(&live->linger, loop, on_linger);
+    cay_watchdog_open(&live->watchdog, session, live->link);
     if (pidfd >= 0)
         cay_watch_set(&live->death_watch, CAY_READY_READ);
     update_watch(live);
@@ -336,6 +346,7 @@ static void free_live(struct cay_live *live)
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
     cay_timer_close(&live->linger);
+    cay_watchdog_close(&live->watchdog);
     cay_link_close(live->link);
     cay_list_for_each (struct other, other, &live->others, in_live)
         free(other);
@@ -510,6 +521,7 @@ bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
     if (!cay_link_exec(live->link, process->call, frame, err))
         return false;
     note_other(live, process->call);
+    cay_watchdog_expect(&live->watchdog);
     update_watch(live);
     return true;
 }
@@ -564,6 +576,7 @@ bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct ca
         return false;
     exec->live = live;
     cay_list_push_back(&live->execs, &exec->in_live);
+    cay_watchdog_expect(&live->watchdog);
     update_watch(live);
     if (!live->is_lingering) {
         live->is_lingering = true;

@@ -90,6 +90,7 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .switch_root = cay_namespaces_switch_root,
     .set_limits = cay_resident_set_limits,
     .stats = cay_resident_stats,
+    .end_start = cay_resident_end_start,
     .kill = cay_resident_kill,
     .destroy = cay_resident_destroy,
     .leave = cay_resident_leave,

@@ -125,6 +125,7 @@ const struct cay_runtime_ops cay_runtime_none = {
     .thaw = cay_resident_thaw,
     .set_limits = cay_resident_set_limits,
     .stats = cay_resident_stats,
+    .end_start = cay_resident_end_start,
     .kill = cay_resident_kill,
     .destroy = destroy,
     .leave = cay_resident_leave,
