@@ -113,13 +113,25 @@ static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chu
     return cay_fail_errno(err, CAY_R_CANCELED, status, "pass the command's output on");
 }
 
-static void note_message(const struct cay_cli *cli, struct cay_str message)
+/* How it ended, where the daemon knows more than we; the exit code speaks for itself. */
+static void note_message(const struct follower *self, const struct cay_v1_exec_result *result)
 {
+    const struct cay_v1_process_spec *launch = self->follow->launch;
     cay_auto(cay_buf_finish) struct cay_buf clean;
+    if (cay_str_starts(result->message, "exit code "))
+        return;
     cay_buf_init(&clean, CAY_LIMIT_MESSAGE_BYTES);
-    cay_output_clean(&clean, message);
-    if (clean.len)
-        note(cli, "%.*s", (int)clean.len, clean.data);
+    /* Without having run it has told nobody its name. */
+    if (result->cause == CAY_V1_END_CAUSE_EXITED && launch && launch->argv.count) {
+        cay_buf_append_text(&clean, "'");
+        cay_output_clean(&clean, launch->argv.items[0]);
+        cay_buf_append_text(&clean, "': ");
+    }
+    cay_output_clean(&clean, result->message);
+    if (result->message.len)
+        note(self->cli, "%.*s", (int)clean.len, clean.data);
+    else if (result->cause != CAY_V1_END_CAUSE_EXITED)
+        note(self->cli, "it ended, and how is not known");
 }
 
 static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_result *result)
@@ -130,8 +142,9 @@ static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_r
         note(cli, "%d process%s it left behind %s killed", count, count == 1 ? "" : "es",
              count == 1 ? "was" : "were");
     else if (count)
-        note(cli, "%d process%s it started still run%s; --kill-leftovers ends such", count,
-             count == 1 ? "" : "es", count == 1 ? "s" : "");
+        note(cli,
+             "%d process%s it started still run%s; with --kill-leftovers %s would have been killed",
+             count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "they");
 }
 
 static void take_result(struct follower *self, const struct cay_v1_exec_result *result)
@@ -143,7 +156,10 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
                             took);
     int status = CAY_EXIT_ERROR;
     switch (result->cause) {
-    case CAY_V1_END_CAUSE_EXITED: status = result->exit_code; break;
+    case CAY_V1_END_CAUSE_EXITED:
+        status = result->exit_code;
+        note_message(self, result);
+        break;
     case CAY_V1_END_CAUSE_SIGNALED:
         status = 128 + result->signal;
         note(cli, "it died of signal %d (%s)", result->signal,
@@ -165,12 +181,11 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
     case CAY_V1_END_CAUSE_QUOTA:
     case CAY_V1_END_CAUSE_POLICY:
         status = CAY_EXIT_KILLED;
-        note(cli, "it was killed");
+        note_message(self, result);
         break;
     case CAY_V1_END_CAUSE_LOST:
-    case CAY_V1_END_CAUSE_UNSPECIFIED: note(cli, "how it ended is not known"); break;
+    case CAY_V1_END_CAUSE_UNSPECIFIED: note_message(self, result); break;
     }
-    note_message(cli, result->message);
     note_leftovers(cli, result);
     if (result->dropped_bytes)
         note(cli, "%" PRId64 " bytes of its output were dropped", result->dropped_bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <archive.h>
 #include <archive_entry.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -10,6 +11,42 @@
 #include "bin/cay_steps.h"
 
 enum { PACKED_BYTES_MAX = 15 << 20, PIECE_BYTES = 64 * 1024 };
+
+/* Loaded when a build needs it: with all that it needs itself it costs more than most calls. */
+#define FUNCTIONS(X)                 \
+    X(archive_entry_clear)           \
+    X(archive_entry_copy_stat)       \
+    X(archive_entry_free)            \
+    X(archive_entry_new)             \
+    X(archive_entry_set_pathname)    \
+    X(archive_entry_set_symlink)     \
+    X(archive_write_add_filter_gzip) \
+    X(archive_write_close)           \
+    X(archive_write_data)            \
+    X(archive_write_free)            \
+    X(archive_write_header)          \
+    X(archive_write_new)             \
+    X(archive_write_open_memory)     \
+    X(archive_write_set_format_pax_restricted)
+
+static struct {
+#define X(name) typeof(name) *name;
+    FUNCTIONS(X)
+#undef X
+} lib;
+
+static bool load(struct cay_error *err)
+{
+    void *handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
+    bool is_there = handle != NULL;
+#define X(name) is_there = is_there && (lib.name = (typeof(lib.name))dlsym(handle, #name));
+    FUNCTIONS(X)
+#undef X
+    return is_there ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED,
+                    "files for a build are packed by libarchive, which cannot be loaded; "
+                    "install the package libarchive13");
+}
 
 static bool too_much(struct cay_error *err)
 {
@@ -25,7 +62,7 @@ static bool add_content(struct archive *archive, const char *path, struct cay_er
     ssize_t len = fd < 0 ? -1 : 1;
     while (len > 0) {
         len = read(fd, piece, PIECE_BYTES);
-        if (len > 0 && archive_write_data(archive, piece, (size_t)len) < 0)
+        if (len > 0 && lib.archive_write_data(archive, piece, (size_t)len) < 0)
             return too_much(err);
     }
     return len == 0 || cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'", path);
@@ -40,20 +77,20 @@ static bool add(struct archive *archive, struct archive_entry *entry, const FTSE
         name++;
     if (!*name)
         return true;
-    archive_entry_clear(entry);
-    archive_entry_copy_stat(entry, found->fts_statp);
-    archive_entry_set_pathname(entry, name);
+    lib.archive_entry_clear(entry);
+    lib.archive_entry_copy_stat(entry, found->fts_statp);
+    lib.archive_entry_set_pathname(entry, name);
     if (found->fts_info == FTS_SL || found->fts_info == FTS_SLNONE) {
         ssize_t len = readlink(found->fts_accpath, target, sizeof(target) - 1);
         if (len < 0)
             return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'",
                                   found->fts_path);
         target[len] = '\0';
-        archive_entry_set_symlink(entry, target);
+        lib.archive_entry_set_symlink(entry, target);
     } else if (found->fts_info != FTS_F && found->fts_info != FTS_D) {
         return true; /* sockets, devices */
     }
-    if (archive_write_header(archive, entry) != ARCHIVE_OK)
+    if (lib.archive_write_header(archive, entry) != ARCHIVE_OK)
         return too_much(err);
     return found->fts_info != FTS_F || add_content(archive, found->fts_accpath, err);
 }
@@ -63,7 +100,7 @@ static bool add_all(struct archive *archive, const char *directory, struct cay_e
     cay_autofree char *root = cay_strdup(directory);
     char *const roots[] = {root, NULL};
     FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    struct archive_entry *entry = archive_entry_new();
+    struct archive_entry *entry = lib.archive_entry_new();
     bool is_good = walk && entry;
     if (!is_good)
         cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open '%.100s'", directory);
@@ -78,26 +115,28 @@ static bool add_all(struct archive *archive, const char *directory, struct cay_e
     }
     if (walk)
         fts_close(walk);
-    archive_entry_free(entry);
+    lib.archive_entry_free(entry);
     return is_good;
 }
 
 bool cay_steps_pack(const char *directory, struct cay_arena *arena, struct cay_str *out_archive,
                     struct cay_error *err)
 {
+    if (!load(err))
+        return false;
     cay_autofree char *packed = cay_alloc(PACKED_BYTES_MAX);
     size_t used = 0;
-    struct archive *archive = archive_write_new();
+    struct archive *archive = lib.archive_write_new();
     bool is_good =
-        archive && archive_write_set_format_pax_restricted(archive) == ARCHIVE_OK &&
-        archive_write_add_filter_gzip(archive) == ARCHIVE_OK &&
-        archive_write_open_memory(archive, packed, PACKED_BYTES_MAX, &used) == ARCHIVE_OK;
+        archive && lib.archive_write_set_format_pax_restricted(archive) == ARCHIVE_OK &&
+        lib.archive_write_add_filter_gzip(archive) == ARCHIVE_OK &&
+        lib.archive_write_open_memory(archive, packed, PACKED_BYTES_MAX, &used) == ARCHIVE_OK;
     if (!is_good)
         cay_fail(err, CAY_R_INTERNAL, "make an archive");
     is_good = is_good && add_all(archive, directory, err);
-    if (is_good && archive_write_close(archive) != ARCHIVE_OK)
+    if (is_good && lib.archive_write_close(archive) != ARCHIVE_OK)
         is_good = too_much(err);
-    archive_write_free(archive);
+    lib.archive_write_free(archive);
     if (!is_good)
         return false;
     *out_archive = cay_arena_str(arena, (struct cay_str){packed, used});

@@ -140,7 +140,7 @@ def exec_status(cayd):
     hungry = cayd.ok("exec", "demo", "--background", "--memory", "16M", "--", "dd", "if=/dev/zero", "of=/dev/null",
                      "bs=40M", "count=1").strip()
     cayd.fails(137, "its memory limit", "attach", "demo", hungry)
-    ends(127, "cannot be run: No such file", "--", "nosuch")
+    ends(127, "'nosuch': the program cannot be run: No such file", "--", "nosuch")
     ends(125, "go with --background", "--wait-port", "1s", "--", "true")
     ends(125, "goes with --port", "--background", "--wait-port", "1s", "--", "true")
     ends(125, "cannot be entered", "--cwd", "/nosuch", "--", "true")
@@ -812,6 +812,35 @@ def doctor(cayd):
         jailed = subprocess.run(["unshare", "-m", "sh", "-c", script, name, build], check=False,
                                 capture_output=True, timeout=PATIENCE_S)
         assert jailed.returncode == 1 and b"this is a chroot" in jailed.stdout, jailed
+
+
+@case
+def few_libraries(_):
+    """cay starts with a handful of libraries: TLS and archives are loaded by who needs them"""
+    found = subprocess.run(["ldd", CAY], capture_output=True, text=True, check=True).stdout
+    for name in ("libcurl", "libarchive", "libicu", "libgnutls", "libldap"):
+        assert name not in found, found
+
+
+@case
+def over_tls(cayd):
+    """https works with a certificate that is trusted; http to TLS and https to plain HTTP say what to write"""
+    folder = cayd.folder
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
+    with Cli("--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem")) as other:
+        key = json.loads(other.ok("key", "create", "--owner", "tls", "--json"))["secret"]
+        url = f"{other.host}:{other.port}"
+        assert url.startswith("https://"), url
+        trusted = {"CAY_URL": url, "CAY_API_KEY": key, "CAY_CA_FILE": str(folder / "cert.pem")}
+        assert other.cay("ls", env=trusted).status == 0
+        result = other.cay("ls", env=trusted | {"CAY_CA_FILE": ""})
+        assert result.status == 125 and "CAY_CA_FILE" in result.note, result
+        result = other.cay("ls", env=trusted | {"CAY_URL": url.replace("https:", "http:")})
+        assert result.status == 125 and "write https://" in result.note, result
+    result = cayd.cay("ls", env={"CAY_URL": cayd.tcp.replace("http:", "https:"), "CAY_API_KEY": "x"})
+    assert result.status == 125 and "write http://" in result.note, result
 
 
 @case

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/rpc/address.h"
 
-#include <curl/curl.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
 enum { URL_BYTES_MAX = 1024 };
-
-static void cleanup_url(CURLU **url)
-{
-    curl_url_cleanup(*url);
-}
-
-static void cleanup_part(char **part)
-{
-    curl_free(*part);
-}
 
 static bool parse_unix(struct cay_str path, struct cay_address *out, struct cay_error *err)
 {
@@ -35,6 +24,9 @@ static bool parse_unix(struct cay_str path, struct cay_address *out, struct cay_
                         path.ptr, sizeof(room.sun_path) - 1);
     out->unix_path = cay_strndup(path.ptr, path.len);
     out->origin = cay_strdup("http://localhost");
+    out->authority = cay_strdup("localhost");
+    out->path = cay_strdup("");
+    out->is_plain = true;
     out->is_loopback = true;
     return true;
 }
@@ -42,7 +34,7 @@ static bool parse_unix(struct cay_str path, struct cay_address *out, struct cay_
 static bool names_loopback(const char *host)
 {
     return cay_str_equal_nocase(cay_str(host), CAY_STR("localhost")) ||
-           strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
 static bool no_scheme(const char *url, struct cay_error *err)
@@ -53,33 +45,59 @@ static bool no_scheme(const char *url, struct cay_error *err)
                     url, *url == '/' || *url == '.' ? "unix:" : "http://", url);
 }
 
+static bool is_host_byte(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           strchr("-._~%", c);
+}
+
+/* "[::1]:80", "host:80", "host". */
+static bool split_authority(struct cay_address *out)
+{
+    const char *text = out->authority;
+    const char *end = text;
+    if (*text == '[') {
+        end += strspn(text + 1, "0123456789abcdefABCDEF:.%") + 1;
+        if (end == text + 1 || *end != ']')
+            return false;
+        out->host = cay_strndup(text + 1, (size_t)(end - text) - 1);
+        end++;
+    } else {
+        while (*end && is_host_byte(*end))
+            end++;
+        out->host = cay_strndup(text, (size_t)(end - text));
+    }
+    uint64_t port = 0;
+    if (!*out->host || (*end && *end != ':'))
+        return false;
+    if (*end && (cay_str_to_u64(cay_str(end + 1), 65535, &port) < 0 || !port))
+        return false;
+    out->port = cay_strdup(*end ? end + 1 : out->is_plain ? "80" : "443");
+    return true;
+}
+
 static bool parse_http(const char *url, struct cay_address *out, struct cay_error *err)
 {
-    cay_auto(cleanup_url) CURLU *parsed = curl_url();
-    cay_auto(cleanup_part) char *scheme = NULL;
-    cay_auto(cleanup_part) char *host = NULL;
-    cay_auto(cleanup_part) char *user = NULL;
-    cay_auto(cleanup_part) char *query = NULL;
-    cay_auto(cleanup_part) char *fragment = NULL;
-    CURLUcode code = curl_url_set(parsed, CURLUPART_URL, url, 0);
-    if (code)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the address '%.80s' is not valid: %s", url,
-                        curl_url_strerror(code));
-    if (curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) ||
-        curl_url_get(parsed, CURLUPART_HOST, &host, 0))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the address '%.80s' names no host", url);
-    if (!curl_url_get(parsed, CURLUPART_USER, &user, 0))
+    const char *start = strstr(url, "://") + 3;
+    const char *end = start + strcspn(start, "/?#");
+    out->is_plain = cay_str_starts(cay_str(url), "http://");
+    out->authority = cay_strndup(start, (size_t)(end - start));
+    if (strchr(out->authority, '@'))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the address must not hold a user or password; the key belongs into "
                         "CAY_API_KEY");
-    if (!curl_url_get(parsed, CURLUPART_QUERY, &query, 0) ||
-        !curl_url_get(parsed, CURLUPART_FRAGMENT, &fragment, 0))
+    if (strpbrk(end, "?#"))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the address '%.80s' must end with the host, a port or a path", url);
+    if (!split_authority(out) || strpbrk(end, " \t\r\n"))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "the address '%.80s' is not valid; write http://HOST:PORT or https://HOST",
+                        url);
     out->origin = cay_strdup(url);
     for (size_t len = strlen(out->origin); len && out->origin[len - 1] == '/'; len--)
         out->origin[len - 1] = '\0';
-    out->is_loopback = names_loopback(host);
+    out->path = cay_strdup(out->origin + CAY_MIN((size_t)(end - url), strlen(out->origin)));
+    out->is_loopback = names_loopback(out->host);
     return true;
 }
 
@@ -114,4 +132,8 @@ void cay_address_finish(struct cay_address *address)
     free(cay_take_ptr(address->text));
     free(cay_take_ptr(address->unix_path));
     free(cay_take_ptr(address->origin));
+    free(cay_take_ptr(address->authority));
+    free(cay_take_ptr(address->host));
+    free(cay_take_ptr(address->port));
+    free(cay_take_ptr(address->path));
 }

@@ -11,9 +11,14 @@
 #include "base/error.h"
 
 struct cay_address {
-    char *text;       /* as given, for error texts */
-    char *unix_path;  /* NULL for TCP */
-    char *origin;     /* what a method's path is appended to; no '/' at its end */
+    char *text;      /* as given, for error texts */
+    char *unix_path; /* NULL for TCP */
+    char *origin;    /* what a method's path is appended to; no '/' at its end */
+    char *authority; /* host and port as given: the Host of a request */
+    char *host;      /* without brackets; NULL for a Unix socket, as is the port */
+    char *port;
+    char *path;       /* of the origin, empty or with a '/' at its front */
+    bool is_plain;    /* without TLS */
     bool is_loopback; /* a Unix socket, or a name or number of this machine */
 };
 

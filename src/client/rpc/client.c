@@ -4,19 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <threads.h>
+#include <unistd.h>
 
 #include "api/limits.h"
 #include "client/rpc/transfer.h"
 
 enum { KEY_BYTES_MAX = 512 };
-
-static once_flag curl_once = ONCE_FLAG_INIT;
-
-static void init_curl(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 /* It becomes part of a header line: anything else could add lines of its own. */
 static bool check_key(struct cay_str key, struct cay_error *err)
@@ -36,19 +29,14 @@ static bool check_key(struct cay_str key, struct cay_error *err)
 bool cay_client_open(const struct cay_client_options *options, struct cay_client **out_client,
                      struct cay_error *err)
 {
-    call_once(&curl_once, init_curl);
     if (!check_key(options->key, err))
         return false;
     struct cay_client *client = cay_new(struct cay_client);
+    client->kept_fd = -1;
     const char *url = options->url ? options->url : CAY_CLIENT_URL_DEFAULT;
     if (!cay_address_parse(url, &client->address, err)) {
         cay_client_close(client);
         return false;
-    }
-    client->curl = curl_easy_init();
-    if (!client->curl) {
-        cay_client_close(client);
-        return cay_fail(err, CAY_R_INTERNAL, "libcurl could not be started");
     }
     cay_secret_set(&client->key, options->key);
     if (options->ca_file)
@@ -75,7 +63,9 @@ void cay_client_close(struct cay_client *client)
 {
     if (!client)
         return;
-    curl_easy_cleanup(client->curl);
+    cay_curl_close(client->curl);
+    if (client->kept_fd >= 0)
+        close(client->kept_fd);
     cay_address_finish(&client->address);
     cay_secret_finish(&client->key);
     free(client->ca_file);

@@ -32,7 +32,7 @@ struct cay_client_options {
 
 [[nodiscard]] bool cay_client_open(const struct cay_client_options *options,
                                    struct cay_client **out_client, struct cay_error *err);
-/* Another one to the same daemon with the same key: for another thread. NULL when libcurl fails. */
+/* Another one to the same daemon with the same key: for another thread. NULL when there is none. */
 [[nodiscard]] struct cay_client *cay_client_clone(const struct cay_client *client);
 void cay_client_close(struct cay_client *client);
 void cay_client_cleanup(struct cay_client **client); /* for cay_auto */

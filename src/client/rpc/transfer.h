@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One POST and its answer, over libcurl. Room-private: client.h is what callers use. */
-
-#include <curl/curl.h>
+/*
+ * One POST and its answer. Without TLS and without a proxy it is our own HTTP/1.1
+ * (transfer_plain.c); for the rest there is libcurl (transfer_curl.c), which is loaded when it is
+ * needed: with all that it needs itself it costs more than most calls. Room-private: client.h is
+ * what callers use.
+ */
 
 #include "base/buf.h"
 #include "base/secret.h"
@@ -11,8 +14,18 @@
 #include "client/rpc/client.h"
 #include "wire/rpc.h"
 
+enum {
+    CAY_TRANSFER_CONNECT_MS = 10'000,
+    CAY_TRANSFER_KEEPALIVE_S = 30, /* a peer that vanished is noticed on a silent stream */
+    /* The daemon's own "deadline exceeded" is better than ours: it gets a moment to arrive. */
+    CAY_TRANSFER_GRACE_MS = 500,
+};
+
+struct cay_curl;
+
 struct cay_client {
-    CURL *curl;
+    int kept_fd;           /* the plain connection between two calls; -1: none */
+    struct cay_curl *curl; /* NULL until it is needed */
     struct cay_address address;
     struct cay_secret key;
     char *ca_file;
@@ -46,6 +59,26 @@ struct cay_transfer {
 
 /* True when the daemon answered with 200 and the sink took everything. */
 [[nodiscard]] bool cay_transfer_run(struct cay_transfer *transfer, struct cay_error *err);
+
+/* The two ways. True when the answer is complete, with any status; the sink has its body. */
+[[nodiscard]] bool cay_transfer_run_plain(struct cay_transfer *transfer, int *out_status,
+                                          char *out_type, size_t type_size, struct cay_error *err);
+[[nodiscard]] bool cay_transfer_run_curl(struct cay_transfer *transfer, int *out_status,
+                                         char *out_type, size_t type_size, struct cay_error *err);
+void cay_curl_close(struct cay_curl *curl); /* accepts NULL */
+
+/* For them: header lines that both send; a part of the answer's body. */
+void cay_transfer_write_headers(const struct cay_transfer *transfer, struct cay_buf *out);
+[[nodiscard]] bool cay_transfer_take(struct cay_transfer *transfer, int status, const char *type,
+                                     struct cay_str bytes, struct cay_error *err);
+
+/* What went wrong on the way; all return false. */
+bool cay_transfer_unreachable(const struct cay_client *client, const char *why, const char *remedy,
+                              struct cay_error *err);
+bool cay_transfer_not_connected(const struct cay_client *client, int number, struct cay_error *err);
+bool cay_transfer_timed_out(const struct cay_client *client, bool is_silent, struct cay_error *err);
+bool cay_transfer_broke(const struct cay_client *client, struct cay_error *err);
+bool cay_transfer_not_http(const struct cay_client *client, struct cay_error *err);
 
 [[nodiscard]] bool cay_client_encode(const struct cay_pb_message *desc, const void *message,
                                      struct cay_buf *out, struct cay_error *err);
