@@ -32,7 +32,11 @@ int cay_tree_open(const struct cay_tool_tree *tree, const char *path, int flags)
 
 int cay_tree_below(int dir_fd, const char *path, int flags)
 {
-    return cay_tree_lookup(dir_fd, path, flags, BELOW);
+    cay_autoclose int fd = cay_tree_lookup(dir_fd, path, flags, BELOW);
+    /* What may be read there is settled path by path: see tree_mounts.c. */
+    if (fd >= 0 && !(flags & O_PATH) && strcmp(path, ".") != 0 && cay_tree_is_proc(fd))
+        return -EXDEV;
+    return cay_take_fd(fd);
 }
 
 int cay_tree_open_file(const struct cay_tool_tree *tree, const char *path, int flags,
@@ -220,6 +224,7 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case EACCES:
     case EPERM:
     case EROFS:
+    case EREMOTE:
     case EOVERFLOW: return CAY_R_ACCESS_DENIED;
     case EINVAL:
     case ENAMETOOLONG:
@@ -254,6 +259,7 @@ static const char *sentence(int neg_errno)
     case EACCES:
     case EPERM: return "the user may not do that";
     case EROFS: return "it cannot be written to";
+    case EREMOTE: return "it answers by who reads it; read it with a command in the session";
     case ELOOP: return "too many symbolic links";
     case ENAMETOOLONG: return "the path is too long";
     case EINVAL: return "not possible with this path";

@@ -73,7 +73,8 @@ void cay_tree_leave(struct cay_tree_visit *visit);
 /* What is mounted in the sandbox only: /dev and /proc. Paths there need one that runs. */
 [[nodiscard]] bool cay_tree_is_mounted(struct cay_str path);
 
-/* Opens what is below a directory without following any link or crossing a mount. Not for `..`. */
+/* Opens what is below a directory without following any link or crossing a mount. Not for `..`, and
+ * not for what is in /proc: -EXDEV. */
 [[nodiscard]] int cay_tree_below(int dir_fd, const char *path, int flags);
 
 /* Opens (O_PATH) the directory that holds the last name of `path` and copies that name, which is

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sys/pin.h"
+#include "tool/path.h"
 #include "tool/tree_internal.h"
 
 /*
@@ -17,6 +18,11 @@
  * opening is an act: everything is looked up first and opened by descriptor. And /proc judges its
  * readers by more than the mode of a file: it is read without any capability, also for the
  * sandbox's root, since what that one has inside counts for nothing in the host's own files.
+ *
+ * What is more, much of /proc answers by the namespaces and the effective user of who reads, and
+ * those are the daemon's: /proc/sys would tell the host's name and network, /proc/sysvipc its
+ * shared memory, /proc/key-users its users. So of what belongs to no process of the sandbox only
+ * those files are read that say the same to everybody.
  */
 
 enum { PROC_FILE_BYTES_MAX = 16 * 1024 * 1024 };
@@ -71,6 +77,41 @@ static int look_up(const struct cay_tool_tree *tree, const char *path, int flags
     return fd >= 0 && cay_tree_is_proc(fd) ? -EACCES : cay_take_fd(fd);
 }
 
+static bool says_same_to_all(struct cay_str name, const struct stat *st)
+{
+    static const char *const names[] = {
+        "buddyinfo",   "cgroups",    "cmdline", "cpuinfo", "crypto",  "devices", "diskstats",
+        "filesystems", "interrupts", "loadavg", "meminfo", "misc",    "modules", "partitions",
+        "softirqs",    "stat",       "swaps",   "uptime",  "version", "vmstat",  "zoneinfo",
+    };
+    for (size_t i = 0; i < CAY_COUNT(names); i++) {
+        if (cay_str_is(name, names[i]))
+            return st->st_mode & S_IROTH;
+    }
+    return false;
+}
+
+/* By the kernel's own word for where it is: /proc itself, what belongs to a process, or one of
+ * those names. */
+static bool may_read_proc(const struct cay_tool_tree *tree, int fd, const struct stat *st)
+{
+    struct cay_path top;
+    struct cay_path path;
+    cay_autoclose int top_fd =
+        cay_tree_lookup(tree->root_fd, "proc", O_PATH | O_DIRECTORY, ACROSS | RESOLVE_NO_SYMLINKS);
+    ssize_t top_len = top_fd < 0 ? top_fd : cay_pin_path(top_fd, top.bytes, sizeof(top.bytes));
+    ssize_t len = cay_pin_path(fd, path.bytes, sizeof(path.bytes));
+    if (top_len <= 0 || len < top_len || len >= (ssize_t)sizeof(path.bytes) ||
+        memcmp(path.bytes, top.bytes, (size_t)top_len) != 0)
+        return false;
+    struct cay_str rest = {path.bytes + top_len, (size_t)(len - top_len)};
+    if (!rest.len)
+        return true;
+    bool is_of_process = rest.len > 1 && rest.ptr[1] >= '1' && rest.ptr[1] <= '9';
+    return rest.ptr[0] == '/' &&
+           (is_of_process || says_same_to_all((struct cay_str){rest.ptr + 1, rest.len - 1}, st));
+}
+
 static int reopen(int fd, int flags)
 {
     return cay_pin_reopen(fd, flags | O_NONBLOCK | O_NOCTTY);
@@ -101,7 +142,11 @@ int cay_tree_cross(const struct cay_tool_tree *tree, const char *path, int flags
         return -ELOOP;
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return -ENXIO;
-    return cay_tree_is_proc(fd) ? reopen_proc(fd, flags) : reopen(fd, flags);
+    if (!cay_tree_is_proc(fd))
+        return reopen(fd, flags);
+    if ((flags & O_ACCMODE) == O_RDONLY && !may_read_proc(tree, fd, &st))
+        return -EREMOTE;
+    return reopen_proc(fd, flags);
 }
 
 static int copy_all(int from_fd, int to_fd, int64_t *out_len)

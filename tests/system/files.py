@@ -487,6 +487,22 @@ def mounts(cay):
     assert b"Name:" in cay.read(SID, "/proc/1/status")
     assert "1" in [entry["name"] for entry in cay.file("ListDir", SID, path="/proc")["entries"]]
     assert "MemTotal" in tool(cay, "read_file", path="/proc/meminfo")
+    # What only root may read, and what answers by the namespaces and the user of who reads: those of the daemon.
+    for path in ("/proc/sys/vm/mmap_rnd_bits", "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease",
+                 "/proc/sys/net/ipv4/ip_forward", "/proc/sysvipc/shm", "/proc/key-users", "/proc/keys", "/proc/kallsyms",
+                 "/proc/timer_list", "/proc/kmsg"):
+        if sh(cay, f"test -e {path} && stat -f -c %T {path} || echo none", user="root") != "proc\n":
+            continue  # not there in the sandbox, or something else is mounted over it
+        for user in ("user", "root"):
+            error = refused(cay.read, SID, path, user=user)
+            assert error.reason == "access_denied", error
+        assert tool_fails(cay, "read_file", path=path) == "access_denied", path
+    for path in ("/proc/sys", "/proc/sys/net/ipv4/conf", "/proc/sysvipc"):
+        refused(cay.file, "ListDir", SID, path=path, user="root")
+    with open("/proc/sys/kernel/hostname", encoding="ascii") as hostname:
+        name = hostname.read().strip()
+    found = cay.tool(SID, "grep", pattern=".", path="/proc", max_results=1000)
+    assert name not in str(found), found
     for path in ("/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/fd/0", "/proc/slabinfo",
                  "/proc/1/root/etc/passwd"):
         for user in ("user", "root"):
