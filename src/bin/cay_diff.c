@@ -66,7 +66,7 @@ void cay_diff_print(struct cay_output *out, const struct cay_v1_diff_entry *entr
     if (entry->kind == CAY_V1_DIFF_KIND_MODE_CHANGED && entry->old_mode != entry->new_mode)
         cay_output_printf(out, " (%04o, was %04o)", entry->new_mode & 07777u,
                           entry->old_mode & 07777u);
-    cay_output_printf(out, "\n");
+    cay_output_printf(out, entry->too_deep ? " (too deep to look into)\n" : "\n");
 }
 
 static void print_bar(struct cay_output *out, const struct cay_v1_diff_entry *entry)
@@ -146,6 +146,12 @@ static void print_stats(struct diff *diff, const struct cay_v1_diff_stats *stats
     bool has_part = false;
     if (stats->truncated)
         fprintf(stderr, "cay: there are more changes than are shown; name paths after '--'\n");
+    if (stats->too_deep)
+        fprintf(stderr,
+                "cay: changes in %" PRId64
+                " directories are not shown, because they are nested more "
+                "than 400 deep\n",
+                stats->too_deep);
     if (!diff->wants_stat && (diff->wants_patch || !out->is_terminal))
         return;
     for (size_t i = 0; i < CAY_COUNT(parts); i++) {

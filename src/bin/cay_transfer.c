@@ -63,6 +63,14 @@ static bool receive(void *state, const void *message, struct cay_error *err)
     cay_sha256_end(&self->sha, self->sha256);
     self->is_checked = cay_str_is(frame->frame.summary->sha256, self->sha256) &&
                        frame->frame.summary->bytes == self->bytes;
+    if (frame->frame.summary->left_out)
+        fprintf(
+            stderr,
+            "cay: %lld directories or paths are nested too deep for an archive and were left out, "
+            "such as '/%.*s'\n",
+            (long long)frame->frame.summary->left_out,
+            (int)CAY_MIN(frame->frame.summary->left_out_path.len, (size_t)100),
+            frame->frame.summary->left_out_path.ptr ? frame->frame.summary->left_out_path.ptr : "");
     return self->is_checked ||
            cay_fail(err, CAY_R_DATA_LOSS, "what arrived is not what was sent; try again");
 }

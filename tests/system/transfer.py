@@ -48,6 +48,42 @@ def round_trip(cay):
 
 
 @case
+def too_deep(cay):
+    """directories too deep to look into, and paths too long for an archive, are told of and hide nothing else"""
+    cay.create("deep")
+    cay.sh("deep", "echo kept > kept")
+    cay.turn("deep")
+    half = "/".join(["n" * 200] * 15)
+    cay.sh("deep", "(i=0; while [ $i -lt 450 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; echo hidden > file)")
+    cay.sh("deep", f"mkdir -p one/{half} two/{half} && echo x > two/{half}/file && mv two one/{half}/ &&"
+                   "echo seen > zz && echo changed > kept")
+    entries, stats = cay.diff("deep")
+    assert entries["/workspace/zz"]["kind"] == "DIFF_KIND_ADDED", stats
+    assert entries["/workspace/kept"]["kind"] == "DIFF_KIND_MODIFIED", stats
+    deep = [path for path, entry in entries.items() if entry.get("tooDeep")]
+    assert len(deep) == 1 and deep[0].count("/") == 401 and deep[0].startswith("/workspace/d/d/"), deep
+    assert int(stats["tooDeep"]) == 1, stats
+    assert f"/workspace/one/{half}/two/{half}/file" in entries, "a long path"
+    # In what did not change nothing is told of.
+    cay.turn("deep")
+    cay.sh("deep", "echo later > zz")
+    assert set(cay.diff("deep")[0]) == {"/workspace/zz"}
+    frames = cay.stream(SANDBOX + "ExportSession", {"sessionId": "deep"})
+    summary = frames[-1]["summary"]
+    assert int(summary["leftOut"]) == 2 and summary["leftOutPath"].startswith("workspace/"), summary
+    _, data = export(cay, "deep")
+    import_(cay, data, sessionId="deep-copy")
+    assert cay.sh("deep-copy", "cat kept zz") == "changed\nlater\n"
+    cay.call(SANDBOX + "RestorePaths", {"sessionId": "deep", "snapshot": "turn-0001", "paths": ["kept"]})
+    assert cay.sh("deep", "cat kept") == "kept\n"
+    fails("resource_exhausted", cay.call, SANDBOX + "RestorePaths",
+          {"sessionId": "deep", "snapshot": "turn-0001", "paths": ["d"]})
+    cay.rollback("deep", "turn-0001")
+    cay.destroy("deep")
+    cay.destroy("deep-copy")
+
+
+@case
 def left_alone(cay):
     """exports that nobody reads to their end harm nobody, whenever their readers leave"""
     cay.create("left")
@@ -440,17 +476,21 @@ def flipped(cay):
 
 
 @case
-def too_deep(cay):
-    """a tree that no archive can hold is refused, and the daemon goes on"""
-    cay.create("deep")
+def too_long(cay):
+    """of a tree that no archive can hold, all that one can hold is exported, and the rest is told of"""
+    cay.create("long")
     half = "/".join(["d" * 200] * 15)  # two of them are more than a path may have
-    cay.sh("deep", "head -c 2000000 /dev/urandom > data")  # something is packed before that
-    cay.sh("deep", f"mkdir -p one/{half} two/{half}; cd one/{half}; mv /workspace/two .")
-    for _ in range(3):
-        fails("resource_exhausted", export, cay, "deep")
-        assert cay.process.poll() is None, cay.log_tail()
-    assert cay.sh("deep", "echo on") == "on\n" and not cay.log("deep")
-    cay.destroy("deep")
+    cay.sh("long", "head -c 2000000 /dev/urandom > data")  # something is packed before that
+    cay.sh("long", f"mkdir -p one/{half} two/{half}; cd one/{half}; mv /workspace/two .")
+    for number in range(3):
+        frames = cay.stream(SANDBOX + "ExportSession", {"sessionId": "long"})
+        assert int(frames[-1]["summary"]["leftOut"]) == 1, frames[-1]
+        _, data = export(cay, "long")
+        import_(cay, data, sessionId=f"long-{number}")
+        assert cay.sh(f"long-{number}", "sha256sum data") == cay.sh("long", "sha256sum data")
+        cay.destroy(f"long-{number}")
+    assert cay.sh("long", "echo on") == "on\n" and not cay.log("long")
+    cay.destroy("long")
 
 
 @case

@@ -27,6 +27,7 @@ bool cay_change_message(const struct cay_diff_entry *change, struct cay_arena *a
 {
     struct cay_v1_diff_entry entry = {
         .kind = to_kind(change->kind),
+        .too_deep = change->is_too_deep,
         .path = absolute(arena, change->path),
     };
     if (!entry.path.ptr)

@@ -182,6 +182,15 @@ static bool view(struct cay_export *self, const struct cay_store_ref *ref, int *
            cay_links_read(links, *out_fd, NULL, NULL, err);
 }
 
+/* An export goes on without what no archive takes, and says so. */
+static bool note_left_out(struct cay_export *self, const struct cay_changes *changes)
+{
+    self->left_out += changes->left_out;
+    if (changes->left_out_first && !self->left_out_first)
+        self->left_out_first = cay_strdup(changes->left_out_first);
+    return true;
+}
+
 static bool write_point(struct cay_export *self, const struct point *from, struct point *to,
                         const char *prefix, struct cay_error *err)
 {
@@ -192,6 +201,7 @@ static bool write_point(struct cay_export *self, const struct point *from, struc
     return cay_store_view(self->store, &to->ref, NULL, &root_fd, err) &&
            cay_changes_find(&changes, self->store, &from->ref, &to->ref, root_fd, &from->links,
                             &to->links, err) &&
+           note_left_out(self, &changes) &&
            cay_pack_changes(&self->pack, root_fd, prefix, &changes, err);
 }
 
@@ -213,6 +223,7 @@ static bool write_ground(struct cay_export *self, struct point *ground, struct c
     cay_links_init(&links);
     bool is_good = cay_store_view(self->store, &base, NULL, &root_fd, err) &&
                    cay_changes_all(&changes, root_fd, &links, err) &&
+                   note_left_out(self, &changes) &&
                    cay_pack_changes(&self->pack, root_fd, "base", &changes, err);
     cay_links_finish(&links);
     if (root_fd >= 0)
@@ -277,4 +288,5 @@ void cay_export_finish(struct cay_export *self)
     cay_pack_finish(&self->pack);
     cay_arena_finish(&self->arena);
     free(self->store_ids);
+    free(self->left_out_first);
 }

@@ -22,6 +22,8 @@ struct cay_export {
     struct cay_store *store;
     struct cay_pack pack;
     char sha256[CAY_SHA256_HEX_SIZE];
+    uint64_t left_out;    /* directories and paths that no archive takes */
+    char *left_out_first; /* one of them; NULL: not known */
 };
 
 /* On the loop thread: what of the session is wanted. */

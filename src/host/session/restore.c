@@ -47,6 +47,7 @@ static bool on_change(void *context, const struct cay_diff_entry *change)
     if (!cay_change_is_wanted(restoring->request->paths, cay_str(change->path)) ||
         (restoring->request->keep_extra && change->kind == CAY_DIFF_ADDED))
         return true;
+    restoring->is_too_deep = restoring->is_too_deep || change->is_too_deep;
     if (restoring->path_count == PATHS_MAX) {
         restoring->is_full = true;
         return false;
@@ -162,6 +163,10 @@ bool cay_restoring_find(struct cay_restoring *restoring, struct cay_error *err)
     if (!cay_store_view(restoring->store, &snapshot, &restoring->owner, &restoring->view_fd, err) ||
         !check_paths(restoring, err) || !cay_store_diff(restoring->store, &request, &stats, err))
         return false;
+    if (restoring->is_too_deep)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "directories in it are nested more than 400 deep; restore other paths, or "
+                        "roll back");
     if (restoring->is_full)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "more than %d paths differ; restore fewer at a time, or roll back",

@@ -26,7 +26,8 @@ struct cay_restoring {
     struct cay_v1_change_counts counts;
     int view_fd;
     bool is_full;
-    bool has_links; /* one of the paths is a file that has other names in the snapshot, maybe */
+    bool is_too_deep; /* something below the paths cannot be looked at */
+    bool has_links;   /* one of the paths is a file that has other names in the snapshot, maybe */
 };
 
 void cay_restoring_init(struct cay_restoring *restoring);

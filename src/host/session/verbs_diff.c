@@ -137,6 +137,7 @@ static void count_entry(struct diff_op *self, const struct cay_v1_diff_entry *en
     case CAY_V1_DIFF_KIND_MODE_CHANGED: stats->mode_changed++; break;
     case CAY_V1_DIFF_KIND_UNSPECIFIED: break;
     }
+    stats->too_deep += entry->too_deep;
     stats->lines_added += entry->lines_added;
     stats->lines_removed += entry->lines_removed;
 }

@@ -13,6 +13,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/store/spool.h"
+#include "tool/path.h"
 
 /*
  * ExportSession. Alone in the gate only for the instant in which the live files become a point;
@@ -225,6 +226,8 @@ static void finish(struct export_op *self)
         struct cay_v1_export_summary summary = {
             .bytes = (int64_t)self->sent,
             .sha256 = cay_str(self->export.sha256),
+            .left_out = (int64_t)self->export.left_out,
+            .left_out_path = cay_path_text(&call->arena, cay_str(self->export.left_out_first)),
         };
         const struct cay_v1_export_session_response frame = {
             .which_frame = CAY_V1_EXPORT_SESSION_RESPONSE_FRAME_SUMMARY,

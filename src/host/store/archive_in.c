@@ -12,7 +12,7 @@
 
 enum {
     READ_BYTES = 128 * 1024,
-    PARTS_MAX = 256, /* names in one path */
+    PARTS_MAX = 416, /* names in one path: as deep as trees are looked into, and a prefix */
     FILTERS_MAX = 2, /* the file itself and one compression */
     AFTER_END_BYTES_MAX = 64 << 20,
 };

@@ -20,6 +20,8 @@ void cay_changes_finish(struct cay_changes *changes)
         free(changes->items[i].link);
     }
     free(changes->items);
+    free(changes->left_out_first);
+    free(changes->left_out_last);
     *changes = (struct cay_changes){};
 }
 
@@ -45,6 +47,19 @@ static struct cay_change *add(struct cay_changes *changes, const char *path)
     return change;
 }
 
+/* Of what lies in a directory that is left out, only that is told. */
+static void leave_out(struct cay_changes *changes, const char *path)
+{
+    size_t len = changes->left_out_last ? strlen(changes->left_out_last) : 0;
+    if (len && strncmp(path, changes->left_out_last, len) == 0 && path[len] == '/')
+        return;
+    free(changes->left_out_last);
+    changes->left_out_last = cay_strdup(path);
+    if (!changes->left_out_first)
+        changes->left_out_first = cay_strdup(path);
+    changes->left_out++;
+}
+
 struct finding {
     struct cay_changes *changes;
     bool has_links; /* something that was touched has other names, wherever these are */
@@ -64,6 +79,11 @@ static bool on_change(void *ctx, const struct cay_diff_entry *entry)
         on_same(finding, &entry->after.st);
     if (changes->count >= CAY_BASE_ENTRIES_MAX)
         return false;
+    bool is_too_long = strlen(entry->path) >= CAY_LINKS_PATH_MAX;
+    if (entry->is_too_deep || is_too_long)
+        leave_out(changes, entry->path);
+    if (is_too_long)
+        return true;
     struct cay_change *change = add(changes, entry->path);
     change->is_deleted = entry->kind == CAY_DIFF_DELETED || entry->kind == CAY_DIFF_TYPE;
     change->is_written = entry->kind != CAY_DIFF_DELETED;
@@ -156,7 +176,10 @@ bool cay_changes_find(struct cay_changes *changes, struct cay_store *store,
 
 static bool on_entry(void *ctx, const char *path, struct cay_error *)
 {
-    add(ctx, path)->is_written = true;
+    if (strlen(path) >= CAY_LINKS_PATH_MAX)
+        leave_out(ctx, path);
+    else
+        add(ctx, path)->is_written = true;
     return true;
 }
 
@@ -165,6 +188,7 @@ bool cay_changes_all(struct cay_changes *changes, int root_fd, struct cay_links 
 {
     if (!cay_links_read(links, root_fd, on_entry, changes, err))
         return false;
+    changes->left_out += links->too_deep;
     add_links(changes, NULL, links);
     return true;
 }

@@ -21,6 +21,10 @@ struct cay_changes {
     struct cay_change *items;
     size_t count, cap;
     struct cay_map by_path; /* index + 1 */
+    /* What lies too deep, or has too long a path: not in the list. */
+    uint64_t left_out;
+    char *left_out_first; /* NULL: none, or nobody noted it */
+    char *left_out_last;
 };
 
 void cay_changes_init(struct cay_changes *changes);

@@ -12,7 +12,7 @@
 
 enum cay_diff_kind {
     CAY_DIFF_ADDED = 1,
-    CAY_DIFF_MODIFIED, /* content of a file, target of a link */
+    CAY_DIFF_MODIFIED, /* content of a file, target of a link; of a directory that is too deep */
     CAY_DIFF_DELETED,
     CAY_DIFF_TYPE, /* file, directory, link, fifo, socket, device: one became another */
     CAY_DIFF_META, /* mode, owner or extended attributes only */
@@ -29,6 +29,7 @@ struct cay_diff_entry {
     enum cay_diff_kind kind;
     const char *path;
     const char *renamed_from; /* a hint: the path this directory had; else NULL */
+    bool is_too_deep;         /* a directory of which nothing below it is told */
     struct cay_diff_side before;
     struct cay_diff_side after;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/store/diff_walk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +18,7 @@
 #include "sys/pin.h"
 
 enum {
-    DEPTH_MAX = 400, /* a descriptor per level and part */
+    DEPTH_MAX = 400, /* a descriptor per level and part; deeper ones are told of, not gone into */
     COMPARE_BYTES = 64 * 1024,
 };
 
@@ -28,11 +29,14 @@ struct walk {
     struct cay_diff_stats *stats;
     struct cay_error *err;
     struct cay_buf path;
+    bool is_too_deep; /* the directory at hand is not gone into */
     bool stopped;
 };
 
 static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
                       const struct cay_merged_dir *to, int depth);
+static bool has_names(const struct walk *walk, const struct cay_merged_dir *from,
+                      const struct cay_merged_dir *to);
 
 static bool fail(struct walk *walk, int neg_errno, const char *what)
 {
@@ -64,6 +68,7 @@ static bool emit(struct walk *walk, enum cay_diff_kind kind, const char *name,
 {
     struct cay_diff_entry entry = {
         .kind = kind,
+        .is_too_deep = walk->is_too_deep,
         .before = {.dir_fd = -1, .name = name},
         .after = {.dir_fd = -1, .name = name},
     };
@@ -213,12 +218,18 @@ static bool compare_name(struct walk *walk, const struct cay_merged_dir *from,
     if (path_len)
         cay_buf_append_byte(&walk->path, '/');
     cay_buf_append_text(&walk->path, name);
+    const struct cay_merged_dir *from_dir = before.kind == CAY_MERGED_DIR ? &before.dir : NULL;
+    const struct cay_merged_dir *to_dir = after.kind == CAY_MERGED_DIR ? &after.dir : NULL;
+    bool goes_down = to_dir || (from_dir && walk->request->expand_deleted);
+    bool is_too_deep = goes_down && depth == DEPTH_MAX && has_names(walk, from_dir, to_dir);
+    uint64_t told = walk->stats->changes;
+    walk->is_too_deep = is_too_deep;
     bool ok = report(walk, name, &before, &after);
-    bool before_dir = before.kind == CAY_MERGED_DIR;
-    bool after_dir = after.kind == CAY_MERGED_DIR;
-    if (ok && (after_dir || (before_dir && walk->request->expand_deleted)))
-        ok = walk_dirs(walk, before_dir ? &before.dir : NULL, after_dir ? &after.dir : NULL,
-                       depth + 1);
+    if (ok && is_too_deep && walk->stats->changes == told)
+        ok = emit(walk, CAY_DIFF_MODIFIED, name, &before, &after);
+    walk->is_too_deep = false;
+    if (ok && goes_down && depth < DEPTH_MAX)
+        ok = walk_dirs(walk, from_dir, to_dir, depth + 1);
     walk->path.len = path_len;
     return ok;
 }
@@ -261,12 +272,18 @@ static int list_names(const struct walk *walk, const struct cay_merged_dir *from
     return rc;
 }
 
+/* What cannot be read may have changed. */
+static bool has_names(const struct walk *walk, const struct cay_merged_dir *from,
+                      const struct cay_merged_dir *to)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    return list_names(walk, from, to, &names) < 0 || names.count > 0;
+}
+
 static bool walk_dirs(struct walk *walk, const struct cay_merged_dir *from,
                       const struct cay_merged_dir *to, int depth)
 {
-    if (depth > DEPTH_MAX)
-        return cay_fail(walk->err, CAY_R_RESOURCE_EXHAUSTED,
-                        "directories are nested more than %d deep", DEPTH_MAX);
+    assert(depth <= DEPTH_MAX);
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
     int rc = list_names(walk, from, to, &names);
     if (rc < 0)

@@ -106,7 +106,8 @@ static bool walk_name(struct walk *walk, int dir_fd, const char *name, int depth
     if (walk->path.failed)
         return fail(walk, -ENAMETOOLONG);
     walk->path.len--;
-    if (!S_ISDIR(st.st_mode) && st.st_nlink > 1)
+    bool is_too_long = walk->path.len >= CAY_LINKS_PATH_MAX;
+    if (!S_ISDIR(st.st_mode) && st.st_nlink > 1 && !is_too_long)
         add(walk->links, &st, walk->path.data);
     bool is_good = !walk->visit || walk->visit(walk->ctx, walk->path.data, walk->err);
     if (is_good && S_ISDIR(st.st_mode)) {
@@ -120,9 +121,10 @@ static bool walk_name(struct walk *walk, int dir_fd, const char *name, int depth
 
 static bool walk_dir(struct walk *walk, int dir_fd, int depth)
 {
-    if (depth > DEPTH_MAX)
-        return cay_fail(walk->err, CAY_R_RESOURCE_EXHAUSTED,
-                        "directories are nested more than %d deep", DEPTH_MAX);
+    if (depth > DEPTH_MAX) {
+        walk->links->too_deep++;
+        return true;
+    }
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
     int rc = cay_dir_list_read(&names, dir_fd);
     if (rc < 0)

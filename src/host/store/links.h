@@ -6,6 +6,8 @@
  * does not see that; whoever writes a tree down must.
  */
 
+#include <limits.h>
+
 #include "base/error.h"
 #include "base/map.h"
 
@@ -29,14 +31,19 @@ struct cay_links {
     struct cay_link_group *groups;
     struct cay_map by_inode;
     struct cay_map by_path;
+    uint64_t too_deep; /* directories that were not gone into */
 };
+
+/* Names with longer paths are not looked at: no archive takes them. */
+enum { CAY_LINKS_PATH_MAX = PATH_MAX - 32 };
 
 /* Called for every entry of the tree in walk order, parents first; may be NULL. */
 typedef bool cay_links_visit(void *ctx, const char *path, struct cay_error *err);
 
 void cay_links_init(struct cay_links *links);
 void cay_links_finish(struct cay_links *links);
-/* Looks at the whole tree. RESOURCE_EXHAUSTED for one that is too deep or too large. */
+/* Looks at the whole tree, down to 400 directories. RESOURCE_EXHAUSTED for one that is too large.
+ */
 [[nodiscard]] bool cay_links_read(struct cay_links *links, int root_fd, cay_links_visit *visit,
                                   void *ctx, struct cay_error *err);
 
