@@ -16,6 +16,8 @@
 #include "sys/loop_device.h"
 #include "sys/mount.h"
 
+#define MEMORY_BYTES ((uint64_t)4 << 30) /* more is hardly ever on its way to the disk */
+
 enum { RECORD_BYTES_MAX = 8192 };
 
 static void set_up(struct cay_pool *pool, const char *data_dir)
@@ -125,6 +127,26 @@ bool cay_pool_open(const char *data_dir, struct cay_pool *out_pool, struct cay_e
     return is_there || cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", data_dir, out_pool, err);
 }
 
+/* What the disk behind a loop pool can still take; false when there is none, or all is reserved. */
+static bool look_behind(const struct cay_pool *pool, uint64_t used_bytes, uint64_t *out_available)
+{
+    struct statfs fs;
+    struct stat image;
+    if (pool->kind != CAY_POOL_LOOP || statfs(pool->path, &fs) < 0 ||
+        stat(pool->path, &image) < 0 || image.st_blocks * 512 >= image.st_size)
+        return false;
+    uint64_t taken = (uint64_t)image.st_blocks * 512;
+    uint64_t spare = taken > used_bytes ? taken - used_bytes : 0;
+    *out_available = fs.f_bavail * (uint64_t)fs.f_frsize + spare;
+    return true;
+}
+
+bool cay_pool_may_lose(const struct cay_pool *pool)
+{
+    uint64_t behind = 0;
+    return look_behind(pool, UINT64_MAX, &behind) && behind < MEMORY_BYTES;
+}
+
 bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space,
                    struct cay_error *err)
 {
@@ -152,6 +174,9 @@ bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space
         .free_inodes = fs.f_ffree,
         .is_read_only = fs.f_flags & MS_RDONLY,
     };
+    uint64_t behind = 0;
+    if (look_behind(pool, out_space->used_bytes, &behind))
+        out_space->available_bytes = CAY_MIN(out_space->available_bytes, behind);
     for (size_t i = 0; i < CAY_COUNT(known); i++) {
         if (fs.f_type == known[i].magic)
             snprintf(out_space->filesystem, sizeof(out_space->filesystem), "%s", known[i].name);

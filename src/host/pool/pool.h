@@ -68,5 +68,10 @@ struct cay_pool_space {
     bool is_read_only;
     char filesystem[16];
 };
+/* Of a loop pool no more is available than the disk behind its file has. */
 [[nodiscard]] bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space,
                                  struct cay_error *err);
+
+/* A file with holes on a disk that is nearly full: what programs have written, and what is in
+ * memory still, may find no room on its way to the disk. Only who syncs learns of that. */
+[[nodiscard]] bool cay_pool_may_lose(const struct cay_pool *pool);

@@ -136,18 +136,21 @@ static bool take_branch(struct rollback_op *self, struct cay_host *host, struct 
         .snapshot_id = self->branch.store_id,
         .activity = CAY_STORE_QUIET,
         .previous_id = pointing->head_store_id,
+        /* The live files go: what is kept of them must not be lost on its way to the disk. */
+        .durable = cay_pool_may_lose(&host->pool),
     };
     struct cay_store_point point = {.root_fd = -1};
     if (!cay_snapshot_record_put(host->db, &self->branch, err))
         return false;
     CAY_CRASH_POINT("rollback.branch_intended");
-    if (!cay_store_snapshot(host->store, &request, &point, err))
-        return false;
+    bool is_kept = cay_store_snapshot(host->store, &request, &point, err);
     CAY_CRASH_POINT("rollback.branch_taken");
-    self->is_left = point.generation != self->session.generation;
-    self->session.generation = point.generation;
-    self->has_branch = point.changed;
-    return true;
+    if (is_kept || point.generation) { /* the store has gone on, also when it could not sync */
+        self->is_left = point.generation != self->session.generation;
+        self->session.generation = point.generation;
+    }
+    self->has_branch = is_kept && point.changed;
+    return is_kept;
 }
 
 /* One transaction: from now on it will happen, also after a crash, and the branch is there. */
@@ -204,8 +207,11 @@ static void drop_branch(struct rollback_op *self, struct cay_host *host)
 static bool roll_back(struct rollback_op *self, struct cay_host *host, struct cay_error *err)
 {
     struct cay_pointing *pointing = &self->pointing;
-    if (self->wants_branch && !take_branch(self, host, err))
+    if (self->wants_branch && !take_branch(self, host, err)) {
+        if (self->is_left)
+            take_back(self, host);
         return cay_wrap(err, "keep the changes of session '%s'", self->session.id);
+    }
     bool is_taken = write_intent(self, host, err);
     CAY_CRASH_POINT("rollback.intended");
     is_taken =
