@@ -246,5 +246,28 @@ def heartbeats(cay):
     cay.destroy("quiet")
 
 
+@case
+def looked_after(cay):
+    """some time after a snapshot it is synced, and what it changed is counted; a parent that goes counts anew"""
+    cay.create("after")
+    cay.sh("after", "mkdir d; echo 1 > d/a; echo 1 > b")
+    first = cay.turn("after")
+    assert not first.get("durable") and "changes" not in first, first
+    cay.sh("after", "echo 2 > b; rm d/a; echo 3 > c")
+    cay.turn("after")
+    cay.turn("after")
+
+    def counts():
+        log = cay.log("after")
+        return [{k: int(v) for k, v in s["changes"].items()} for s in log if s.get("durable") and "changes" in s]
+    wanted = [{"added": 3}, {"added": 1, "modified": 1, "deleted": 1}, {}]
+    eventually(lambda: counts() == wanted, "all are counted")
+    cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": "after", "snapshots": ["turn-0001"]})
+    eventually(lambda: counts() == [{"added": 3}, {}], "all are counted")
+    cay.restart()
+    assert counts() == [{"added": 3}, {}], counts()
+    cay.destroy("after")
+
+
 if __name__ == "__main__":
     run_with_cayd()

@@ -9,6 +9,7 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "host/session/aftermath.h"
 #include "host/session/host.h"
 
 struct cay_snapshot *cay_history_parent(const struct cay_session *session,
@@ -199,6 +200,7 @@ static bool add_heir(struct cay_victims *victims, const struct cay_session *sess
         cay_victims_survivor(victims, session, cay_history_parent(session, heir));
     struct cay_v1_snapshot spec = *heir->spec;
     spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
+    spec.changes = NULL; /* they were against another one */
     victims->heirs =
         cay_realloc_array(victims->heirs, victims->heir_count + 1, sizeof(*victims->heirs));
     return cay_snapshot_record_take(&victims->heirs[victims->heir_count++], session, heir, &spec,
@@ -268,8 +270,12 @@ void cay_victims_forget(struct cay_victims *victims, struct cay_session *session
             cay_victims_survivor(victims, session, cay_history_parent(session, heir));
         struct cay_v1_snapshot spec = *heir->spec;
         spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
+        spec.changes = NULL;
         cay_snapshot_set_spec(heir, &spec);
+        heir->is_looked_after = false;
     }
+    if (victims->heir_count)
+        cay_aftermath_soon(session->host);
     for (size_t i = 0; i < victims->count; i++)
         cay_snapshot_free(session, cay_session_snapshot(session, cay_str(victims->items[i].name)));
 }

@@ -84,7 +84,9 @@ struct cay_host {
     struct cay_list endless;     /* calls; see endless.h */
     struct cay_timer cut;        /* ends them */
     struct cay_timer spares;     /* see cay_host_spares_soon */
-    uint64_t spares_wanted_ms;   /* since when; 0: not */
+    struct cay_timer aftermath;  /* of snapshots: aftermath.h */
+    bool is_aftermath_due;
+    uint64_t spares_wanted_ms; /* since when; 0: not */
     atomic_bool is_stopping;
     bool is_preparing;
     bool is_collecting;

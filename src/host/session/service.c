@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
+#include "host/session/aftermath.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/interpreter.h"
@@ -457,6 +458,7 @@ void cay_host_stop(struct cay_host *host)
     cay_timer_close(&host->prepare);
     cay_timer_close(&host->spares);
     cay_timer_close(&host->cut);
+    cay_aftermath_stop(host);
 }
 
 void cay_host_destroy(struct cay_host *host)

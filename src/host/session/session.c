@@ -9,6 +9,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "host/session/aftermath.h"
 #include "host/session/build_steps.h"
 #include "host/session/hearing.h"
 #include "host/session/host.h"
@@ -271,6 +272,7 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
     cay_snapshot_set_spec(snapshot, spec);
     cay_list_push_back(&session->snapshots, &snapshot->in_session);
     cay_map_put(&session->snapshots_by_name, cay_str(snapshot->name), snapshot);
+    cay_aftermath_soon(session->host);
     return snapshot;
 }
 

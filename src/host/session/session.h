@@ -46,6 +46,7 @@ struct cay_snapshot {
     struct cay_arena arena;
     struct cay_v1_snapshot *spec; /* in the arena; what clients see of it */
     int64_t created_ns;
+    bool is_looked_after;     /* by aftermath.c */
     bool is_on_line;          /* the tree descends from it; as cay_history_mark left it */
     struct cay_snapshot *tip; /* of what is off the line: the end of its branch */
 };
