@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "host/runtime/runtime_ops.h"
 #include "host/runtime/socket.h"
 #include "wire/frame/decode.h"
@@ -121,7 +122,8 @@ bool cay_link_open(struct cay_sandbox *sandbox, const struct cay_link_handlers *
     link->welcomed = connection.is_first;
     link->version = connection.is_first ? connection.version : 0;
     link->has_slots = sandbox->runtime->ops->open_slot != NULL;
-    link->nonce = (uint64_t)(uintptr_t)link;
+    /* Init, which is hostile, learns nothing from it: no address, no count. */
+    cay_random_bytes(&link->nonce, sizeof(link->nonce));
     cay_buf_init(&link->out, CAY_LINK_OUT_BYTES_MAX);
     if (!connection.is_first && !send_hello(link, connection.token, err)) {
         cay_link_close(link);

@@ -9,6 +9,7 @@
 
 #include "host/runtime/link.h"
 #include "host/runtime/runtime_ops.h"
+#include "wire/frame/decode.h"
 #include "wire/frame/encode.h"
 
 static int init_fd = -1;
@@ -100,6 +101,34 @@ static void nothing_counts_before_the_welcome_and_its_nonce(void **)
     expect_death(link, CAY_R_RUNTIME_FAILED);
 }
 
+/* What the link greets init with. */
+static uint64_t nonce_said(void)
+{
+    uint8_t data[128];
+    struct cay_frame frame;
+    struct cay_frame_hello hello = {};
+    ssize_t len = recv(init_fd, data, sizeof(data), 0);
+    assert_true(len > 0);
+    assert_int_equal(cay_frame_next(data, (size_t)len, CAY_FRAME_FROM_DAEMON, &frame), len);
+    assert_true(cay_frame_get_hello(&frame, &hello));
+    return hello.nonce;
+}
+
+static void the_greeting_tells_nothing_of_the_daemons_memory(void **)
+{
+    const uint64_t far = UINT64_C(1) << 40; /* farther than any two things on one heap */
+    uint64_t last = 0;
+    for (int i = 0; i < 3; i++) {
+        struct cay_link *link = open_link(false);
+        uint64_t nonce = nonce_said();
+        uint64_t here = (uintptr_t)link;
+        assert_true(nonce > here ? nonce - here > far : here - nonce > far);
+        assert_true(nonce != last);
+        last = nonce;
+        close_link(link);
+    }
+}
+
 static void slots_that_were_never_given_are_not_believed(void **)
 {
     uint8_t data[256];
@@ -177,6 +206,7 @@ int main(void)
         cmocka_unit_test(noise_closes_the_link),
         cmocka_unit_test(frames_of_the_daemon_are_not_taken_from_init),
         cmocka_unit_test(nothing_counts_before_the_welcome_and_its_nonce),
+        cmocka_unit_test(the_greeting_tells_nothing_of_the_daemons_memory),
         cmocka_unit_test(slots_that_were_never_given_are_not_believed),
         cmocka_unit_test(a_frame_in_pieces_is_one_frame),
         cmocka_unit_test(an_init_that_reads_nothing_fills_a_bounded_buffer),
