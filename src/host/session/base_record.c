@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/session/access.h"
 #include "host/session/host.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
@@ -82,12 +83,33 @@ int64_t cay_bases_bytes(const struct cay_host *host)
     return bytes;
 }
 
-bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
-                        struct cay_str name)
+/* The built-in base is made when it is first asked for: everybody knows of it before. */
+static bool is_built_in(const char *key)
 {
-    const struct cay_v1_base *base = cay_bases_find(host, name);
-    return !base || !base->owner.len || caller->role == CAY_ROLE_ADMIN ||
-           cay_str_is(base->owner, caller->owner);
+    return strcmp(key, "host") == 0;
+}
+
+bool cay_bases_look_up(const struct cay_host *host, const struct cay_caller *caller,
+                       struct cay_str name, struct cay_base_found *out_found, struct cay_error *err)
+{
+    struct cay_base_found found = {};
+    struct cay_error ignored = {};
+    bool is_there = cay_base_key(name, found.key) &&
+                    cay_store_base_resolve(host->store, found.key, found.name, &ignored);
+    if (is_there) {
+        const struct cay_base_entry *entry = cay_map_get(&host->bases, cay_str(found.name));
+        found.record = entry ? entry->spec : NULL;
+        is_there = cay_may_know_base(caller, found.name, found.record);
+    } else if (is_built_in(found.key)) {
+        memcpy(found.name, found.key, sizeof(found.name));
+        is_there = true;
+    }
+    if (!is_there)
+        return cay_fail(
+            err, CAY_R_BASE_NOT_FOUND, "there is no base '%.*s'; 'cay base ls' lists them",
+            (int)CAY_MIN(name.len, (size_t)CAY_STORE_NAME_SIZE), name.len ? name.ptr : "");
+    *out_found = found;
+    return true;
 }
 
 static void free_entry(struct cay_base_entry *entry)

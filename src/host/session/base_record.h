@@ -33,13 +33,22 @@ struct cay_base_entry {
 /* The way back, for people. */
 [[nodiscard]] struct cay_str cay_base_shown(const char *key, struct cay_arena *arena);
 
-/* By name or alias; NULL when there is no record. */
+/* By name or alias, for what is no caller's question; NULL when there is no record. */
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name);
-/* Whether the caller may know of it; a name that there is no record of is nobody's secret. */
 /* Bytes on disk of all of them. */
 [[nodiscard]] int64_t cay_bases_bytes(const struct cay_host *host);
-[[nodiscard]] bool cay_bases_shown_to(const struct cay_host *host, const struct cay_caller *caller,
-                                      struct cay_str name);
+
+/* What a name or alias stands for. */
+struct cay_base_found {
+    char key[CAY_STORE_NAME_SIZE];    /* what was asked for, as the store calls it */
+    char name[CAY_STORE_NAME_SIZE];   /* the base's own; "host" while it is not made yet */
+    const struct cay_v1_base *record; /* NULL: there is none; good until the loop goes on */
+};
+/* The way from a caller's words to a base of the store: the only one. BASE_NOT_FOUND, in the same
+ * words, when there is none and when the caller may not know of it. */
+[[nodiscard]] bool cay_bases_look_up(const struct cay_host *host, const struct cay_caller *caller,
+                                     struct cay_str name, struct cay_base_found *out_found,
+                                     struct cay_error *err);
 /* A copy goes into the table, in the place of an older one. */
 void cay_bases_put(struct cay_host *host, const struct cay_v1_base *spec);
 void cay_bases_remove(struct cay_host *host, const char *name);

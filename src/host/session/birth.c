@@ -261,11 +261,9 @@ static void start_birth(struct cay_session *session, struct cay_call *call,
     birth->is_held = is_held;
     birth->born = born;
     birth->waking.needs_sandbox = !is_lazy;
-    birth->is_existing_tree = !source->base.len && !source->snapshot_store_id;
-    /* What cannot be a name is not found by the worker, which says so. */
-    if (!cay_base_key(source->base, birth->base))
-        snprintf(birth->base, sizeof(birth->base), "%.*s", (int)source->base.len,
-                 source->base.len ? source->base.ptr : "");
+    birth->is_existing_tree = !source->base && !source->snapshot_store_id;
+    if (source->base)
+        snprintf(birth->base, sizeof(birth->base), "%s", source->base);
     if (source->snapshot_store_id)
         snprintf(birth->snapshot_store_id, sizeof(birth->snapshot_store_id), "%s",
                  source->snapshot_store_id);

@@ -14,7 +14,7 @@
 
 /* A base, a snapshot, or neither: the store has the tree already (a live fork). */
 struct cay_birth_source {
-    struct cay_str base;
+    const char *base; /* the store's own name, of cay_bases_look_up */
     const char *snapshot_store_id;
 };
 

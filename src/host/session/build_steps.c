@@ -315,13 +315,8 @@ static bool check_rights(struct cay_steps *self, struct cay_error *err)
     const struct cay_v1_build_base_request *request = self->request;
     const struct cay_caller *caller = &self->call->caller;
     const struct cay_v1_base *there = cay_bases_find(self->host, request->name);
-    char key[CAY_STORE_NAME_SIZE];
-    char resolved[CAY_STORE_NAME_SIZE];
-    if (!cay_base_key(request->from_base, key) ||
-        !cay_bases_shown_to(self->host, caller, request->from_base))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
-    if (strcmp(key, "host") != 0 && /* made when it is needed */
-        !cay_store_base_resolve(self->host->store, key, resolved, err))
+    struct cay_base_found from;
+    if (!cay_bases_look_up(self->host, caller, request->from_base, &from, err))
         return false;
     for (size_t i = 0; i < request->aliases.count; i++) {
         if (!cay_base_check_owns_alias(caller, request->aliases.items[i], err))

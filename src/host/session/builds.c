@@ -6,6 +6,7 @@
 
 #include "api/noun.h"
 #include "base/id.h"
+#include "host/session/access.h"
 #include "host/session/errand.h"
 #include "host/session/host.h"
 
@@ -58,8 +59,7 @@ static struct cay_build *find(const struct cay_host *host, const struct cay_call
                               struct cay_str id)
 {
     cay_list_for_each (struct cay_build, build, &host->builds.list, in_table) {
-        if (cay_str_is(id, build->id) &&
-            (caller->role == CAY_ROLE_ADMIN || strcmp(build->owner, caller->owner) == 0))
+        if (cay_str_is(id, build->id) && cay_may_know_owned(caller, cay_str(build->owner)))
             return build;
     }
     return NULL;
@@ -213,12 +213,11 @@ static struct cay_v1_build *noun_of(const struct cay_build *build, struct cay_ar
 static bool check_start(struct cay_host *host, const struct cay_call *call, struct cay_error *err)
 {
     const struct cay_v1_start_build_request *request = call->request;
-    const struct cay_caller all = {.role = CAY_ROLE_ADMIN};
     if (!request->build)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "build: what is to be built?");
     if (request->build_id.len && !cay_id_valid(request->build_id))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "build_id: not a valid name");
-    if (find(host, &all, request->build_id))
+    if (find(host, &call->caller, request->build_id))
         return cay_fail(err, CAY_R_ALREADY_EXISTS, "there is a build of that id");
     return make_room(host, call->caller.owner, err);
 }

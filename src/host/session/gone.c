@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "host/session/access.h"
 
 void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, const char *why)
 {
@@ -32,12 +33,9 @@ static const struct cay_gone *find(const struct cay_gone_table *table,
                                    const struct cay_caller *caller, struct cay_str id)
 {
     const struct cay_gone *found = NULL;
-    if (caller->session_id[0] && !cay_str_is(id, caller->session_id))
-        return NULL;
     for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
         const struct cay_gone *gone = &table->ring[i];
-        if (gone->id && cay_str_is(id, gone->id) &&
-            (caller->role == CAY_ROLE_ADMIN || strcmp(caller->owner, gone->owner) == 0) &&
+        if (gone->id && cay_str_is(id, gone->id) && cay_may_know_session(caller, id, gone->owner) &&
             (!found || gone->at_ns > found->at_ns))
             found = gone;
     }

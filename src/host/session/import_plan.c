@@ -5,6 +5,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/id.h"
+#include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -20,18 +21,20 @@ static bool find_same_base(const struct cay_host *host, const struct cay_call *c
 {
     struct cay_error ignored = {};
     size_t cursor = 0;
-    char key[CAY_STORE_NAME_SIZE];
+    struct cay_base_found found;
     for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
         if (manifest->base_digest.len &&
             cay_str_equal(entry->spec->digest, manifest->base_digest) &&
-            cay_bases_shown_to(host, &call->caller, entry->spec->name)) {
+            cay_may_know_base(&call->caller, entry->name, entry->spec)) {
             memcpy(out_base, entry->name, sizeof(entry->name));
             return true;
         }
     }
-    return !manifest->base_digest.len && cay_str_starts(manifest->base_name, "host-") &&
-           cay_base_key(manifest->base_name, key) &&
-           cay_store_base_resolve(host->store, key, out_base, &ignored);
+    if (manifest->base_digest.len || !cay_str_starts(manifest->base_name, "host-") ||
+        !cay_bases_look_up(host, &call->caller, manifest->base_name, &found, &ignored))
+        return false;
+    memcpy(out_base, found.name, sizeof(found.name));
+    return true;
 }
 
 static bool plan_new_base(struct cay_import *self, const struct cay_call *call,
@@ -79,12 +82,13 @@ static bool plan_new_base(struct cay_import *self, const struct cay_call *call,
 static bool plan_base(struct cay_import *self, const struct cay_call *call, struct cay_str wanted,
                       struct cay_error *err)
 {
-    char key[CAY_STORE_NAME_SIZE];
-    if (wanted.len)
-        return ((cay_base_key(wanted, key) &&
-                 cay_bases_shown_to(self->host, &call->caller, wanted)) ||
-                cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL)) &&
-               cay_store_base_resolve(self->host->store, key, self->base, err);
+    struct cay_base_found found;
+    if (wanted.len) {
+        if (!cay_bases_look_up(self->host, &call->caller, wanted, &found, err))
+            return false;
+        memcpy(self->base, found.name, sizeof(self->base));
+        return true;
+    }
     return find_same_base(self->host, call, &self->manifest, self->base) ||
            plan_new_base(self, call, err);
 }

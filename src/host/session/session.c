@@ -9,6 +9,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "host/session/access.h"
 #include "host/session/aftermath.h"
 #include "host/session/build_steps.h"
 #include "host/session/hearing.h"
@@ -111,11 +112,7 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
                                       const struct cay_caller *caller, struct cay_str id)
 {
     struct cay_session *session = cay_map_get(&sessions->by_id, id);
-    if (caller->session_id[0] && !cay_str_is(id, caller->session_id))
-        return NULL;
-    if (session && caller->role != CAY_ROLE_ADMIN && strcmp(caller->owner, session->owner) != 0)
-        return NULL;
-    return session;
+    return session && cay_may_know_session(caller, id, session->owner) ? session : NULL;
 }
 
 static bool refuse(const struct cay_session *session, enum cay_session_verb verb,

@@ -5,6 +5,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/log.h"
+#include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 
@@ -64,15 +65,18 @@ static bool add_alias(void *context, const struct cay_store_item *item)
     return true;
 }
 
-/* Sessions may know it by an alias. */
-static int64_t count_sessions(const struct cay_host *host, struct cay_str name)
+/* Sessions that the caller may know of; they may know the base by an alias. */
+static int64_t count_sessions(const struct cay_host *host, const struct cay_caller *caller,
+                              struct cay_str name)
 {
     int64_t count = 0;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         char key[CAY_STORE_NAME_SIZE];
         char resolved[CAY_STORE_NAME_SIZE];
         struct cay_error ignored = {};
-        if (!session->is_gone && cay_base_key(session->spec->base, key) &&
+        if (!session->is_gone &&
+            cay_may_know_session(caller, cay_str(session->id), session->owner) &&
+            cay_base_key(session->spec->base, key) &&
             cay_store_base_resolve(host->store, key, resolved, &ignored))
             count += cay_str_is(name, resolved);
     }
@@ -112,6 +116,14 @@ static int compare_names(const void *a, const void *b)
                          ((const struct cay_v1_base *)b)->name);
 }
 
+static bool may_know(const struct list_context *list, struct cay_str name)
+{
+    const struct cay_base_entry *entry = cay_map_get(&list->host->bases, name);
+    char key[CAY_STORE_NAME_SIZE];
+    return cay_base_key(name, key) &&
+           cay_may_know_base(&list->call->caller, key, entry ? entry->spec : NULL);
+}
+
 /* Leaves in the response what was asked for: the page behind the token. */
 static void choose_page(struct list_context *list, const struct cay_v1_list_bases_request *request,
                         size_t page_size)
@@ -121,8 +133,7 @@ static void choose_page(struct list_context *list, const struct cay_v1_list_base
     for (size_t i = 0; i < response->bases.count; i++) {
         struct cay_v1_base base = response->bases.items[i];
         if ((request->name.len && !has_name(&base, request->name)) ||
-            !has_labels(&base, request->labels) ||
-            !cay_bases_shown_to(list->host, &list->call->caller, base.name) ||
+            !has_labels(&base, request->labels) || !may_know(list, base.name) ||
             (request->page_token.len && compare_texts(base.name, request->page_token) <= 0))
             continue;
         if (count == page_size) {
@@ -130,7 +141,7 @@ static void choose_page(struct list_context *list, const struct cay_v1_list_base
             break;
         }
         base.is_default = has_name(&base, cay_str(list->host->default_base));
-        base.session_count = count_sessions(list->host, base.name);
+        base.session_count = count_sessions(list->host, &list->call->caller, base.name);
         response->bases.items[count++] = base;
     }
     response->bases.count = count;
@@ -228,18 +239,16 @@ static bool check_remove(struct cay_host *host, const struct cay_call *call,
                          struct remove_job *self, struct cay_error *err)
 {
     const struct cay_v1_remove_base_request *request = call->request;
-    char resolved[CAY_STORE_NAME_SIZE];
-    const struct cay_v1_base *base = cay_bases_find(host, request->name);
-    if (!cay_base_key(request->name, self->key) ||
-        !cay_bases_shown_to(host, &call->caller, request->name))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
-    if (call->caller.role != CAY_ROLE_ADMIN && !(base && base->owner.len))
+    const struct cay_caller everybody = {.role = CAY_ROLE_ADMIN};
+    struct cay_base_found found;
+    if (!cay_bases_look_up(host, &call->caller, request->name, &found, err))
+        return false;
+    if (call->caller.role != CAY_ROLE_ADMIN && !(found.record && found.record->owner.len))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "only an admin may remove bases that are for everybody");
-    if (!cay_store_base_resolve(host->store, self->key, resolved, err))
-        return false;
-    self->is_alias = strcmp(resolved, self->key) != 0;
-    int64_t count = self->is_alias ? 0 : count_sessions(host, cay_str(resolved));
+    memcpy(self->key, found.key, sizeof(self->key));
+    self->is_alias = strcmp(found.name, self->key) != 0;
+    int64_t count = self->is_alias ? 0 : count_sessions(host, &everybody, cay_str(found.name));
     if (count && !request->force)
         return cay_fail(err, CAY_R_BASE_IN_USE, "%lld session%s it; remove %s first, or use force",
                         (long long)count, count == 1 ? " stands on" : "s stand on",

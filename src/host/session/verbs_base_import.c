@@ -310,20 +310,16 @@ static bool open_source(struct import *self, struct cay_error *err)
 static bool take_existing(struct import *self, struct cay_error *err)
 {
     const struct cay_v1_import_base_options *options = self->options;
-    char key[CAY_STORE_NAME_SIZE];
-    char resolved[CAY_STORE_NAME_SIZE];
+    struct cay_base_found found;
     if (options->host_path.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "existing_base: not with host_path");
-    if (!cay_base_key(options->existing_base, key))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
-    if (!cay_store_base_resolve(self->host->store, key, resolved, err))
+    if (!cay_bases_look_up(self->host, &self->call->caller, options->existing_base, &found, err))
         return false;
-    if (strcmp(self->name, resolved) != 0)
+    if (strcmp(self->name, found.name) != 0)
         memcpy(self->aliases[self->alias_count++], self->name, sizeof(self->name));
-    memcpy(self->name, resolved, sizeof(self->name));
-    const struct cay_v1_base *known = cay_bases_find(self->host, cay_str(resolved));
+    memcpy(self->name, found.name, sizeof(self->name));
     const struct cay_v1_base *copy =
-        known ? cay_noun_copy(&cay_v1_base_desc, known, &self->call->arena) : NULL;
+        found.record ? cay_noun_copy(&cay_v1_base_desc, found.record, &self->call->arena) : NULL;
     self->spec = copy ? *copy : (struct cay_v1_base){};
     self->spec.name = cay_str(self->name);
     if (options->settings)

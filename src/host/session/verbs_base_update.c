@@ -49,13 +49,11 @@ static bool check(struct update *self, struct cay_error *err)
 {
     const struct cay_v1_update_base_request *request = self->call->request;
     const struct cay_caller *caller = &self->call->caller;
-    const struct cay_v1_base *base = cay_bases_find(self->host, request->name);
-    char key[CAY_STORE_NAME_SIZE];
-    if (!cay_base_key(request->name, key) || !cay_bases_shown_to(self->host, caller, request->name))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
-    if (!cay_store_base_resolve(self->host->store, key, self->base, err))
+    struct cay_base_found found;
+    if (!cay_bases_look_up(self->host, caller, request->name, &found, err))
         return false;
-    if (caller->role != CAY_ROLE_ADMIN && !(base && base->owner.len))
+    memcpy(self->base, found.name, sizeof(self->base));
+    if (caller->role != CAY_ROLE_ADMIN && !(found.record && found.record->owner.len))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "only an admin may change bases that are for everybody");
     self->added_count = request->add_aliases.count;

@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "host/event/journal.h"
+#include "host/session/access.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
 
@@ -76,7 +77,7 @@ static bool fits(const struct watch *self, const struct cay_v1_event *event)
 {
     const struct cay_v1_watch_events_request *request = self->call->request;
     const struct cay_caller *caller = &self->call->caller;
-    if (caller->role != CAY_ROLE_ADMIN && !cay_str_is(event->owner, caller->owner))
+    if (!cay_may_know_owned(caller, event->owner))
         return false;
     bool is_kind = request->kinds.count == 0;
     for (size_t i = 0; i < request->kinds.count; i++)

@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "host/session/access.h"
 #include "host/session/host.h"
 
 /* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own.
@@ -142,29 +143,25 @@ void cay_host_create_key(struct cay_service *service, struct cay_call *call)
     job_start(cay_host_of(service), call, key, created, self);
 }
 
-static bool may_see(const struct cay_caller *caller, const struct cay_key *key)
-{
-    return caller->role == CAY_ROLE_ADMIN || strcmp(caller->owner, key->owner) == 0;
-}
-
 static bool is_listed(const struct cay_call *call, const struct cay_key *key, int64_t now_ns)
 {
     const struct cay_v1_list_keys_request *request = call->request;
     bool is_dead = key->revoked_ns || (key->expires_ns && key->expires_ns <= now_ns);
-    return may_see(&call->caller, key) && (request->include_revoked || !is_dead) &&
+    return cay_may_know_owned(&call->caller, cay_str(key->owner)) &&
+           (request->include_revoked || !is_dead) &&
            (!request->owner.len || cay_str_is(request->owner, key->owner));
 }
 
 /* The token is the id of the last key of the previous page; new keys come in front and disturb
  * nothing. */
-static bool find_page(const struct cay_host *host, struct cay_str token,
-                      struct cay_list_node **out_node, struct cay_error *err)
+static bool find_page(const struct cay_host *host, const struct cay_caller *caller,
+                      struct cay_str token, struct cay_list_node **out_node, struct cay_error *err)
 {
     *out_node = cay_list_first(&host->keys.list);
     if (!token.len)
         return true;
     const struct cay_key *last = cay_keys_find(&host->keys, token);
-    if (!last)
+    if (!last || !cay_may_know_owned(caller, cay_str(last->owner)))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_token: not one this daemon gave");
     *out_node = cay_list_next(&host->keys.list, &last->in_keys);
     return true;
@@ -179,7 +176,7 @@ void cay_host_list_keys(struct cay_service *service, struct cay_call *call)
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else
-        (void)find_page(host, request->page_token, &node, &err);
+        (void)find_page(host, &call->caller, request->page_token, &node, &err);
     if (err.reason) {
         cay_call_fail(call, &err);
         return;
@@ -220,7 +217,7 @@ void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
     struct cay_host *host = cay_host_of(service);
     const struct cay_v1_revoke_key_request *request = call->request;
     struct cay_key *key = cay_keys_find(&host->keys, request->key_id);
-    if (!key || !may_see(&call->caller, key)) {
+    if (!key || !cay_may_know_owned(&call->caller, cay_str(key->owner))) {
         struct cay_error err = {};
         cay_fail(&err, CAY_R_KEY_NOT_FOUND, "there is no key '%.*s'; 'cay key ls' lists them",
                  (int)CAY_MIN(request->key_id.len, (size_t)64),

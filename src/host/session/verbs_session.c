@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
 #include "host/session/build_steps.h"
@@ -27,16 +28,11 @@ static void fail(struct cay_call *call, const struct cay_error *err)
 
 /* What the base says, where the request and the host say nothing. */
 static bool add_settings(const struct cay_host *host, struct cay_call *call,
-                         struct cay_v1_session *spec, struct cay_v1_resource_limits *limits,
-                         struct cay_error *err)
+                         const struct cay_v1_base *base, struct cay_v1_session *spec,
+                         struct cay_v1_resource_limits *limits, struct cay_error *err)
 {
     static const struct cay_v1_base_settings nothing;
     const struct cay_v1_create_session_request *request = call->request;
-    const struct cay_v1_base *base = cay_bases_find(host, spec->base);
-    if (!cay_bases_shown_to(host, &call->caller, spec->base))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND,
-                        "there is no base '%.*s'; 'cay base ls' lists them", (int)spec->base.len,
-                        spec->base.ptr);
     const struct cay_v1_base_settings *settings =
         base && base->settings ? base->settings : &nothing;
     struct cay_v1_resource_limits defaults;
@@ -62,7 +58,7 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
 
 /* What the session is made of, from the request and the host's defaults. */
 static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v1_session *out_spec,
-                      struct cay_error *err)
+                      struct cay_base_found *out_base, struct cay_error *err)
 {
     const struct cay_v1_create_session_request *request = call->request;
     struct cay_v1_resource_limits *limits =
@@ -99,7 +95,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     };
     if (call->caller.is_host)
         out_spec->labels = cay_build_labels();
-    return add_settings(host, call, out_spec, limits, err);
+    return cay_bases_look_up(host, &call->caller, out_spec->base, out_base, err) &&
+           add_settings(host, call, out_base->record, out_spec, limits, err);
 }
 
 static bool choose_owner(const struct cay_call *call, struct cay_str wanted, char *out, size_t size,
@@ -232,10 +229,11 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
     struct cay_host *host = cay_host_of(service);
     const struct cay_v1_create_session_request *request = call->request;
     struct cay_v1_session spec = {};
+    struct cay_base_found base;
     struct cay_error err = {};
     char id[CAY_LIMIT_ID_BYTES + 1];
     char owner[CAY_LIMIT_ID_BYTES + 1];
-    if (!make_spec(host, call, &spec, &err) ||
+    if (!make_spec(host, call, &spec, &base, &err) ||
         !choose_owner(call, request->owner, owner, sizeof(owner), &err) ||
         !cay_session_choose_id(host, request->session_id, id, sizeof(id), &err)) {
         fail(call, &err);
@@ -252,7 +250,9 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
     }
     struct cay_session *session = cay_session_new(host, id, owner);
     cay_session_set_spec(session, &spec);
-    const struct cay_birth_source source = {.base = session->spec->base};
+    /* The built-in base is made anew when the host's programs have changed. */
+    const struct cay_birth_source source = {.base = strcmp(base.key, "host") == 0 ? base.key
+                                                                                  : base.name};
     cay_birth_start(session, call, &source, request->lazy_start, created);
 }
 
@@ -340,7 +340,7 @@ static bool is_listed(const struct cay_call *call, const struct cay_session *ses
     if (session->is_gone || is_hidden(session, request->labels) ||
         (cay_build_is_label(session->spec->labels) && !cay_build_is_label(request->labels)))
         return false;
-    if (call->caller.role != CAY_ROLE_ADMIN && strcmp(call->caller.owner, session->owner) != 0)
+    if (!cay_may_know_session(&call->caller, cay_str(session->id), session->owner))
         return false;
     if ((request->owner.len && !cay_str_is(request->owner, session->owner)) ||
         (request->base.len && !is_base(session->host, request->base, session->spec->base)) ||

@@ -7,6 +7,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/stop.h"
+#include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -202,8 +203,7 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
         return true;
     }
     cay_list_for_each (struct cay_session, each, &self->host->sessions.list, in_table) {
-        if (!each->is_gone &&
-            (call->caller.role == CAY_ROLE_ADMIN || strcmp(call->caller.owner, each->owner) == 0))
+        if (!each->is_gone && cay_may_know_session(&call->caller, cay_str(each->id), each->owner))
             add(self, each);
     }
     return true;
