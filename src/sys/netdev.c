@@ -2,6 +2,7 @@
 #include "sys/netdev.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -199,4 +200,77 @@ int cay_route_bits(int fd, const struct cay_ip *to)
     cay_netlink_put(&message, RTA_DST, to->bytes, len);
     int status = cay_netlink_ask(fd, &message, note_bits, &bits);
     return status < 0 ? status : bits;
+}
+
+struct neighbours {
+    cay_route_fn *visit;
+    void *context;
+};
+
+/* Not those with a router, nor the default, nor what is this host itself. */
+static bool note_neighbours(void *context, const struct nlmsghdr *answer)
+{
+    static const uint16_t routers[] = {RTA_GATEWAY, RTA_VIA, RTA_MULTIPATH, RTA_NH_ID};
+    const struct neighbours *list = context;
+    struct rtmsg header;
+    size_t len = 0;
+    if (answer->nlmsg_type != RTM_NEWROUTE || answer->nlmsg_len < NLMSG_LENGTH(sizeof(header)))
+        return true;
+    memcpy(&header, NLMSG_DATA(answer), sizeof(header));
+    struct cay_ip to = {.family = header.rtm_family};
+    const void *address =
+        cay_netlink_find(answer, sizeof(header), RTA_DST, cay_ip_bytes(to.family), &len);
+    const void *device = cay_netlink_find(answer, sizeof(header), RTA_OIF, sizeof(uint32_t), &len);
+    bool has_router = false;
+    for (size_t i = 0; i < CAY_COUNT(routers); i++)
+        has_router =
+            has_router || cay_netlink_find(answer, sizeof(header), routers[i], 1, &len) != NULL;
+    if (header.rtm_type != RTN_UNICAST || header.rtm_table == RT_TABLE_LOCAL || has_router ||
+        !header.rtm_dst_len || header.rtm_dst_len > cay_ip_bytes(to.family) * 8 || !address ||
+        !device)
+        return true;
+    uint32_t index = 0;
+    memcpy(to.bytes, address, cay_ip_bytes(to.family));
+    memcpy(&index, device, sizeof(index));
+    return list->visit(list->context, &to, header.rtm_dst_len, (int)index);
+}
+
+int cay_route_list_neighbours(int fd, cay_route_fn *visit, void *context)
+{
+    static const uint8_t families[] = {AF_INET, AF_INET6};
+    struct neighbours list = {.visit = visit, .context = context};
+    int status = 0;
+    for (size_t i = 0; i < CAY_COUNT(families) && status == 0; i++) {
+        const struct rtmsg all = {.rtm_family = families[i]};
+        struct cay_netlink message;
+        cay_netlink_begin(&message, RTM_GETROUTE, NLM_F_DUMP, &all, sizeof(all));
+        status = cay_netlink_ask(fd, &message, note_neighbours, &list);
+    }
+    return status;
+}
+
+int cay_route_listen(void)
+{
+    const uint32_t six = RTNLGRP_IPV6_ROUTE;
+    cay_autoclose int fd = cay_netlink_open(NETLINK_ROUTE, RTNLGRP_IPV4_ROUTE);
+    if (fd < 0)
+        return fd;
+    if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &six, sizeof(six)) < 0 ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    return cay_take_fd(fd);
+}
+
+bool cay_route_was_changed(int fd)
+{
+    enum { TURNS = 64 }; /* somebody may change them without end */
+    char news[4096];
+    bool is_changed = false;
+    for (int i = 0; i < TURNS; i++) {
+        ssize_t len = recv(fd, news, sizeof(news), MSG_TRUNC);
+        if (len < 0)
+            return is_changed || errno == ENOBUFS; /* some were lost */
+        is_changed = true;
+    }
+    return is_changed;
 }

@@ -58,5 +58,15 @@ struct cay_route {
 /* -EEXIST when there is one to the same destination. */
 [[nodiscard]] int cay_route_add(int fd, const struct cay_route *route);
 
+/* Every destination, of both families, that is reached without a router: neighbours, by device.
+ * `visit` returns false to stop. */
+typedef bool cay_route_fn(void *context, const struct cay_ip *to, unsigned bits, int index);
+[[nodiscard]] int cay_route_list_neighbours(int fd, cay_route_fn *visit, void *context);
+
+/* A socket that gets news of routes; non-blocking. */
+[[nodiscard]] int cay_route_listen(void);
+/* Takes what has come; false when there was nothing. */
+[[nodiscard]] bool cay_route_was_changed(int fd);
+
 /* How many bits of the destination the route in force has; -ENETUNREACH when there is none. */
 [[nodiscard]] int cay_route_bits(int fd, const struct cay_ip *to);

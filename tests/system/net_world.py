@@ -2,7 +2,7 @@
 """A small internet for one test: runs in a network namespace of its own and serves on all its
 addresses. TCP 80 says who is calling, TCP 7 sends back, UDP 9 prints who sent what, 53 knows names.
 
-Prints `ready`, then a line per datagram on UDP 9.
+Prints `ready`, then a line per datagram on UDP 9, and one per question: its type, class and kind.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ import struct
 import subprocess
 import threading
 
-NAMES = {"world.test": ("203.0.113.10", "2001:db8:2::10"), "four.test": ("203.0.113.10", None)}
+NAMES = {"world.test": ("52.95.113.10", "2a05:d018:2::10"), "four.test": ("52.95.113.10", None)}
 LONG = "long.test"  # only by TCP: the answer is too long for a datagram
 A, TXT, AAAA = 1, 16, 28
 IP_FREEBIND = 15
@@ -24,7 +24,8 @@ def answer(query, is_tcp):
         labels.append(query[at + 1:at + 1 + query[at]].decode())
         at += 1 + query[at]
     question = query[12:at + 5]
-    kind = struct.unpack(">H", query[at + 1:at + 3])[0]
+    kind, group = struct.unpack(">HH", query[at + 1:at + 5])
+    print("asked", kind, group, query[2] >> 3 & 15, flush=True)
     name = ".".join(labels).lower()
     records, flags = [], 0x8180
     if name == LONG:
@@ -105,7 +106,7 @@ def dns_udp(sock, data, peer):
 def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for function, *arguments in ((tcp, 80, who), (tcp, 7, echo), (tcp, 53, dns_tcp),
-                                 (udp, "0.0.0.0", 9, tell), (udp, "203.0.113.53", 53, dns_udp)):
+                                 (udp, "0.0.0.0", 9, tell), (udp, "52.95.113.53", 53, dns_udp)):
         threading.Thread(target=function, args=arguments, daemon=True).start()
     print("ready", flush=True)
     threading.Event().wait()

@@ -24,10 +24,11 @@ from small_base import import_small
 
 NET_CLIENT = sys.argv[2]
 CAY = sys.argv[3]
-WORLD = "203.0.113.10", "2001:db8:2::10"
-HOST = "198.51.100.2", "2001:db8:1::2", "192.168.77.1"  # addresses of the host itself
+WORLD = "52.95.113.10", "2a05:d018:2::10"
+HOST = "52.94.100.2", "2a05:d018:1::2", "192.168.77.1"  # addresses of the host itself
 PRIVATE = ("10.1.2.3", "172.16.0.9", "192.168.9.9", "100.100.100.200", "169.254.169.254",
-           "168.63.129.16", "192.0.0.192", "198.18.0.7", "fd00:ec2::254", "fd12::9", "2002::9")
+           "168.63.129.16", "192.0.0.192", "198.18.0.7", "fd00:ec2::254", "fd12::9", "2002::9",
+           "192.0.2.9", "198.51.100.9", "203.0.113.9", "2001:db8::9", "2001:2::9", "3fff::9")
 
 
 class World:
@@ -44,15 +45,15 @@ class World:
         sh(f"ip link add wan type veth peer name wan netns {self.process.pid}\n"
            f"ip addr add {HOST[0]}/24 dev wan; ip addr add {HOST[1]}/64 dev wan nodad\n"
            f"ip addr add {HOST[2]}/32 dev lo\n"
-           f"{there} addr add 198.51.100.1/24 dev wan; {there} addr add 2001:db8:1::1/64 dev wan nodad\n"
+           f"{there} addr add 52.94.100.1/24 dev wan; {there} addr add 2a05:d018:1::1/64 dev wan nodad\n"
            f"ip link set wan up; {there} link set wan up\n"
-           "ip route add default via 198.51.100.1; ip route add default via 2001:db8:1::1\n"
+           "ip route add default via 52.94.100.1; ip route add default via 2a05:d018:1::1\n"
            # As if somebody out there knew where sandboxes are.
-           f"{there} route add 100.96.0.0/16 via 198.51.100.2")
-        for address in (*WORLD, "203.0.113.53", *PRIVATE):
+           f"{there} route add 100.96.0.0/16 via 52.94.100.2")
+        for address in (*WORLD, "52.95.113.53", *PRIVATE):
             sh(f"{there} addr add {address} dev lo {'nodad' if ':' in address else ''}")
         with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
-            file.write("# ours\nnameserver 203.0.113.53\n")
+            file.write("# ours\nnameserver 52.95.113.53\n")
         os.chmod(file.name, 0o644)
         sh(f"mount --bind {file.name} /etc/resolv.conf")
         os.unlink(file.name)
@@ -203,6 +204,70 @@ def rules_alone(cay, _world):
 
 
 @case
+def on_the_wire(cay, world):
+    """who is on the same wire as the host is closed, public or not, also those who come later"""
+    with session(cay, "wire"):
+        for address in ("52.94.100.1", "2a05:d018:1::1"):
+            assert dial(address)
+            cannot_reach(cay, "wire", address)
+        assert_open(cay, "wire")  # through the very same router
+        world.run("ip", "addr", "add", "52.96.7.9/24", "dev", "wan")
+        assert reaches(cay, "wire", "52.96.7.9")[0], "somewhere in the internet"
+        sh("ip addr add 52.96.7.2/24 dev wan")
+        eventually(lambda: not client(cay, "wire", "try", "52.96.7.9", 80)[0], "a neighbour")
+        assert dial("52.96.7.9")
+        sh("ip addr del 52.96.7.2/24 dev wan")
+        eventually(lambda: reaches(cay, "wire", "52.96.7.9")[0], "no neighbour any more")
+    with Cayd("--network-allow", "52.94.100.0/24") as other:
+        import_small(other, net_client=NET_CLIENT)
+        with session(other, "wire2"):
+            assert reaches(other, "wire2", "52.94.100.1")[0]
+            cannot_reach(other, "wire2", HOST[0])
+            cannot_reach(other, "wire2", "2a05:d018:1::1")
+
+
+@case
+def questions(cay, world):
+    """nothing but plain questions for names leaves, by datagram and by TCP"""
+    with session(cay, "questions"):
+        seen = inside(cay, "questions", """
+import socket, struct
+def q(kind=1, cls=1, flags=0x0100, counts=(1, 0, 0, 0), tail=b'', name=b'\\5world\\4test\\0'):
+    return struct.pack('>HHHHHH', 7, flags, *counts) + name + struct.pack('>HH', kind, cls) + tail
+def udp(data):
+    u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(10)
+    u.sendto(data, ('127.0.0.1', 53)); return u.recv(4096)
+def tcp(data):
+    s = socket.create_connection(('127.0.0.1', 53), 10)
+    s.sendall(struct.pack('>H', len(data)) + data)
+    n = struct.unpack('>H', s.recv(2))[0]; got = b''
+    while len(got) < n: got += s.recv(n - len(got))
+    return got
+opt = b'\\0' + struct.pack('>HHIH', 41, 1232, 0, 0)
+for ask in (udp, tcp):
+    for data in (q(), q(28, counts=(1, 0, 0, 1), tail=opt), q(252), q(251), q(6, flags=0x2800),
+                 q(6, flags=0x2000), q(16, 3), q(counts=(2, 0, 0, 0), tail=q()[12:])):
+        got = ask(data)
+        assert got[:2] == data[:2] and got[2] & 0x80, got
+        print(got[3] & 15, end=' ')
+s = socket.create_connection(('127.0.0.1', 53), 10)
+for data in (q(), q(252), q()):  # one after the other
+    s.sendall(struct.pack('>H', len(data)) + data)
+for i in range(3):
+    n = struct.unpack('>H', s.recv(2, socket.MSG_WAITALL))[0]
+    print(s.recv(n, socket.MSG_WAITALL)[3] & 15, end=' ')
+s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n' + bytes(30000))
+try:
+    while s.recv(100): pass
+    print('closed')
+except OSError: print('closed')
+""")
+        assert seen.split() == ["0", "0", "5", "5", "4", "4", "5", "5"] * 2 + ["0", "5", "0", "closed"], seen
+        asked = [line for line in world.lines if line.startswith("asked ")]
+        assert asked and set(asked) <= {"asked 1 1 0", "asked 28 1 0"}, asked
+
+
+@case
 def neighbours(cay, world):
     """sandboxes do not reach each other, and nobody outside reaches them"""
     with session(cay, "left"), session(cay, "right"):
@@ -240,14 +305,17 @@ def send(source, text, target='{WORLD[0]}'):
     head = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0,
                        socket.inet_aton(source), socket.inet_aton(target))
     s.sendto(head + udp, (target, 0))
-for source in ('203.0.113.77', '{HOST[0]}', '127.0.0.1', '100.96.200.200', '8.8.8.8'):
+for source in ('52.95.113.77', '{HOST[0]}', '127.0.0.1', '100.96.200.200', '8.8.8.8'):
     send(source, 'spoofed')
 send('{own}', 'honest')
 """
         world.lines.clear()
         inside(cay, "spoof", script)
-        eventually(lambda: world.lines, "the honest one")
-        assert world.lines == [f"{HOST[0]} honest"], world.lines
+
+        def heard():
+            return [line for line in world.lines if not line.startswith("asked ")]
+        eventually(heard, "the honest one")
+        assert heard() == [f"{HOST[0]} honest"], world.lines
 
 
 @case
@@ -263,11 +331,11 @@ import socket, struct
 s = socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)
 s.setsockopt(41, 16, 255); s.setsockopt(41, 18, 255)
 s.setsockopt(41, 17, socket.if_nametoindex('eth0'))
-prefix = struct.pack('>BBBBIII', 3, 4, 64, 0xC0, 86400, 86400, 0) + socket.inet_pton(10, '2001:db8:bad::')
+prefix = struct.pack('>BBBBIII', 3, 4, 64, 0xC0, 86400, 86400, 0) + socket.inet_pton(10, '2a05:d018:bad::')
 ra = struct.pack('>BBHBBHII', 134, 0, 0, 64, 0, 1800, 0, 0) + prefix
-na = struct.pack('>BBHI', 136, 0, 0, 0x20000000) + socket.inet_pton(10, '2001:db8:1::1') + b'\\2\\1' + b'\\2\\0\\0\\0\\0\\7'
+na = struct.pack('>BBHI', 136, 0, 0, 0x20000000) + socket.inet_pton(10, '2a05:d018:1::1') + b'\\2\\1' + b'\\2\\0\\0\\0\\0\\7'
 for data in (ra, na):
-    for target in ('ff02::1', 'fe80::1', '2001:db8:1::2'):
+    for target in ('ff02::1', 'fe80::1', '2a05:d018:1::2'):
         try: s.sendto(data, (target, 0, 0, socket.if_nametoindex('eth0')))
         except OSError: pass
 """)
@@ -403,7 +471,7 @@ def base_resolver(cay, _world):
 def refused(cay, _world):
     """rules that cannot be enforced are refused, and what is refused leaves nothing"""
     for policy in ({"mode": "NETWORK_MODE_FILTERED"}, OPEN | {"allow": ["10.0.0.0/8"]},
-                   OPEN | {"deny": ["203.0.113.0/24"]}):
+                   OPEN | {"deny": ["52.95.113.0/24"]}):
         fails("unimplemented", cay.create, "refused", network=policy, reason="not_supported")
     cay.create("kept", network=NONE)
     fails("unimplemented", update, cay, "kept", OPEN | {"allow": ["1.1.1.1"]}, reason="not_supported")
@@ -419,12 +487,12 @@ def refused(cay, _world):
         sh(f"umount {program}")
     modes = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]
     assert modes == ["none", "open"], modes
-    sh("ip route add 100.96.0.0/12 via 198.51.100.1")
+    sh("ip route add 100.96.0.0/12 via 52.94.100.1")
     try:
         error = fails("failed_precondition", cay.create, "refused", network=OPEN)
         assert "network_pool" in error.message, error
     finally:
-        sh("ip route del 100.96.0.0/12 via 198.51.100.1")
+        sh("ip route del 100.96.0.0/12 via 52.94.100.1")
     assert "refused" not in cay.ids()
     assert is_clean(), (devices(), tables())
 
@@ -487,8 +555,8 @@ def clients_of_e2b(cay, _world):
                               ({"allow_internet_access": True}, True), ({"denyOut": ["0.0.0.0/0"]}, False), ({}, is_open)):
             assert update(first, **rules) == 204, rules
             assert_is(first, wanted)
-        for rules in ({"allow_internet_access": True, "denyOut": ["203.0.113.0/24"]}, {"denyOut": ["0.0.0.0/0"], "allowOut": ["203.0.113.10"]},
-                      {"allow_internet_access": False, "allowOut": ["203.0.113.10"]}):
+        for rules in ({"allow_internet_access": True, "denyOut": ["52.95.113.0/24"]}, {"denyOut": ["0.0.0.0/0"], "allowOut": ["52.95.113.10"]},
+                      {"allow_internet_access": False, "allowOut": ["52.95.113.10"]}):
             assert update(first, **rules) >= 400, rules
             assert_is(first, is_open)
         for session_id in sandboxes:

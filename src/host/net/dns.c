@@ -8,31 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/list.h"
-#include "host/net/relay.h"
+#include "host/net/dns_internal.h"
 #include "sys/netns.h"
+#include "wire/dns.h"
 
 enum {
     DNS_PORT = 53,
-    SERVER_MS_MAX = 3'000,      /* then the next one is asked */
-    CONNECTION_MS_MAX = 30'000, /* of one by TCP, in all */
-    HEADER_BYTES = 12,
+    SERVER_MS_MAX = 3'000, /* then the next one is asked */
     PIECES_PER_TURN = 16,
-    FLAG_ANSWER = 0x80,   /* in the third byte */
-    CODE_SERVFAIL = 0x02, /* in the fourth */
-};
-
-struct cay_dns {
-    struct cay_loop *loop;
-    struct cay_dns_servers servers;
-    int udp_fd;
-    int tcp_fd;
-    struct cay_watch udp_watch;
-    struct cay_watch tcp_watch;
-    struct cay_list questions;
-    size_t question_count;
-    struct cay_list connections;
-    size_t connection_count;
 };
 
 /* One datagram on its way to a server and back. */
@@ -50,14 +33,6 @@ struct question {
     uint8_t bytes[];
 };
 
-struct connection {
-    struct cay_list_node in_dns;
-    struct cay_dns *dns;
-    struct cay_relay relay;
-    struct cay_timer limit;
-    bool is_relayed;
-};
-
 /* --- by UDP --- */
 
 static void free_question(struct question *question)
@@ -71,20 +46,27 @@ static void free_question(struct question *question)
     free(question);
 }
 
-static void answer(const struct question *question, const void *bytes, size_t len)
+static void answer(const struct cay_dns *dns, const struct sockaddr_in *to, const void *bytes,
+                   size_t len)
 {
     /* What does not fit now is lost, as datagrams are. */
-    (void)sendto(question->dns->udp_fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL,
-                 (const struct sockaddr *)&question->from, sizeof(question->from));
+    (void)sendto(dns->udp_fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to,
+                 sizeof(*to));
+}
+
+static void refuse(const struct cay_dns *dns, const struct sockaddr_in *to, const uint8_t *bytes,
+                   enum cay_dns_code code)
+{
+    uint8_t refusal[CAY_DNS_HEADER_BYTES];
+    cay_dns_refuse(bytes, code, refusal);
+    answer(dns, to, refusal, sizeof(refusal));
 }
 
 /* Nobody could be asked: better said than waited for. */
 static void give_up(struct question *question)
 {
     memcpy(question->bytes, question->asked_id, sizeof(question->asked_id));
-    question->bytes[2] |= FLAG_ANSWER;
-    question->bytes[3] = (uint8_t)((question->bytes[3] & 0xF0) | CODE_SERVFAIL);
-    answer(question, question->bytes, question->len);
+    refuse(question->dns, &question->from, question->bytes, CAY_DNS_FAILED);
     free_question(question);
 }
 
@@ -136,11 +118,10 @@ static void on_answer(struct cay_watch *watch, unsigned)
         ask_next(question);
         return;
     }
-    if (len < HEADER_BYTES || memcmp(bytes, question->own_id, sizeof(question->own_id)) != 0 ||
-        !(bytes[2] & FLAG_ANSWER))
+    if (!cay_dns_is_answer(bytes, (size_t)len, question->own_id))
         return;
     memcpy(bytes, question->asked_id, sizeof(question->asked_id));
-    answer(question, bytes, (size_t)len);
+    answer(question->dns, &question->from, bytes, (size_t)len);
     free_question(question);
 }
 
@@ -152,8 +133,14 @@ static void on_question_limit(struct cay_timer *timer)
 static void take_question(struct cay_dns *dns, const uint8_t *bytes, size_t len,
                           const struct sockaddr_in *from)
 {
-    if (len < HEADER_BYTES || len > CAY_DNS_QUESTION_BYTES || bytes[2] & FLAG_ANSWER ||
-        dns->question_count >= CAY_DNS_QUESTIONS)
+    if (len > CAY_DNS_QUESTION_BYTES || !cay_dns_is_question(bytes, len))
+        return;
+    enum cay_dns_code code = cay_dns_check(bytes, len);
+    if (code != CAY_DNS_GOOD) {
+        refuse(dns, from, bytes, code);
+        return;
+    }
+    if (dns->question_count >= CAY_DNS_QUESTIONS)
         return;
     struct question *question = cay_alloc(sizeof(struct question) + len);
     question->dns = dns;
@@ -187,68 +174,12 @@ static void on_udp(struct cay_watch *watch, unsigned)
     }
 }
 
-/* --- by TCP --- */
-
-static void free_connection(struct connection *connection)
-{
-    if (connection->is_relayed)
-        cay_relay_close(&connection->relay);
-    cay_timer_close(&connection->limit);
-    cay_list_remove(&connection->in_dns);
-    connection->dns->connection_count--;
-    free(connection);
-}
-
-static void on_relay_over(struct cay_relay *relay)
-{
-    free_connection(CAY_CONTAINER_OF(relay, struct connection, relay));
-}
-
-static void on_connection_limit(struct cay_timer *timer)
-{
-    free_connection(CAY_CONTAINER_OF(timer, struct connection, limit));
-}
-
-/* The first that takes it. What is sent before it is there waits in the kernel. */
-static int dial_server(const struct cay_dns_servers *servers)
-{
-    for (size_t i = 0; i < servers->count; i++) {
-        const struct sockaddr *address = (const void *)&servers->list[i].address;
-        cay_autoclose int fd =
-            socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-        if (fd >= 0 && (connect(fd, address, servers->list[i].len) == 0 || errno == EINPROGRESS))
-            return cay_take_fd(fd);
-    }
-    return -ECONNREFUSED;
-}
-
-static void take_connection(struct cay_dns *dns, int fd)
-{
-    cay_dns_servers_refresh(&dns->servers, "/etc/resolv.conf");
-    int server_fd =
-        dns->connection_count < CAY_DNS_CONNECTIONS ? dial_server(&dns->servers) : -EBUSY;
-    if (server_fd < 0) {
-        cay_relay_reset(fd);
-        return;
-    }
-    struct connection *connection = cay_new(struct connection);
-    connection->dns = dns;
-    cay_timer_open(&connection->limit, dns->loop, on_connection_limit);
-    cay_timer_start(&connection->limit, CONNECTION_MS_MAX, 0);
-    cay_list_push_back(&dns->connections, &connection->in_dns);
-    dns->connection_count++;
-    if (cay_relay_open(&connection->relay, dns->loop, fd, server_fd, on_relay_over) == 0)
-        connection->is_relayed = true;
-    else
-        free_connection(connection);
-}
-
 static void on_tcp(struct cay_watch *watch, unsigned)
 {
     struct cay_dns *dns = CAY_CONTAINER_OF(watch, struct cay_dns, tcp_watch);
     int fd = accept4(dns->tcp_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        take_connection(dns, fd);
+        cay_dns_take_connection(dns, fd);
 }
 
 /* --- both --- */
@@ -306,8 +237,7 @@ void cay_dns_close(struct cay_dns *dns)
         return;
     cay_list_for_each (struct question, question, &dns->questions, in_dns)
         free_question(question);
-    cay_list_for_each (struct connection, connection, &dns->connections, in_dns)
-        free_connection(connection);
+    cay_dns_drop_connections(dns);
     cay_watch_close(&dns->udp_watch);
     cay_watch_close(&dns->tcp_watch);
     if (dns->udp_fd >= 0)

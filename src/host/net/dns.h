@@ -4,8 +4,8 @@
 /*
  * Names for a sandbox: port 53 of its own 127.0.0.1, served by the daemon, which asks whom the host
  * asks. So programs inside find names without a file that says where (resolvers ask 127.0.0.1
- * then), and no packet of theirs needs to reach the host. Questions and answers are not looked into
- * beyond their number.
+ * then), and no packet of theirs needs to reach the host. Only plain questions are passed
+ * on (wire/dns.h), by datagram and by TCP; others are refused, and nothing of them leaves.
  *
  * Loop thread.
  */

@@ -174,8 +174,13 @@ bool cay_gateway_recover(struct cay_gateway *gateway, cay_gateway_wanted_fn *wan
 bool cay_gateway_renew(struct cay_gateway *gateway, struct cay_error *err)
 {
     pthread_mutex_lock(&gateway->lock);
-    bool is_good = !gateway->is_ruled || cay_nft_has_table(gateway->table) == 1 ||
-                   cay_gateway_put_rules(gateway, err);
+    bool is_changed = false;
+    bool is_good = true;
+    if (gateway->is_ruled && cay_nft_has_table(gateway->table) != 1)
+        is_good = cay_gateway_put_rules(gateway, err);
+    else if (gateway->is_ruled)
+        is_good = cay_gateway_find_neighbours(gateway, &is_changed, err) &&
+                  (!is_changed || cay_gateway_put_neighbours(gateway, err));
     pthread_mutex_unlock(&gateway->lock);
     return is_good;
 }

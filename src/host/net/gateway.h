@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "host/net/subnet.h"
 
-enum { CAY_GATEWAY_ALLOWED_MAX = 64 };
+enum { CAY_GATEWAY_ALLOWED_MAX = 64, CAY_GATEWAY_NEIGHBOURS_MAX = 512 };
 
 struct cay_gateway {
     pthread_mutex_t lock; /* around all that changes the kernel's state */
@@ -28,6 +28,9 @@ struct cay_gateway {
     struct cay_subnet pool;
     struct cay_subnet allowed[CAY_GATEWAY_ALLOWED_MAX];
     size_t allowed_count;
+    /* Ranges that the host reaches without a router: closed, also where they are public. */
+    struct cay_subnet neighbours[CAY_GATEWAY_NEIGHBOURS_MAX];
+    size_t neighbour_count;
     bool is_ruled; /* the table is there, as far as we know */
 };
 
@@ -80,5 +83,6 @@ typedef bool cay_gateway_wanted_fn(void *context, uint32_t slot);
 [[nodiscard]] bool cay_gateway_recover(struct cay_gateway *gateway, cay_gateway_wanted_fn *wanted,
                                        void *context, struct cay_error *err);
 
-/* Somebody took the rules away: puts them back, if there should be any. */
+/* Somebody took the rules away, or the host has other neighbours: puts them right, if there should
+ * be any. */
 [[nodiscard]] bool cay_gateway_renew(struct cay_gateway *gateway, struct cay_error *err);

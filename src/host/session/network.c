@@ -11,6 +11,7 @@
 #include "host/net/dns.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "sys/netdev.h"
 #include "sys/nftables.h"
 #include "tool/tree.h"
 
@@ -145,13 +146,17 @@ void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sa
     }
 }
 
-/* --- the guard: rules that somebody else takes away are put back --- */
+/* --- the guard: rules that somebody else takes away are put back, and follow the host's routes ---
+ */
 
 struct cay_network_guard {
     struct cay_host *host;
     int fd;
     struct cay_watch watch;
+    int route_fd; /* -1: none */
+    struct cay_watch route_watch;
     bool is_renewing;
+    bool is_outdated; /* there were news meanwhile */
 };
 
 struct renewal {
@@ -167,18 +172,24 @@ static void renew_work(struct cay_job *job)
         cay_log(CAY_ERROR, "network.rules_lost", CAY_ERR(&err));
 }
 
+static void renew(struct cay_network_guard *guard);
+
 static void renew_done(struct cay_job *job)
 {
     struct renewal *renewal = CAY_CONTAINER_OF(job, struct renewal, job);
-    if (renewal->host->network_guard)
-        renewal->host->network_guard->is_renewing = false;
+    struct cay_network_guard *guard = renewal->host->network_guard;
     free(renewal);
+    if (!guard)
+        return;
+    guard->is_renewing = false;
+    if (guard->is_outdated)
+        renew(guard);
 }
 
-static void on_news(struct cay_watch *watch, unsigned)
+static void renew(struct cay_network_guard *guard)
 {
-    struct cay_network_guard *guard = CAY_CONTAINER_OF(watch, struct cay_network_guard, watch);
-    if (!cay_nft_was_deleted(guard->fd, guard->host->gateway.table) || guard->is_renewing)
+    guard->is_outdated = guard->is_renewing;
+    if (guard->is_renewing)
         return;
     struct renewal *renewal = cay_new(struct renewal);
     renewal->host = guard->host;
@@ -187,6 +198,21 @@ static void on_news(struct cay_watch *watch, unsigned)
     guard->is_renewing = cay_loop_try_submit(guard->host->loop, &renewal->job);
     if (!guard->is_renewing)
         free(renewal);
+}
+
+static void on_news(struct cay_watch *watch, unsigned)
+{
+    struct cay_network_guard *guard = CAY_CONTAINER_OF(watch, struct cay_network_guard, watch);
+    if (cay_nft_was_deleted(guard->fd, guard->host->gateway.table))
+        renew(guard);
+}
+
+static void on_routes(struct cay_watch *watch, unsigned)
+{
+    struct cay_network_guard *guard =
+        CAY_CONTAINER_OF(watch, struct cay_network_guard, route_watch);
+    if (cay_route_was_changed(guard->route_fd))
+        renew(guard);
 }
 
 /* Where the kernel has no tables there is nothing to guard. */
@@ -198,9 +224,13 @@ static void start_guard(struct cay_host *host)
     struct cay_network_guard *guard = cay_new(struct cay_network_guard);
     guard->host = host;
     guard->fd = fd;
+    guard->route_fd = cay_route_listen();
     host->network_guard = guard;
     if (cay_watch_open(&guard->watch, host->loop, fd, on_news) == 0)
         cay_watch_set(&guard->watch, CAY_READY_READ);
+    if (guard->route_fd >= 0 &&
+        cay_watch_open(&guard->route_watch, host->loop, guard->route_fd, on_routes) == 0)
+        cay_watch_set(&guard->route_watch, CAY_READY_READ);
 }
 
 void cay_network_stop(struct cay_host *host)
@@ -208,7 +238,10 @@ void cay_network_stop(struct cay_host *host)
     struct cay_network_guard *guard = cay_take_ptr(host->network_guard);
     if (guard) {
         cay_watch_close(&guard->watch);
+        cay_watch_close(&guard->route_watch);
         close(guard->fd);
+        if (guard->route_fd >= 0)
+            close(guard->route_fd);
         free(guard);
     }
     cay_gateway_finish(&host->gateway);
