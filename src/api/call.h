@@ -29,6 +29,7 @@ struct cay_caller {
     char key_id[40]; /* empty for a peer on the Unix socket */
     bool is_local;   /* came by the Unix socket: a process of this machine */
     bool is_host;    /* the host itself, for a verb made of others */
+    bool is_door;    /* a door itself, for somebody who has shown nothing so far */
     /* Not empty: a token of one session was shown, and nothing else is there for its holder. */
     char session_id[129];
 };

@@ -319,7 +319,8 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     const struct cay_e2b_options e2b_options = {
         .is_on = conf->e2b,
         .domain = conf->e2b_domain,
-        .template = conf->e2b_template ? conf->e2b_template : conf->default_base,
+        .template = conf->e2b_template,
+        .default_base = conf->default_base,
         /* The first choice is that of network. */
         .is_network_open = conf->e2b_network ? conf->e2b_network == 2 : conf->network == 1,
         .images = (const char *const *)conf->e2b_images.items,

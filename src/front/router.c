@@ -44,8 +44,12 @@ static void open_page(struct cay_router *router, struct cay_exchange *exchange,
                                    "by GET\"}"));
         return;
     }
-    if (page->needs_key &&
-        !cay_auth(exchange, router->service, router->allow_anonymous, &caller, &err))
+    bool may_see = !page->needs_key ||
+                   cay_auth(exchange, router->service, router->allow_anonymous, &caller, &err);
+    if (may_see &&
+        caller.session_id[0]) /* there is nothing but the session for who has its token */
+        may_see = cay_fail(&err, CAY_R_PERMISSION_DENIED, "this page needs an API key");
+    if (!may_see)
         cay_exchange_reply_error(exchange, &err);
     else
         page->show(router, exchange);

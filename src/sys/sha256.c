@@ -14,6 +14,13 @@ void cay_sha256_init(struct cay_sha256 *sha)
         abort();
 }
 
+void cay_sha256_copy(struct cay_sha256 *sha, const struct cay_sha256 *from)
+{
+    sha->context = EVP_MD_CTX_new();
+    if (!sha->context || EVP_MD_CTX_copy_ex(sha->context, from->context) != 1)
+        abort();
+}
+
 void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len)
 {
     if (len && EVP_DigestUpdate(sha->context, data, len) != 1)
@@ -29,9 +36,14 @@ static void write_hex(const unsigned char *digest, char *out_hex)
 void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE])
 {
     unsigned char digest[CAY_SHA256_BYTES];
-    if (EVP_DigestFinal_ex(sha->context, digest, NULL) != 1)
-        abort();
+    cay_sha256_digest(sha, digest);
     write_hex(digest, out_hex);
+}
+
+void cay_sha256_digest(struct cay_sha256 *sha, unsigned char out_digest[static CAY_SHA256_BYTES])
+{
+    if (EVP_DigestFinal_ex(sha->context, out_digest, NULL) != 1)
+        abort();
     cay_sha256_finish(sha);
 }
 

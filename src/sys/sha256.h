@@ -4,7 +4,8 @@
 /*
  * SHA-256 of data that comes in pieces.
  *
- * Order: init -> add* -> (end | finish). `end` may be called once; finish after it does nothing.
+ * Order: (init | copy) -> add* -> (end | digest | finish). `end` and `digest` may be called once;
+ * finish after them does nothing.
  */
 
 #include "base/base.h"
@@ -19,8 +20,11 @@ struct cay_sha256 {
 };
 
 void cay_sha256_init(struct cay_sha256 *sha);
+/* Goes on from where another is, which stays as it is. */
+void cay_sha256_copy(struct cay_sha256 *sha, const struct cay_sha256 *from);
 void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len);
 void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_SIZE]);
+void cay_sha256_digest(struct cay_sha256 *sha, unsigned char out_digest[static CAY_SHA256_BYTES]);
 void cay_sha256_finish(struct cay_sha256 *sha);
 
 /* HMAC-SHA-256: what only who has the key can say of the text. */

@@ -78,6 +78,20 @@ test("a request passes with its method, path, query and headers", async () => {
   assert(seen.raw.includes("Host"), "Host is spelled so");
 });
 
+test("what is for the host stays outside; what is the program's own passes", async () => {
+  const ask = async (headers) => (await (await get("/head", { headers })).json()).headers;
+  const token = sandbox.envdAccessToken;
+  const seen = await ask({ "x-api-key": daemon.key, "x-access-token": token, "e2b-traffic-access-token": "x",
+    "e2b-anything": "x", authorization: `Bearer ${daemon.key}`, "x-mine": "yes" });
+  equal(["x-api-key", "x-access-token", "authorization", ...Object.keys(seen).filter((name) => name.startsWith("e2b-"))]
+    .filter((name) => name in seen), []);
+  equal(seen["x-mine"], "yes");
+  for (const ours of [token, "cay_0123456789", "e2b_0123456789"])
+    equal((await ask({ authorization: `bearer ${ours}` })).authorization, undefined, ours);
+  for (const theirs of ["Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", "Basic dXNlcjpjYXlfMQ==", "Token cay"])
+    equal((await ask({ authorization: theirs })).authorization, theirs, theirs);
+});
+
 test("bodies of any size pass both ways", async () => {
   for (const size of [0, 1, 1000, 70_000, 3_000_000]) {
     const body = Buffer.alloc(size, "abc");

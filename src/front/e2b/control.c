@@ -22,6 +22,7 @@ static const struct cay_e2b_route routes[] = {
     {"POST",   "/sandboxes/{}/snapshots",          cay_e2b_take_snapshot},
     {"GET",    "/snapshots",                       cay_e2b_list_snapshots},
     {"POST",   "/sandboxes/{}/fork",               cay_e2b_fork},
+    {"GET",    "/templates",                       cay_e2b_list_templates},
     {"GET",    "/templates/aliases/{}",            cay_e2b_template_alias},
     {"POST",   "/v3/templates",                    cay_e2b_order_template},
     {"POST",   "/v2/templates/{}/builds/{}",       cay_e2b_start_build},

@@ -12,10 +12,6 @@
 /* NULL, and 404 or 405, when there is none. */
 const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status);
 
-/* control_create.c: the base that a template's name stands for. */
-[[nodiscard]] struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door,
-                                             struct cay_str template);
-
 /* control_sandbox.c: looks at the sandbox in the path, its tokens included. Answers itself when
  * there is none, or only a session that is no sandbox, as a snapshot is. What `found` gets is gone
  * when it returns. */
@@ -55,6 +51,7 @@ cay_e2b_handler cay_e2b_take_snapshot;
 cay_e2b_handler cay_e2b_list_snapshots;
 cay_e2b_handler cay_e2b_fork;
 cay_e2b_handler cay_e2b_template_alias;
+cay_e2b_handler cay_e2b_list_templates;
 cay_e2b_handler cay_e2b_order_template;
 cay_e2b_handler cay_e2b_start_build;
 cay_e2b_handler cay_e2b_build_status;

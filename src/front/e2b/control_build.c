@@ -240,11 +240,11 @@ static void start_on(struct cay_e2b_request *request, struct cay_str from,
     const struct e2b_start_template_build *wanted = request->state;
     const struct cay_e2b_order *order = cay_e2b_order_of(request);
     const struct cay_v1_base_settings *settings = base ? base->settings : NULL;
-    if (!base || !order) {
+    if (!from.len || !order) {
         cay_e2b_reply_fault(request, 404,
-                            base ? "there is no such build"
-                                 : "what the template is to be built from is not there; "
-                                   "'cay base ls' lists what is");
+                            from.len ? "there is no such build"
+                                     : "what the template is to be built from is not there; "
+                                       "'cay base ls' lists what is");
         return;
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_START_BUILD);

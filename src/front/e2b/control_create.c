@@ -85,13 +85,6 @@ static struct cay_v1_lifecycle *lifecycle_of(const struct e2b_new_sandbox *wante
     return lifecycle;
 }
 
-struct cay_str cay_e2b_base_of(const struct cay_e2b_door *door, struct cay_str template)
-{
-    if (!template.len || cay_str_is(template, "base"))
-        return cay_str(door->template);
-    return template;
-}
-
 /* What is to be made, between two calls. */
 struct plan {
     const struct e2b_new_sandbox *wanted;
@@ -179,7 +172,7 @@ void cay_e2b_create(struct cay_e2b_request *request)
     }
     request->state = plan;
     if (!wanted->template_id.len || cay_str_is(wanted->template_id, "base"))
-        create_from_base(request, plan, cay_e2b_base_of(request->door, wanted->template_id));
+        cay_e2b_template_find(request, CAY_STR("base"), base_found);
     else
         cay_e2b_snapshot_find(request, wanted->template_id, template_found);
 }

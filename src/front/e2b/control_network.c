@@ -66,6 +66,7 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
             policy->allow = network->allow_out;
     }
     policy->private_ports = network->has_allow_public_traffic && !network->allow_public_traffic;
+    policy->public_ports = !policy->private_ports;
     policy->mask_request_host = network->mask_request_host;
     return policy;
 }
@@ -81,6 +82,7 @@ static void got_session(struct cay_e2b_request *request,
     /* Who may reach its ports was settled when it was made. */
     if (got->session->network) {
         policy->private_ports = got->session->network->private_ports;
+        policy->public_ports = got->session->network->public_ports;
         policy->mask_request_host =
             cay_arena_str(&request->arena, got->session->network->mask_request_host);
     }

@@ -105,7 +105,8 @@ static void write_template(struct cay_json_writer *json, const struct cay_e2b_do
 {
     struct cay_str name = cay_e2b_template_name(session->base);
     text(json, "templateID", name);
-    if (cay_str_is(session->base, door->template))
+    const char *usual = door->template ? door->template : door->default_base;
+    if (usual && cay_str_is(session->base, usual))
         text(json, "alias", CAY_STR("base"));
     else if (name.len != session->base.len) /* built here */
         text(json, "alias", name);
@@ -162,7 +163,7 @@ static void write_network(struct cay_json_writer *json, const struct cay_v1_sess
     write_list(json, "allowOut", network->allow);
     write_list(json, "denyOut", network->deny);
     cay_json_key(json, "allowPublicTraffic");
-    cay_json_bool(json, !network->private_ports);
+    cay_json_bool(json, network->public_ports);
     if (network->mask_request_host.len)
         text(json, "maskRequestHost", network->mask_request_host);
     cay_json_object_end(json);

@@ -52,13 +52,14 @@ struct cay_str cay_e2b_template_name(struct cay_str base)
 
 /* --- finding one --- */
 
-enum { CANDIDATES_MAX = 3 };
+enum { CANDIDATES_MAX = 4 };
 
 struct lookup {
     cay_e2b_template_fn *found;
     struct cay_str names[CANDIDATES_MAX];
     size_t count;
     size_t at;
+    struct cay_str last; /* when none of these is there; may be empty */
 };
 
 static void look(struct cay_e2b_request *request, struct lookup *lookup);
@@ -81,7 +82,7 @@ static void looked(struct cay_e2b_request *request, struct cay_e2b_call *call, c
 static void look(struct cay_e2b_request *request, struct lookup *lookup)
 {
     if (lookup->at == lookup->count) {
-        lookup->found(request, (struct cay_str){}, NULL);
+        lookup->found(request, lookup->last, NULL);
         return;
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
@@ -102,7 +103,16 @@ void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
         cay_e2b_reply_fault(request, 413, "this is too much");
         return;
     }
+    const struct cay_e2b_door *door = request->door;
+    bool is_base = cay_str_is(text, "base");
     lookup->found = found;
+    if (is_base && (door->template || door->default_base))
+        lookup->last = cay_str(door->template ? door->template : door->default_base);
+    if (is_base && door->template) {
+        lookup->names[lookup->count++] = lookup->last;
+        look(request, lookup);
+        return;
+    }
     if (cay_e2b_ref_parse(text, arena, &ref)) {
         struct cay_str space = ref.space.len ? ref.space : cay_str(request->caller.owner);
         lookup->names[lookup->count++] = alias_text(arena, space, ref.name, ref.tag);
@@ -112,7 +122,9 @@ void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
         if (!ref.space.len && cay_str_is(ref.tag, "default"))
             text = ref.name;
     }
-    lookup->names[lookup->count++] = cay_e2b_base_of(request->door, text);
+    lookup->names[lookup->count++] = text;
+    if (lookup->last.len)
+        lookup->names[lookup->count++] = lookup->last;
     look(request, lookup);
 }
 

@@ -14,12 +14,13 @@
 /* On bases that were built here: the template. */
 #define CAY_E2B_LABEL_TEMPLATE "cay.e2b/template"
 
-/* What a base is to be called by verbs, and the base; empty and NULL when there is none. Both are
- * gone when this returns, except `name`. */
+/* What a base is to be called by verbs, and the base; empty and NULL when there is none, NULL only
+ * when it is made with the first that asks for it. Both are gone when this returns, except `name`.
+ */
 typedef void cay_e2b_template_fn(struct cay_e2b_request *request, struct cay_str name,
                                  const struct cay_v1_base *base);
 /* Looks for what a client calls a template: the caller's own, then what is for everybody, then a
- * base of that name. Answers errors itself. */
+ * base of that name; for "base", at last the host's default. Answers errors itself. */
 void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
                            cay_e2b_template_fn *found);
 

@@ -33,8 +33,6 @@ bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door, struct cay_exchange *e
     } else if (is_signed) {
         if (cay_e2b_signed_find(request))
             cay_e2b_gate(request);
-        else
-            cay_e2b_reply_fault(request, 401, "invalid signature");
     } else {
         request->sandbox_id = target.id;
         request->port = target.port;
@@ -90,7 +88,8 @@ void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
         .is_on = options->is_on,
         .allow_anonymous = allow_anonymous,
         .domain = cay_strdup(options->domain ? options->domain : ""),
-        .template = cay_strdup(options->template ? options->template : "base"),
+        .template = options->template ? cay_strdup(options->template) : NULL,
+        .default_base = options->default_base ? cay_strdup(options->default_base) : NULL,
         .is_network_open = options->is_network_open,
         .images = options->images,
         .image_count = options->image_count,
@@ -110,4 +109,5 @@ void cay_e2b_door_finish(struct cay_e2b_door *door)
     cay_e2b_cutter_close(door);
     free(cay_take_ptr(door->domain));
     free(cay_take_ptr(door->template));
+    free(cay_take_ptr(door->default_base));
 }

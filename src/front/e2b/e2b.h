@@ -22,17 +22,21 @@ struct cay_e2b_door {
     bool is_on;
     bool allow_anonymous;
     char *domain;         /* below which sandboxes have host names, a port included; may be empty */
-    char *template;       /* base that the template "base" stands for */
+    char *template;       /* base that the template "base" stands for; NULL: one of that name */
+    char *default_base;   /* or this, when there is none */
     bool is_network_open; /* of sandboxes whose clients do not close it */
     const char *const *images; /* IMAGE=BASE, as wire/e2b/template.h has it */
     size_t image_count;
     unsigned char secret[32]; /* URLs for uploads are signed with it */
+    uint64_t tries_second;    /* signed.c: since when these are counted */
+    int64_t tries[64];        /* sandboxes tried in vain, by hash of the peer's address */
 };
 
 struct cay_e2b_options {
     bool is_on;
     const char *domain;        /* NULL: none */
-    const char *template;      /* NULL: "base" itself */
+    const char *template;      /* NULL: the base "base", or the next */
+    const char *default_base;  /* NULL: none */
     const char *const *images; /* borrowed */
     size_t image_count;
     bool is_network_open;

@@ -2,6 +2,7 @@
 #include "front/e2b/envd.h"
 
 #include "front/e2b/envd_files.h"
+#include "front/e2b/gate.h"
 #include "front/e2b/token.h"
 
 /* clang-format off */
@@ -9,9 +10,9 @@ static const struct cay_e2b_route routes[] = {
     {"GET",  "/health",                       cay_e2b_envd_health, .is_public = true},
     {"GET",  "/envs",                         cay_e2b_envd_envs},
     {"GET",  "/metrics",                      cay_e2b_envd_metrics},
-    {"GET",  "/files",                        cay_e2b_files_get, .admit = cay_e2b_files_admit},
+    {"GET",  "/files",                        cay_e2b_files_get, .refusal = cay_e2b_files_refusal},
     {"POST", "/files",                        cay_e2b_files_post, CAY_E2B_BODY_STREAM,
-                                              .admit = cay_e2b_files_admit},
+                                              .refusal = cay_e2b_files_refusal},
     {"POST", "/process.Process/List",         cay_e2b_process_list},
     {"POST", "/process.Process/Start",        cay_e2b_process_start},
     {"POST", "/process.Process/Connect",      cay_e2b_process_connect},
@@ -41,28 +42,36 @@ bool cay_e2b_envd_owns(struct cay_str path)
     return false;
 }
 
+/* NULL: whoever asks may use the route. */
+static const char *refusal(struct cay_e2b_request *request, const struct cay_e2b_route *route)
+{
+    if (route->is_public)
+        return NULL;
+    if (route->refusal)
+        return route->refusal(request);
+    struct cay_str sent = cay_http_header(&request->exchange->headers, "x-access-token");
+    return cay_e2b_token_is(sent, request->tokens->access_token)
+               ? NULL
+               : "unauthorized access, please provide a valid access token or method signing if "
+                 "supported";
+}
+
 bool cay_e2b_envd_admit(struct cay_e2b_request *request)
 {
-    int status = 0;
+    int status = 401;
     const struct cay_e2b_route *route =
         cay_e2b_route_find(request, routes, CAY_COUNT(routes), &status);
-    if (!route) {
-        cay_e2b_reply_fault(request, status,
-                            status == 404 ? "there is no such page" : "not by this method");
-        return false;
-    }
-    if (route->admit && !route->admit(request))
-        return false;
-    if (!route->is_public && !route->admit &&
-        !cay_e2b_token_is(cay_http_header(&request->exchange->headers, "x-access-token"),
-                          request->tokens->access_token)) {
-        cay_e2b_reply_fault(request, 401,
-                            "unauthorized access, please provide a valid access token or method "
-                            "signing if supported");
-        return false;
-    }
+    const char *fault = route           ? refusal(request, route)
+                        : status == 404 ? "there is no such page"
+                                        : "not by this method";
     request->route = route;
-    return true;
+    if (!fault && !route->is_public) /* by the token, or by a signature */
+        request->is_trusted = true;
+    if (!cay_e2b_may_know(request))
+        cay_e2b_reply_unknown(request);
+    else if (fault)
+        cay_e2b_reply_fault(request, route ? 401 : status, fault);
+    return !fault && cay_e2b_may_know(request);
 }
 
 void cay_e2b_envd(struct cay_e2b_request *request)

@@ -7,12 +7,6 @@
 #include "front/e2b/signed.h"
 #include "front/e2b/token.h"
 
-static bool refuse(struct cay_e2b_request *request, const char *message)
-{
-    cay_e2b_reply_fault(request, 401, message);
-    return false;
-}
-
 static bool is_expired(struct cay_str expiration)
 {
     uint64_t until_s = 0;
@@ -26,7 +20,7 @@ void cay_e2b_files_query(struct cay_e2b_request *request, struct cay_e2b_file *o
     out_file->user = cay_e2b_query(request, "username");
 }
 
-bool cay_e2b_files_admit(struct cay_e2b_request *request)
+const char *cay_e2b_files_refusal(struct cay_e2b_request *request)
 {
     bool is_read = cay_str_is(request->exchange->method, "GET");
     struct cay_e2b_file file;
@@ -36,17 +30,17 @@ bool cay_e2b_files_admit(struct cay_e2b_request *request)
     struct cay_str signature = cay_e2b_signature(request);
     struct cay_str expiration = cay_e2b_query(request, "signature_expiration");
     if (sent.len)
-        return cay_e2b_token_is(sent, token) ||
-               refuse(request, "access token present in header but does not match");
+        return cay_e2b_token_is(sent, token) ? NULL
+                                             : "access token present in header but does not match";
     if (!signature.len)
-        return refuse(request, "missing signature query parameter");
+        return "missing signature query parameter";
+    if (file.path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX)
+        return "path: too long to be signed";
     char expected[CAY_E2B_SIGNATURE_BYTES];
     cay_e2b_sign(file.path, is_read ? "read" : "write", file.user, token, expiration, expected);
     if (!cay_e2b_token_is(signature, cay_str(expected)))
-        return refuse(request, "invalid signature");
-    if (expiration.len && is_expired(expiration))
-        return refuse(request, "signature is already expired");
-    return true;
+        return "invalid signature";
+    return expiration.len && is_expired(expiration) ? "signature is already expired" : NULL;
 }
 
 /* The path that the hallway's sentence about a file begins with. */

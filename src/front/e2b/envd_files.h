@@ -10,9 +10,9 @@ struct cay_e2b_file {
     struct cay_str user; /* empty: the session's default */
 };
 
-/* May this caller read or write there: by the sandbox's token, or by a signature of it? Answers and
- * returns false when not. */
-[[nodiscard]] bool cay_e2b_files_admit(struct cay_e2b_request *request);
+/* May this caller read or write there, by the sandbox's token or by a signature of it? NULL, or why
+ * not. */
+[[nodiscard]] const char *cay_e2b_files_refusal(struct cay_e2b_request *request);
 
 void cay_e2b_files_query(struct cay_e2b_request *request, struct cay_e2b_file *out_file);
 

@@ -6,11 +6,13 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
+#include "front/auth/auth.h"
 #include "front/e2b/control_shape.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/hall.h"
 #include "front/e2b/proxy.h"
+#include "front/e2b/token.h"
 
 enum { RESUMED_MIN_S = 300 }; /* what a sandbox woken by traffic gets at least */
 
@@ -73,7 +75,9 @@ void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const ch
 void cay_e2b_reply_port_closed(struct cay_e2b_request *request)
 {
     /* Whoever listened may have gone with a sandbox that was lost. */
-    const char *why = cay_arena_copy(&request->arena, request->session->state_message);
+    const char *why = cay_e2b_may_know(request)
+                          ? cay_arena_copy(&request->arena, request->session->state_message)
+                          : NULL;
     cay_e2b_reply_sandbox(request, 502, "The sandbox is running but port is not open",
                           request->port, why && *why ? why : NULL);
 }
@@ -83,13 +87,33 @@ static void reply_gone(struct cay_e2b_request *request, const char *why)
     cay_e2b_reply_sandbox(request, 502, "The sandbox was not found", 0, why);
 }
 
+void cay_e2b_reply_unknown(struct cay_e2b_request *request)
+{
+    reply_gone(request, cay_reason_info(CAY_R_SESSION_NOT_FOUND)->text);
+}
+
+bool cay_e2b_has_public_ports(const struct cay_e2b_request *request)
+{
+    const struct cay_v1_network_policy *network = request->session->network;
+    return network && network->public_ports;
+}
+
+/* Of a sandbox with public ports, or with ports that ask for their token, the world knows. */
+bool cay_e2b_may_know(const struct cay_e2b_request *request)
+{
+    const struct cay_v1_network_policy *network = request->session->network;
+    return request->is_trusted || (network && (network->public_ports || network->private_ports));
+}
+
 /* Whoever passed the gate is nobody but a user of this one session. */
 static void become_user(struct cay_e2b_request *request)
 {
     const struct cay_v1_session *session = request->session;
-    request->caller.role = CAY_ROLE_USER;
+    request->caller = (struct cay_caller){.role = CAY_ROLE_USER};
     snprintf(request->caller.owner, sizeof(request->caller.owner), "%.*s", (int)session->owner.len,
              session->owner.ptr);
+    snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
+             (int)request->sandbox_id.len, request->sandbox_id.ptr);
 }
 
 static void pass(struct cay_e2b_request *request)
@@ -111,15 +135,19 @@ static void resumed(struct cay_e2b_request *request, struct cay_e2b_call *, cons
         pass(request);
 }
 
-static bool may_wake(const struct cay_v1_session *session)
+/* Strangers wake what is public, by its ports; whoever has shown nothing else does not. */
+static bool may_wake(const struct cay_e2b_request *request)
 {
+    const struct cay_v1_session *session = request->session;
+    bool is_traffic = request->port != CAY_E2B_ENVD_PORT && cay_e2b_has_public_ports(request);
     return session->lifecycle && session->lifecycle->auto_resume &&
-           session->pause_mode != CAY_V1_PAUSE_MODE_STOP;
+           session->pause_mode != CAY_V1_PAUSE_MODE_STOP && (request->is_trusted || is_traffic);
 }
 
 static void wake(struct cay_e2b_request *request)
 {
     const struct cay_v1_lifecycle *lifecycle = request->session->lifecycle;
+    become_user(request);
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION);
     struct cay_v1_resume_session_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
@@ -129,6 +157,56 @@ static void wake(struct cay_e2b_request *request)
         ask->expire_in = cay_noun_duration(&call->call.arena, ms * CAY_NS_PER_MS);
     }
     cay_e2b_call_start(call, resumed);
+}
+
+/* Who may not pass learns nothing of its state, and wakes nobody. */
+static void admit(struct cay_e2b_request *request)
+{
+    bool may_pass = request->port == CAY_E2B_ENVD_PORT ? cay_e2b_envd_admit(request)
+                                                       : cay_e2b_proxy_admit(request);
+    if (!may_pass)
+        return;
+    if (request->session->state == CAY_V1_SESSION_STATE_ACTIVE)
+        pass(request);
+    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED && may_wake(request))
+        wake(request);
+    else if (!cay_e2b_may_know(request))
+        cay_e2b_reply_unknown(request);
+    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED)
+        reply_gone(request, "the sandbox is paused; connect to it to resume it");
+    else if (request->session->state == CAY_V1_SESSION_STATE_DESTROYING)
+        reply_gone(request, "the sandbox is being destroyed");
+    else
+        reply_gone(request, "the sandbox does not run");
+}
+
+static void vouched(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+                    const struct cay_error *err)
+{
+    request->is_trusted = !err;
+    admit(request);
+}
+
+/* What whoever asks has to show: a token of the session, or a key whose owner may know of it, which
+ * is for the hallway to say. */
+static void find_out(struct cay_e2b_request *request)
+{
+    const struct cay_http_headers *headers = &request->exchange->headers;
+    struct cay_caller caller = {};
+    request->is_trusted = cay_e2b_token_is(cay_http_header(headers, "x-access-token"),
+                                           request->tokens->access_token) ||
+                          cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
+                                           request->tokens->traffic_token);
+    if (request->is_trusted || !cay_auth_known(request->exchange, request->door->service,
+                                               request->door->allow_anonymous, &caller)) {
+        admit(request);
+        return;
+    }
+    request->caller = caller;
+    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    ask->session_id = request->sandbox_id;
+    cay_e2b_call_start(call, vouched);
 }
 
 static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
@@ -146,31 +224,17 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
         cay_e2b_reply_fault(request, 500, "the sandbox cannot be looked at");
         return;
     }
-    if (!cay_e2b_is_sandbox(request->session)) { /* a snapshot never runs */
-        reply_gone(request, "there is no such sandbox");
-        return;
-    }
-    /* Who may not pass learns nothing of its state, and wakes nobody. */
-    bool may_pass = request->port == CAY_E2B_ENVD_PORT ? cay_e2b_envd_admit(request)
-                                                       : cay_e2b_proxy_admit(request);
-    if (!may_pass)
-        return;
-    if (request->session->state == CAY_V1_SESSION_STATE_ACTIVE)
-        pass(request);
-    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED && may_wake(request->session))
-        wake(request);
-    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED)
-        reply_gone(request, "the sandbox is paused; connect to it to resume it");
-    else if (request->session->state == CAY_V1_SESSION_STATE_DESTROYING)
-        reply_gone(request, "the sandbox is being destroyed");
+    if (cay_e2b_is_sandbox(request->session)) /* a snapshot never runs */
+        find_out(request);
     else
-        reply_gone(request, "the sandbox does not run");
+        cay_e2b_reply_unknown(request);
 }
 
 void cay_e2b_gate(struct cay_e2b_request *request)
 {
     /* The door itself looks: a request to a public port has no caller to speak of. */
-    request->caller = (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local"};
+    request->caller =
+        (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local", .is_door = true};
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
              (int)request->sandbox_id.len, request->sandbox_id.ptr);
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);

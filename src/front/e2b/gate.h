@@ -17,5 +17,10 @@ void cay_e2b_gate(struct cay_e2b_request *request);
 void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
                            uint16_t port, const char *why);
 
+/* The answer when there is no such sandbox, and when whoever asks may not know of it. */
+void cay_e2b_reply_unknown(struct cay_e2b_request *request);
+[[nodiscard]] bool cay_e2b_may_know(const struct cay_e2b_request *request);
+[[nodiscard]] bool cay_e2b_has_public_ports(const struct cay_e2b_request *request);
+
 /* Nothing listens on the port; browsers get a page. */
 void cay_e2b_reply_port_closed(struct cay_e2b_request *request);

@@ -36,20 +36,49 @@ struct proxy {
     bool is_raw;
 };
 
+/* Behind it is the host's own resolver, if the sandbox's network is open. */
+enum { DNS_PORT = 53 };
+
+static bool is_loopback(struct cay_str address)
+{
+    return cay_str_starts(address, "127.") || cay_str_starts(address, "::1") ||
+           cay_str_starts(address, "[::1]");
+}
+
+/* The port is on an address of the host, on purpose. Whoever reaches that reaches it here, too,
+ * unless the sandbox asks for its token. */
+static bool is_exposed(const struct cay_e2b_request *request)
+{
+    const struct cay_v1_exposed_port_array ports = request->session->ports;
+    const struct cay_v1_network_policy *network = request->session->network;
+    const struct cay_peer *peer = request->exchange->peer;
+    bool is_local = peer->is_unix || is_loopback(cay_str(peer->text));
+    for (size_t i = 0; i < ports.count; i++) {
+        const struct cay_v1_exposed_port *port = &ports.items[i];
+        if (port->port == request->port)
+            return (is_local || !is_loopback(port->bind_address)) &&
+                   !(network && network->private_ports);
+    }
+    return false;
+}
+
 bool cay_e2b_proxy_admit(struct cay_e2b_request *request)
 {
     static const struct cay_e2b_route stream = {.body = CAY_E2B_BODY_STREAM};
-    const struct cay_v1_network_policy *network = request->session->network;
     request->route = &stream; /* a body that comes early waits */
-    if (!network || !network->private_ports)
+    bool is_public = cay_e2b_has_public_ports(request);
+    if (request->is_trusted || (is_public && request->port != DNS_PORT) || is_exposed(request))
         return true;
     struct cay_str sent = cay_http_header(&request->exchange->headers, "e2b-traffic-access-token");
-    if (cay_e2b_token_is(sent, request->tokens->traffic_token))
-        return true;
-    cay_e2b_reply_sandbox(request, 403,
-                          sent.len ? "The traffic access token is not valid"
-                                   : "The sandbox is secured with a traffic access token",
-                          request->port, NULL);
+    if (!cay_e2b_may_know(request))
+        cay_e2b_reply_unknown(request);
+    else if (is_public)
+        cay_e2b_reply_port_closed(request);
+    else
+        cay_e2b_reply_sandbox(request, 403,
+                              sent.len ? "The traffic access token is not valid"
+                                       : "The sandbox is secured with a traffic access token",
+                              request->port, NULL);
     return false;
 }
 

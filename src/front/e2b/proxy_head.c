@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/proxy_head.h"
 
+#include "front/auth/auth.h"
+
 /* Of one connection (RFC 9110 7.6.1), or written by us. */
 static const char *const own[] = {
     "connection", "keep-alive",        "proxy-connection", "te",
@@ -28,11 +30,15 @@ static bool is_named(const struct cay_http_headers *headers, struct cay_str name
     return false;
 }
 
-static bool is_for_us(struct cay_str name)
+/* Credentials and addresses of ours are none of the program's business; an Authorization that is
+ * not ours is the program's own. */
+static bool is_for_us(const struct cay_http_header *field)
 {
-    return cay_str_equal_nocase(name, CAY_STR("host")) ||
-           cay_str_equal_nocase(name, CAY_STR("expect")) ||
-           cay_str_equal_nocase(name, CAY_STR("e2b-traffic-access-token"));
+    const struct cay_str e2b = CAY_STR("e2b-");
+    const struct cay_str start = {field->name.ptr, CAY_MIN(field->name.len, e2b.len)};
+    return cay_str_equal_nocase(field->name, CAY_STR("host")) ||
+           cay_str_equal_nocase(field->name, CAY_STR("expect")) ||
+           cay_str_equal_nocase(start, e2b) || cay_auth_is_ours(field->name, field->value);
 }
 
 bool cay_e2b_proxy_is_upgrade(const struct cay_e2b_request *request)
@@ -94,8 +100,7 @@ bool cay_e2b_proxy_write_head(const struct cay_e2b_request *request, struct cay_
     write_host(out, mask.len ? mask : exchange->host, request->port);
     for (size_t i = 0; i < exchange->headers.count; i++) {
         const struct cay_http_header *field = &exchange->headers.items[i];
-        if (!is_own(field->name) && !is_for_us(field->name) &&
-            !is_named(&exchange->headers, field->name))
+        if (!is_own(field->name) && !is_for_us(field) && !is_named(&exchange->headers, field->name))
             write_field(out, field->name, field->value);
     }
     if (cay_e2b_proxy_is_upgrade(request)) {

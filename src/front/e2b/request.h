@@ -40,8 +40,8 @@ struct cay_e2b_route {
     cay_e2b_handler *handle;
     enum cay_e2b_body body;
     bool is_public; /* no token or key needed; of the control plane, the handler looks who it is */
-    /* Who may pass, instead of who has the token; answers when not. Envd only. */
-    bool (*admit)(struct cay_e2b_request *request);
+    /* NULL for who may pass, instead of who has the token; or why not. Envd only. */
+    const char *(*refusal)(struct cay_e2b_request *request);
 };
 
 struct cay_e2b_request {
@@ -58,6 +58,7 @@ struct cay_e2b_request {
     uint16_t port;
     struct cay_v1_session *session; /* as it was at the gate; in the arena */
     struct cay_v1_session_tokens *tokens;
+    bool is_trusted; /* showed a token of the session, or a key that may know of it */
 
     struct cay_buf body;  /* of a WHOLE one, as far as it came */
     size_t untaken_bytes; /* of it, while its route is not known */

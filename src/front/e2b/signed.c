@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/signed.h"
 
+#include <string.h>
+
+#include "api/limits.h"
+#include "base/hash.h"
 #include "front/e2b/token.h"
 
+/* Without an id every sandbox is tried: so many in a second for who is wrong. */
+enum { TRIES_PER_SECOND = 5'000 };
+
 struct wanted {
-    struct cay_str path;
-    struct cay_str user;
-    struct cay_str expiration;
+    struct cay_e2b_signer signer;
     struct cay_str signature;
-    const char *operation;
+    int64_t tries;
 };
 
 bool cay_e2b_is_signed(const struct cay_exchange *exchange)
@@ -37,29 +42,64 @@ struct cay_str cay_e2b_signature(struct cay_e2b_request *request)
 
 static bool fits(void *context, struct cay_str token)
 {
-    const struct wanted *wanted = context;
+    struct wanted *wanted = context;
     char signature[CAY_E2B_SIGNATURE_BYTES];
-    cay_e2b_sign(wanted->path, wanted->operation, wanted->user, token, wanted->expiration,
-                 signature);
+    wanted->tries++;
+    cay_e2b_signer_sign(&wanted->signer, token, signature);
     return cay_e2b_token_is(wanted->signature, cay_str(signature));
+}
+
+/* What the peer's address has used up in this second; a few addresses share it. Who was right costs
+ * nobody anything. */
+static int64_t *tries_of(struct cay_e2b_request *request)
+{
+    struct cay_e2b_door *door = request->door;
+    const char *peer = request->exchange->peer->text;
+    const char *port = strrchr(peer, ':');
+    struct cay_str address = {peer, port ? (size_t)(port - peer) : strlen(peer)};
+    uint64_t key[2];
+    memcpy(key, door->secret, sizeof(key));
+    uint64_t second = cay_loop_now_ms(request->loop) / 1000;
+    if (door->tries_second != second) {
+        door->tries_second = second;
+        memset(door->tries, 0, sizeof(door->tries));
+    }
+    return &door->tries[cay_hash(key, address) % CAY_COUNT(door->tries)];
+}
+
+static bool find(struct cay_e2b_request *request, struct cay_str path, char session_id[129])
+{
+    struct cay_service *service = request->door->service;
+    struct wanted wanted = {.signature = cay_e2b_signature(request)};
+    cay_e2b_signer_init(
+        &wanted.signer, path, cay_str_is(request->exchange->method, "GET") ? "read" : "write",
+        cay_e2b_query(request, "username"), cay_e2b_query(request, "signature_expiration"));
+    bool is_found = service->ops->find_token(service, fits, &wanted, session_id);
+    cay_e2b_signer_finish(&wanted.signer);
+    *tries_of(request) += is_found ? 0 : wanted.tries;
+    return is_found;
 }
 
 bool cay_e2b_signed_find(struct cay_e2b_request *request)
 {
     enum { SIGNATURE_LEN = 3 + 43 }; /* nothing else is worth the work */
     char session_id[129];
-    const struct cay_service *service = request->door->service;
-    struct wanted wanted = {
-        .path = cay_e2b_query(request, "path"),
-        .user = cay_e2b_query(request, "username"),
-        .expiration = cay_e2b_query(request, "signature_expiration"),
-        .signature = cay_e2b_signature(request),
-        .operation = cay_str_is(request->exchange->method, "GET") ? "read" : "write",
-    };
-    if (wanted.signature.len != SIGNATURE_LEN || !service->ops->find_token ||
-        !service->ops->find_token(request->door->service, fits, &wanted, session_id))
+    struct cay_str path = cay_e2b_query(request, "path");
+    if (*tries_of(request) >= TRIES_PER_SECOND) {
+        cay_e2b_reply_fault(request, 429,
+                            "too many wrong signatures; say which sandbox is meant by the header "
+                            "E2b-Sandbox-Id, or try again in a second");
         return false;
+    }
+    if (path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX ||
+        cay_e2b_query(request, "username").len > CAY_LIMIT_ID_BYTES ||
+        cay_e2b_signature(request).len != SIGNATURE_LEN ||
+        !request->door->service->ops->find_token || !find(request, path, session_id) ||
+        !cay_e2b_id_valid(cay_str(session_id))) {
+        cay_e2b_reply_fault(request, 401, "invalid signature");
+        return false;
+    }
     request->sandbox_id = cay_arena_str(&request->arena, cay_str(session_id));
     request->port = CAY_E2B_ENVD_PORT;
-    return cay_e2b_id_valid(request->sandbox_id);
+    return true;
 }

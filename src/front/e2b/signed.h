@@ -16,5 +16,6 @@
  * nobody escaped. */
 [[nodiscard]] struct cay_str cay_e2b_signature(struct cay_e2b_request *request);
 
-/* Finds the sandbox and sets it in the request; false when there is none whose token fits. */
+/* Finds the sandbox and sets it in the request. False when there is none whose token fits, or when
+ * too many were tried of late; that is answered then. */
 [[nodiscard]] bool cay_e2b_signed_find(struct cay_e2b_request *request);

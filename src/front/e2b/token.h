@@ -4,8 +4,12 @@
 /* Tokens of sandboxes, and what is signed with them. */
 
 #include "base/base.h"
+#include "sys/sha256.h"
 
-enum { CAY_E2B_SIGNATURE_BYTES = 64 };
+enum {
+    CAY_E2B_SIGNATURE_BYTES = 64,
+    CAY_E2B_SIGNED_PATH_BYTES_MAX = 4096,
+};
 
 /* In a time that does not depend on where they differ. An empty token equals nothing. */
 [[nodiscard]] bool cay_e2b_token_is(struct cay_str sent, struct cay_str token);
@@ -15,3 +19,14 @@ enum { CAY_E2B_SIGNATURE_BYTES = 64 };
 void cay_e2b_sign(struct cay_str path, const char *operation, struct cay_str user,
                   struct cay_str token, struct cay_str expiration,
                   char out[CAY_E2B_SIGNATURE_BYTES]);
+
+/* The same for one URL and many tokens: what does not change is read once. */
+struct cay_e2b_signer {
+    struct cay_sha256 front;
+    struct cay_str expiration;
+};
+void cay_e2b_signer_init(struct cay_e2b_signer *signer, struct cay_str path, const char *operation,
+                         struct cay_str user, struct cay_str expiration);
+void cay_e2b_signer_sign(const struct cay_e2b_signer *signer, struct cay_str token,
+                         char out[CAY_E2B_SIGNATURE_BYTES]);
+void cay_e2b_signer_finish(struct cay_e2b_signer *signer);

@@ -486,7 +486,10 @@ static void death_end(struct cay_op *op)
     bool is_done = op->is_done;
     if (session && is_done && !session->is_gone) {
         cay_session_forget(session);
-        cay_gone_add(&host->gone, session->id, session->owner, self->why ? self->why : "requested");
+        const struct cay_v1_network_policy *network = session->spec->network;
+        cay_gone_add(&host->gone, session->id, session->owner,
+                     network && (network->public_ports || network->private_ports),
+                     self->why ? self->why : "requested");
         cay_log(CAY_INFO, "session.destroyed", CAY_S("session", session->id),
                 CAY_S("why", self->why ? self->why : "requested"));
         cay_tell(host, &(struct cay_happening){.type = "session.destroyed",

@@ -8,7 +8,8 @@
 #include "base/id.h"
 #include "host/session/access.h"
 
-void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, const char *why)
+void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, bool is_public,
+                  const char *why)
 {
     if (!table->ring)
         table->ring = cay_alloc(CAY_GONE_MAX * sizeof(*table->ring));
@@ -16,8 +17,11 @@ void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owne
     table->next = (table->next + 1) % CAY_GONE_MAX;
     free(gone->id);
     free(gone->owner);
-    *gone = (struct cay_gone){
-        .id = cay_strdup(id), .owner = cay_strdup(owner), .at_ns = cay_clock_wall_ns(), .why = why};
+    *gone = (struct cay_gone){.id = cay_strdup(id),
+                              .owner = cay_strdup(owner),
+                              .is_public = is_public,
+                              .at_ns = cay_clock_wall_ns(),
+                              .why = why};
 }
 
 void cay_gone_finish(struct cay_gone_table *table)
@@ -36,7 +40,7 @@ static const struct cay_gone *find(const struct cay_gone_table *table,
     for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
         const struct cay_gone *gone = &table->ring[i];
         if (gone->id && cay_str_is(id, gone->id) && cay_may_know_session(caller, id, gone->owner) &&
-            (!found || gone->at_ns > found->at_ns))
+            (gone->is_public || !caller->is_door) && (!found || gone->at_ns > found->at_ns))
             found = gone;
     }
     return found;
@@ -67,6 +71,8 @@ bool cay_gone_fail(const struct cay_gone_table *table, const struct cay_caller *
 {
     const struct cay_gone *gone = find(table, caller, id);
     char at[CAY_TIME_BYTES];
+    if (!gone && caller->is_door)
+        return cay_fail(err, CAY_R_SESSION_NOT_FOUND, NULL);
     if (!gone) {
         cay_fail(err, CAY_R_SESSION_NOT_FOUND, "there is no session '%.*s'; 'cay ls' lists them",
                  (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");

@@ -13,6 +13,7 @@ enum { CAY_GONE_MAX = 1024 };
 struct cay_gone {
     char *id;
     char *owner;
+    bool is_public;  /* that it was there was nobody's secret */
     int64_t at_ns;   /* wall clock */
     const char *why; /* a word that stays: "requested", "expired", "idle" … */
 };
@@ -22,7 +23,8 @@ struct cay_gone_table {
     size_t next;           /* place of the next one */
 };
 
-void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, const char *why);
+void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, bool is_public,
+                  const char *why);
 void cay_gone_finish(struct cay_gone_table *table);
 
 /* Fills the error for a session that is not there, as this caller may know it. Returns false. */

@@ -69,6 +69,9 @@ bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_polic
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (chosen && !check_mask(chosen->mask_request_host, err))
         return false;
+    if (chosen && chosen->public_ports && chosen->private_ports)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "network: ports are public_ports or private_ports, not both");
     if (chosen)
         *policy = *chosen;
     policy->mode = mode;

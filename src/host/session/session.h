@@ -11,6 +11,7 @@
 #include "api/cay_v1.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "host/keys/tokens.h"
 #include "host/process/process.h"
 #include "host/session/gate.h"
 #include "host/session/once.h"
@@ -63,6 +64,7 @@ struct cay_session {
     struct cay_arena arena;
     struct cay_v1_session *spec; /* in the arena: what it was created with, labels, limits, env */
     int64_t created_ns;
+    char access_token[CAY_TOKEN_SIZE]; /* empty until somebody looks for one without a name */
     int64_t last_active_ns;
     uint32_t uid_slot;
     int64_t turn_count;   /* number of the last turn; never goes back */

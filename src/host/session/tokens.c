@@ -16,7 +16,7 @@ struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *sessi
         return NULL;
     cay_token_make(secret, CAY_TOKEN_ACCESS, session->id, session->created_ns, text);
     tokens->access_token = cay_arena_str(arena, cay_str(text));
-    if (network && network->private_ports) {
+    if (!network || !network->public_ports) {
         cay_token_make(secret, CAY_TOKEN_TRAFFIC, session->id, session->created_ns, text);
         tokens->traffic_token = cay_arena_str(arena, cay_str(text));
     }
@@ -42,12 +42,13 @@ bool cay_session_find_token(struct cay_service *service,
                             char out_session_id[129])
 {
     struct cay_host *host = cay_host_of(service);
-    char token[CAY_TOKEN_SIZE];
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->is_gone)
             continue;
-        cay_token_make(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns, token);
-        if (is_it(context, cay_str(token))) {
+        if (!session->access_token[0])
+            cay_token_make(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns,
+                           session->access_token);
+        if (is_it(context, cay_str(session->access_token))) {
             memcpy(out_session_id, session->id, sizeof(session->id));
             return true;
         }
