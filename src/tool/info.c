@@ -53,7 +53,7 @@ static int fill(struct cay_info *info, const struct stat *st, struct cay_str pat
         .path = cay_path_text(info->arena, path),
         .name = cay_path_text(info->arena, name),
         .type = cay_info_type(st->st_mode),
-        .size = S_ISDIR(st->st_mode) ? 0 : st->st_size,
+        .size = st->st_size,
         .mode = st->st_mode & 07777,
         .uid = cay_tree_id(info->tree, st->st_uid),
         .gid = cay_tree_id(info->tree, st->st_gid),

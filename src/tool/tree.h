@@ -33,6 +33,7 @@ struct cay_tool_tree {
     uint32_t group_count;
     struct cay_str cwd; /* absolute, plain bytes; relative paths begin there; empty: /workspace */
     bool has_mounts;    /* the root is that of a running sandbox, with what is mounted in it */
+    bool is_as_root;    /* with the rights of the sandbox's root; what is made is the user's */
 };
 
 /* Capabilities of a thread. */
@@ -52,7 +53,8 @@ struct cay_tree_visit {
 };
 
 /* Gives this thread the file-system identity of the tree's user: uid, gid, its groups, and no
- * capabilities. The sandbox's root gets those over files that it has inside. Calls do not nest. */
+ * capabilities. The sandbox's root, and who acts as it, gets those over files that it has inside.
+ * Calls do not nest. */
 [[nodiscard]] bool cay_tree_enter(const struct cay_tool_tree *tree,
                                   struct cay_tree_visit *out_visit, struct cay_error *err);
 

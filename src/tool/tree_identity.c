@@ -111,7 +111,8 @@ bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out
         return cay_fail_errno(err, CAY_R_INTERNAL, taken, "take on the user's groups");
     }
     if (uid != 0) {
-        int reduced = reduce_caps(tree->uid == 0 ? CAPS_OVER_FILES : 0, &out_visit->caps);
+        int reduced =
+            reduce_caps(tree->uid == 0 || tree->is_as_root ? CAPS_OVER_FILES : 0, &out_visit->caps);
         out_visit->reduced = reduced == 0;
         if (reduced < 0) {
             cay_tree_leave(out_visit);

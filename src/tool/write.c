@@ -156,6 +156,9 @@ bool cay_write_open(const struct cay_tool_tree *tree, const struct cay_path *pat
     write.is_new = write.old.st_nlink == 0;
     write.fd = open_target(&write);
     int failed = write.fd < 0 ? write.fd : allocate(&write);
+    if (failed == 0 && tree->is_as_root && !write.is_new &&
+        fchown(write.fd, tree->id_base + tree->uid, tree->id_base + tree->gid) < 0)
+        failed = -errno;
     if (failed < 0) {
         cay_write_abort(&write);
         return cay_tree_fail(err, failed, shown);

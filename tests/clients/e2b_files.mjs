@@ -52,7 +52,7 @@ testEach(versions, "a file is written and read in every form", async (sdk) => {
     equal(await sandbox.files.read("m/drei-ä€"), "3");
     await sandbox.files.write("~/of-root", "r", { user: "root" });
     equal(await sandbox.files.read("of-root", { user: "root" }), "r");
-    await fails(sdk.SandboxError, sandbox.files.write("/etc/passwd", "x"));
+    await fails(sdk.SandboxError, sandbox.files.read("of-root"));
     assert((await sandbox.files.read("/proc/meminfo")).includes("MemTotal"), "files of /proc");
     await sandbox.files.write("/dev/shm/x", "shared");
     equal((await sandbox.commands.run("cat /dev/shm/x")).stdout, "shared");
@@ -110,6 +110,23 @@ testEach(versions, "directories are made, listed, renamed and removed", async (s
     await sandbox.files.remove("a");
     equal(await sandbox.files.exists("a"), false);
     equal((await sandbox.files.list("/dev/shm")).length, 0);
+  });
+});
+
+testEach(versions, "files anywhere are made by root and given to the user", async (sdk) => {
+  await withSandbox(sdk, daemon, {}, async (sandbox) => {
+    const owners = async (...paths) => (await sandbox.commands.run(`stat -c '%U %a' ${paths.join(" ")}`)).stdout.trim().split("\n");
+    await sandbox.files.write("/srv/deep/new.txt", "mine");
+    equal(await owners("/srv/deep", "/srv/deep/new.txt"), ["user 755", "user 644"]);
+    await sandbox.commands.run("echo the old text > /etc/ours; chmod 600 /etc/ours; mkdir -m 700 /srv/closed", { user: "root" });
+    await sandbox.files.write("/etc/ours", "new");
+    equal(await owners("/etc/ours"), ["user 600"]);
+    equal(await sandbox.files.read("/etc/ours"), "new");
+    equal(await sandbox.files.makeDir("/opt/made/here"), true);
+    equal(await owners("/opt/made", "/opt/made/here"), ["user 755", "user 755"]);
+    await fails(sdk.SandboxError, sandbox.files.list("/srv/closed"));
+    const { stdout } = await sandbox.commands.run("stat -c %s /usr /opt/made");
+    equal([(await sandbox.files.getInfo("/usr")).size, (await sandbox.files.getInfo("/opt/made")).size], stdout.trim().split("\n").map(Number));
   });
 });
 

@@ -100,7 +100,8 @@ testEach(versions, "what is not offered here is refused, and says so", async (sd
   }
   await refused({ network: { rules: { "a.test": [{ transform: { headers: { a: "b" } } }] }, allowOut: ["a.test"], denyOut: [sdk.ALL_TRAFFIC] } }, "rules");
   await refused({ network: { allowOut: ["1.1.1.1"], denyOut: [sdk.ALL_TRAFFIC] } }, "network");
-  await refused({ mcp: { time: {} } }, "mcp");
+  for (const mcp of [{ time: {} }, {}]) await refused({ mcp, metadata: { "cay.hidden": "x" } }, "MCP gateway");
+  await refused({ template: "mcp-gateway" }, "MCP gateway");
   const { Volume, Secret } = sdk;
   for (const call of [() => Volume.create("v", options), () => Volume.list(options), () => Volume.getInfo("v", options), () => Secret.create("s", "v", options),
     () => Secret.list(options).nextItems(), () => Secret.exists("s", options), () => Secret.destroy("s", options)]) {

@@ -39,6 +39,19 @@ static void created(struct cay_e2b_request *request, struct cay_e2b_call *, cons
     cay_e2b_reply_sandbox_made(request, 201, made->session, made->tokens);
 }
 
+/* Said before anything else is found fault with. */
+static const char *missing(const struct e2b_new_sandbox *wanted)
+{
+    if (wanted->mcp || cay_str_is(cay_e2b_template_name(wanted->template_id), "mcp-gateway"))
+        return "mcp: this host has no MCP gateway; start MCP servers in the sandbox by a command, "
+               "or in a template by its start command";
+    if (wanted->iam && wanted->iam->fields.count)
+        return "iam is not available on this host";
+    if (wanted->volume_mounts.count)
+        return "volumes are not available on this host";
+    return NULL;
+}
+
 static const char *refusal(const struct e2b_new_sandbox *wanted)
 {
     bool keeps_memory = !wanted->has_auto_pause_memory || wanted->auto_pause_memory;
@@ -60,12 +73,6 @@ static const char *refusal(const struct e2b_new_sandbox *wanted)
     if (wanted->network && wanted->network->has_allow_public_traffic &&
         !wanted->network->allow_public_traffic && wanted->has_secure && !wanted->secure)
         return "allowPublicTraffic: only a secure sandbox can have private ports";
-    if (wanted->iam && wanted->iam->fields.count)
-        return "iam is not available on this host";
-    if (wanted->mcp && wanted->mcp->fields.count)
-        return "mcp is not available on this host";
-    if (wanted->volume_mounts.count)
-        return "volumes are not available on this host";
     return NULL;
 }
 
@@ -156,7 +163,9 @@ void cay_e2b_create(struct cay_e2b_request *request)
     const struct e2b_new_sandbox *wanted = cay_e2b_read(request, &e2b_new_sandbox_desc);
     if (!wanted)
         return;
-    const char *fault = refusal(wanted);
+    const char *fault = missing(wanted);
+    if (!fault)
+        fault = refusal(wanted);
     struct plan *plan = cay_arena_new(&request->arena, struct plan);
     if (!fault && plan) {
         plan->wanted = wanted;

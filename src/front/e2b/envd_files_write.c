@@ -129,6 +129,7 @@ static void open_file(struct cay_e2b_request *request, struct upload *self)
         .path = self->targets->path,
         .user = self->file.user,
         .create_parents = true,
+        .as_root = true,
         .write_mode = CAY_V1_WRITE_MODE_TRUNCATE,
         .set_metadata = true,
         .metadata = self->metadata,

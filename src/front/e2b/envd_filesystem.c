@@ -105,6 +105,7 @@ void cay_e2b_filesystem_make_dir(struct cay_e2b_request *request)
     ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     ask->create_parents = true;
+    ask->as_root = true;
     cay_e2b_call_start(call, made);
 }
 

@@ -160,6 +160,7 @@ static bool list_work(struct file_op *self, struct cay_error *err)
 
 static bool make_work(struct file_op *self, struct cay_error *err)
 {
+    self->tree.tree.is_as_root = ((const struct cay_v1_make_dir_request *)self->request)->as_root;
     return cay_files_make_dir(&self->tree.tree, self->request, self->arena, &self->response.make,
                               err);
 }

@@ -222,6 +222,7 @@ struct write_stream {
     struct cay_write_options options;
     struct cay_str path;
     struct cay_str user;
+    bool is_as_root;
     struct cay_write write;
     struct cay_str data;
     struct cay_v1_write_file_response response;
@@ -293,7 +294,9 @@ static bool write_begin(struct cay_op *op, struct cay_error *err)
     struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
     if (!cay_quota_check(op->session, err))
         return false;
-    return cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
+    bool is_open = cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
+    self->tree.tree.is_as_root = self->is_as_root;
+    return is_open;
 }
 
 static bool write_open(struct cay_op *op, struct cay_error *err)
@@ -385,6 +388,7 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
                                                       .tv_nsec = open->modified_at->nanos};
     self->path = cay_arena_str(arena, open->path);
     self->user = cay_arena_str(arena, open->user);
+    self->is_as_root = open->as_root;
     return true;
 }
 
