@@ -11,8 +11,6 @@
 
 #include "sys/cgroup_internal.h"
 
-enum { CPU_PERIOD_USEC = 100000 };
-
 int cay_cgroup_write(int dir_fd, const char *file, const char *text)
 {
     cay_autoclose int fd = openat(dir_fd, file, O_WRONLY | O_CLOEXEC);
@@ -20,13 +18,6 @@ int cay_cgroup_write(int dir_fd, const char *file, const char *text)
         return -errno;
     size_t len = strlen(text);
     return write(fd, text, len) == (ssize_t)len ? 0 : -errno;
-}
-
-static int write_number(int dir_fd, const char *file, uint64_t number)
-{
-    char text[32];
-    snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
-    return cay_cgroup_write(dir_fd, file, text);
 }
 
 /* "parent/session" below a mount point: makes the parent when it is missing. Gives the directory of
@@ -68,55 +59,6 @@ static bool unified_has_limits(const struct cay_cgroup_host *host)
 {
     return host->unified_has[CAY_CGROUP_MEMORY] || host->unified_has[CAY_CGROUP_PIDS] ||
            host->unified_has[CAY_CGROUP_CPU];
-}
-
-static void set_memory(struct cay_cgroup *group, uint64_t bytes)
-{
-    int result = -ENOENT;
-    if (group->v1_fd[CAY_CGROUP_MEMORY] >= 0) {
-        int fd = group->v1_fd[CAY_CGROUP_MEMORY];
-        result = write_number(fd, "memory.limit_in_bytes", bytes);
-        (void)write_number(fd, "memory.memsw.limit_in_bytes", bytes);
-    } else if (group->unified_fd >= 0) {
-        result = write_number(group->unified_fd, "memory.max", bytes);
-        (void)write_number(group->unified_fd, "memory.swap.max", 0);
-    }
-    if (result == 0)
-        group->applied |= 1u << CAY_CGROUP_MEMORY;
-}
-
-static void set_pids(struct cay_cgroup *group, uint32_t pids)
-{
-    int fd = group->v1_fd[CAY_CGROUP_PIDS];
-    if (write_number(fd >= 0 ? fd : group->unified_fd, "pids.max", pids) == 0)
-        group->applied |= 1u << CAY_CGROUP_PIDS;
-}
-
-static void set_cpu(struct cay_cgroup *group, uint32_t millis)
-{
-    int result = -ENOENT;
-    uint64_t quota_usec = (uint64_t)millis * (CPU_PERIOD_USEC / 1000);
-    if (group->v1_fd[CAY_CGROUP_CPU] >= 0) {
-        result = write_number(group->v1_fd[CAY_CGROUP_CPU], "cpu.cfs_quota_us", quota_usec);
-    } else if (group->unified_fd >= 0) {
-        char text[64];
-        snprintf(text, sizeof(text), "%llu %d", (unsigned long long)quota_usec, CPU_PERIOD_USEC);
-        result = cay_cgroup_write(group->unified_fd, "cpu.max", text);
-    }
-    if (result == 0)
-        group->applied |= 1u << CAY_CGROUP_CPU;
-}
-
-int cay_cgroup_set_limits(struct cay_cgroup *group, const struct cay_cgroup_limits *limits)
-{
-    group->applied = 0;
-    if (limits->memory_bytes)
-        set_memory(group, limits->memory_bytes);
-    if (limits->pids)
-        set_pids(group, limits->pids);
-    if (limits->cpu_millis)
-        set_cpu(group, limits->cpu_millis);
-    return 0;
 }
 
 /* The freezer of version 1 is used only where version 2 is not mounted. */
@@ -194,7 +136,7 @@ int cay_cgroup_create(const struct cay_cgroup_host *host, const char *name,
     if (result == 0)
         result = make_v1(out_group);
     if (result == 0)
-        result = cay_cgroup_set_limits(out_group, limits);
+        result = cay_cgroup_limit_new(out_group, limits);
     if (result < 0) {
         cay_cgroup_close(out_group);
         if (result != -EEXIST)

@@ -95,7 +95,8 @@ struct cay_cgroup_stats {
                                           struct cay_cgroup_host *out_host);
 
 /* name is "parent/session", made of plain file names. -EEXIST when the session group is there. A
- * limit whose controller is missing is not an error: look at `applied`. */
+ * limit whose controller is missing is not an error: look at `applied`. One that the kernel does
+ * not take is. */
 [[nodiscard]] int cay_cgroup_create(const struct cay_cgroup_host *host, const char *name,
                                     const struct cay_cgroup_limits *limits, uid_t init_uid,
                                     struct cay_cgroup *out_group);
@@ -105,7 +106,10 @@ struct cay_cgroup_stats {
                                   uid_t init_uid, struct cay_cgroup *out_group);
 void cay_cgroup_close(struct cay_cgroup *group);
 
-/* Changes limits of a living group. */
+/* Changes limits of a living group; what is 0 is lifted. A limit whose controller is missing
+ * is not an error: look at `applied`. One that the kernel does not take is, and the others may hold
+ * then. -EBUSY: the processes use more memory than that, not counting the files that the kernel has
+ * read for them and can give up; nobody is killed for it. */
 [[nodiscard]] int cay_cgroup_set_limits(struct cay_cgroup *group,
                                         const struct cay_cgroup_limits *limits);
 

@@ -55,7 +55,7 @@ static uint64_t number_of(const char *text, const char *key)
     return number;
 }
 
-static uint64_t read_number(int dir_fd, const char *file, const char *key)
+uint64_t cay_cgroup_read_number(int dir_fd, const char *file, const char *key)
 {
     char text[8192]; /* memory.stat has more than a hundred lines */
     return dir_fd >= 0 && read_file(dir_fd, file, text, sizeof(text)) > 0 ? number_of(text, key)
@@ -142,16 +142,16 @@ void cay_cgroup_read_stats(const struct cay_cgroup *group, struct cay_cgroup_sta
     if (!memory_v1)
         memory = group->unified_fd;
     *out_stats = (struct cay_cgroup_stats){
-        .memory_bytes =
-            read_number(memory, memory_v1 ? "memory.usage_in_bytes" : "memory.current", ""),
-        .memory_peak_bytes =
-            read_number(memory, memory_v1 ? "memory.max_usage_in_bytes" : "memory.peak", ""),
+        .memory_bytes = cay_cgroup_read_number(
+            memory, memory_v1 ? "memory.usage_in_bytes" : "memory.current", ""),
+        .memory_peak_bytes = cay_cgroup_read_number(
+            memory, memory_v1 ? "memory.max_usage_in_bytes" : "memory.peak", ""),
         .memory_cache_bytes =
-            read_number(memory, "memory.stat", memory_v1 ? "total_cache " : "file "),
-        .pids = read_number(pids >= 0 ? pids : group->unified_fd, "pids.current", ""),
-        .cpu_usec = read_number(group->unified_fd, "cpu.stat", "usage_usec "),
-        .init_oom_kills =
-            read_number(init, memory_v1 ? "memory.oom_control" : "memory.events", "oom_kill "),
+            cay_cgroup_read_number(memory, "memory.stat", memory_v1 ? "total_cache " : "file "),
+        .pids = cay_cgroup_read_number(pids >= 0 ? pids : group->unified_fd, "pids.current", ""),
+        .cpu_usec = cay_cgroup_read_number(group->unified_fd, "cpu.stat", "usage_usec "),
+        .init_oom_kills = cay_cgroup_read_number(
+            init, memory_v1 ? "memory.oom_control" : "memory.events", "oom_kill "),
     };
 }
 
@@ -159,8 +159,8 @@ uint64_t cay_cgroup_oom_kills(const struct cay_cgroup *group)
 {
     int memory = group->v1_fd[CAY_CGROUP_MEMORY];
     if (memory < 0)
-        return read_number(group->unified_fd, "memory.events", "oom_kill ");
-    uint64_t count = read_number(memory, "memory.oom_control", "oom_kill ");
+        return cay_cgroup_read_number(group->unified_fd, "memory.events", "oom_kill ");
+    uint64_t count = cay_cgroup_read_number(memory, "memory.oom_control", "oom_kill ");
     int fd = openat(memory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
@@ -172,7 +172,7 @@ uint64_t cay_cgroup_oom_kills(const struct cay_cgroup *group)
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         cay_autoclose int slot = openat(memory, entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        count += read_number(slot, "memory.oom_control", "oom_kill ");
+        count += cay_cgroup_read_number(slot, "memory.oom_control", "oom_kill ");
     }
     closedir(dir);
     return count;
@@ -181,7 +181,7 @@ uint64_t cay_cgroup_oom_kills(const struct cay_cgroup *group)
 bool cay_cgroup_is_populated(const struct cay_cgroup *group)
 {
     if (group->unified_fd >= 0)
-        return read_number(group->unified_fd, "cgroup.events", "populated ") == 1;
+        return cay_cgroup_read_number(group->unified_fd, "cgroup.events", "populated ") == 1;
     for (int i = 0; i < CAY_CGROUP_CONTROLLERS; i++) {
         char text[16];
         if (group->v1_fd[i] >= 0 &&

@@ -10,13 +10,6 @@
 /* The controllers a call can be limited by, in the order of their `tasks`. */
 static const int controllers[] = {CAY_CGROUP_MEMORY, CAY_CGROUP_PIDS, CAY_CGROUP_CPU};
 
-static unsigned wanted_of(const struct cay_cgroup_limits *limits)
-{
-    return (limits->memory_bytes ? 1u << CAY_CGROUP_MEMORY : 0) |
-           (limits->pids ? 1u << CAY_CGROUP_PIDS : 0) |
-           (limits->cpu_millis ? 1u << CAY_CGROUP_CPU : 0);
-}
-
 /* A new one: memory that an earlier call left in files of a tmpfs stays charged to the old. */
 static int fresh_dir(int parent_fd, const char *name)
 {
@@ -87,7 +80,7 @@ int cay_cgroup_open_room(const struct cay_cgroup *group, unsigned index,
         return -ERANGE;
     char name[16];
     snprintf(name, sizeof(name), "r%u", index);
-    unsigned wanted = wanted_of(limits);
+    unsigned wanted = cay_cgroup_wanted(limits);
     int result = make_unified(group, name, &room, out_slot);
     if (result == 0)
         result = make_v1(group, name, wanted, &room, out_slot);
@@ -97,7 +90,7 @@ int cay_cgroup_open_room(const struct cay_cgroup *group, unsigned index,
     if (result == 0 && out_slot->procs_fd < 0 && memory_fd >= 0)
         out_slot->procs_fd = openat(memory_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     if (result == 0)
-        result = cay_cgroup_set_limits(&room, limits);
+        result = cay_cgroup_limit_new(&room, limits);
     if (result == 0 && (room.applied & wanted) != wanted)
         result = -EOPNOTSUPP;
     cay_cgroup_close(&room);

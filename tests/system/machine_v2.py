@@ -114,6 +114,21 @@ def pause(guest):
 
 
 @case
+def changed_memory(guest):
+    """memory is raised and lowered, and not below what is in use: nobody is killed for it"""
+    guest.machine.sh("cay update v --memory 128M")
+    guest.has("memory.max", str(128 << 20))
+    guest.sh("dd if=/dev/zero of=/dev/shm/held bs=1M count=40 2>/dev/null")
+    status, said = guest.machine.run("cay update v --memory 24M")
+    assert status == 125 and "MiB of memory now" in said, (status, said)
+    guest.has("memory.max", str(128 << 20))
+    guest.beats("the neighbour lives")
+    guest.sh("rm /dev/shm/held")
+    guest.machine.sh("cay update v --memory 96M")
+    guest.has("memory.max", str(96 << 20))
+
+
+@case
 def adoption(guest):
     """a killed daemon's successor has the session, its processes and their limits"""
     waiting = guest.bash(f"while [ ! -e /workspace/go ]; do usleep 20000; done; {EATS}", SMALL,

@@ -9,7 +9,7 @@ import time
 import uuid
 from pathlib import Path
 
-from daemon import SANDBOX, Closed, RpcError, case, eventually, fails, unb64
+from daemon import MIB, SANDBOX, Closed, RpcError, case, eventually, fails, unb64
 from past import put, text_of
 from process_client import Processes, collect
 from small_base import run_with_cayd, small_cayd
@@ -433,6 +433,39 @@ def updated(cay):
     assert [entry["name"] for entry in cay.log("u")] == ["turn-0005", "turn-0006"]
     fails("not_found", update, cay, "nobody", setLabels={"a": "1"})
     cay.destroy("u")
+
+
+def memory_limit(cay):
+    """The limit of the only session's memory, as the kernel has it."""
+    found = [int(path.read_text()) for group in cay.cgroups() if group.parent.name == cay.cgroup
+             for path in (group / "memory.limit_in_bytes", group / "memory.max") if path.exists()]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@case
+def memory(cay):
+    """memory is raised and lowered at once, and never below what is in use"""
+    cay.create("m", limits={"memoryBytes": str(24 * MIB)})
+    for size in (512 * MIB, 96 * MIB, 40 * MIB, 1024 * MIB, 160 * MIB):
+        update(cay, "m", limits={"memoryBytes": str(size)})
+        assert memory_limit(cay) == size, (memory_limit(cay), size)
+    cay.sh("m", "dd if=/dev/zero of=/dev/shm/held bs=1M count=48 2>/dev/null")
+    for function in (lambda: None, lambda: pause(cay, "m")):
+        function()
+        refused = fails("failed_precondition", update, cay, "m", setLabels={"a": "b"},
+                        limits={"memoryBytes": str(32 * MIB)})
+        assert "MiB of memory now" in refused.message and "32 MiB" in refused.message, refused
+        session = cay.get("m")
+        assert int(session["limits"]["memoryBytes"]) == 160 * MIB == memory_limit(cay), session
+        assert not session.get("labels"), "all or nothing"
+    resume(cay, "m")
+    assert cay.sh("m", "wc -c < /dev/shm/held; rm /dev/shm/held").strip() == str(48 * MIB), "nobody was killed"
+    # What is only kept of files that were read is no use of memory.
+    cay.sh("m", "dd if=/dev/zero of=/workspace/file bs=1M count=64 2>/dev/null; sync; cat /workspace/file > /dev/null")
+    update(cay, "m", limits={"memoryBytes": str(32 * MIB)})
+    assert memory_limit(cay) == 32 * MIB
+    cay.destroy("m")
 
 
 if __name__ == "__main__":

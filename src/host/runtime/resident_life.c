@@ -48,6 +48,15 @@ bool cay_resident_set_limits(struct cay_sandbox *sandbox, const struct cay_cgrou
     if (!resident->has_cgroup)
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "this host has no control groups");
     int result = cay_cgroup_set_limits(&resident->cgroup, limits);
+    if (result == -EBUSY) {
+        struct cay_cgroup_stats stats;
+        cay_cgroup_read_stats(&resident->cgroup, &stats);
+        return cay_fail(err, CAY_R_FAILED_PRECONDITION,
+                        "its processes use %llu MiB of memory now and cannot be limited to %llu "
+                        "MiB; end some of them, or allow more",
+                        (unsigned long long)(stats.memory_bytes >> 20),
+                        (unsigned long long)(limits->memory_bytes >> 20));
+    }
     return result == 0 || cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "limits");
 }
 

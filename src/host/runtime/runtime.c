@@ -236,8 +236,7 @@ bool cay_sandbox_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup
 {
     if (!sandbox->runtime->ops->set_limits)
         return not_supported(sandbox->runtime, "limit", err);
-    return sandbox->runtime->ops->set_limits(sandbox, limits, err) ||
-           cay_wrap(err, "limit sandbox '%s'", sandbox->id);
+    return sandbox->runtime->ops->set_limits(sandbox, limits, err);
 }
 
 void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats)
