@@ -35,7 +35,10 @@ static bool run_rollback(struct cay_cli *cli, struct cay_error *err)
         .branch = cay_values_text(cli, "branch"),
         .processes = cay_args_has(args, "refuse-processes") ? CAY_V1_PROCESS_POLICY_REFUSE
                                                             : CAY_V1_PROCESS_POLICY_KILL,
+        .kill_tools = cay_args_has(args, "kill-tools"),
     };
+    if (!cay_values_wait(cli, "drain", &request.drain_timeout, err))
+        return false;
     if (request.discard && request.branch.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "--discard keeps nothing, so there is nothing to call --branch '%.40s'",
@@ -53,6 +56,8 @@ static const struct cay_flag rollback_flags[] = {
     {.name = "discard", .help = "delete what came after it instead of keeping it"},
     {.name = "branch", .value = "NAME", .help = "what to call the unsaved changes that are kept"},
     {.name = "refuse-processes", .help = "fail when commands run, instead of killing them"},
+    {.name = "drain", .value = "DURATION", .help = "wait so long for running tools"},
+    {.name = "kill-tools", .help = "kill tools that still run then, instead of failing"},
     {},
 };
 
@@ -63,7 +68,8 @@ const struct cay_command cay_command_rollback = {
     .details =
         "It happens as a whole or not at all. What came after the snapshot is kept: later\n"
         "snapshots stay, and changes that were in none become one (branch-0001, …), so that\n"
-        "a rollback can be rolled back.",
+        "a rollback can be rolled back. Commands that run are killed; while tool calls run, it\n"
+        "fails unless it is told to wait for them or to kill them. What they printed is not lost.",
     .examples = "  cay rollback demo turn-0001",
     .flags = rollback_flags,
     .group = CAY_GROUP_HISTORY,

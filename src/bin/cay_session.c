@@ -167,6 +167,8 @@ static bool run_rm(struct cay_cli *cli, struct cay_error *err)
             .missing_ok = cay_args_has(args, "missing-ok"),
             .wait = cay_args_has(args, "wait"),
         };
+        if (!cay_values_wait(cli, "drain", &request.drain_timeout, err))
+            return false;
         struct cay_error failure = {};
         if (cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &request, &response,
                          &failure)) {
@@ -214,7 +216,10 @@ static const struct cay_flag create_flags[] = {
 
 static const struct cay_flag rm_flags[] = {
     {.name = "missing-ok", .help = "do not mind when there is no such session"},
-    {.name = "wait", .help = "until everything is freed on disk"},
+    {.name = "drain",
+     .value = "DURATION",
+     .help = "wait so long for running tools before they are killed"},
+    {.name = "wait", .help = "return when everything is free: processes, mounts, space on disk"},
     {},
 };
 

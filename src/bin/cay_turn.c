@@ -17,6 +17,8 @@ static bool run_turn(struct cay_cli *cli, struct cay_error *err)
         .message = cay_values_text(cli, "message"),
         .durable = cay_args_has(&cli->args, "durable"),
     };
+    if (!cay_values_wait(cli, "drain", &request.drain_timeout, err))
+        return false;
     if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE, &request, &response, err))
         return false;
     if (cli->out.is_json)
@@ -35,6 +37,8 @@ static bool run_snapshot(struct cay_cli *cli, struct cay_error *err)
         .durable = cay_args_has(&cli->args, "durable"),
         .publish_base = cay_values_text(cli, "publish"),
     };
+    if (!cay_values_wait(cli, "drain", &request.drain_timeout, err))
+        return false;
     if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT, &request, &response, err))
         return false;
     if (cli->out.is_json)
@@ -46,12 +50,18 @@ static bool run_snapshot(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag turn_flags[] = {
     {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
     {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {.name = "drain",
+     .value = "DURATION",
+     .help = "wait so long for running tools, and fail if some still run then"},
     {},
 };
 
 static const struct cay_flag snapshot_flags[] = {
     {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
     {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {.name = "drain",
+     .value = "DURATION",
+     .help = "wait so long for running tools, and fail if some still run then"},
     {.name = "publish",
      .value = "BASE",
      .help = "also make it a base of this name, which outlives the session"},

@@ -156,14 +156,14 @@ class Tool:
         put(cay, session_id, "file", "x")
         self.table = Processes(cay, session_id)
         self.helper = self.table.sh("read line; touch /workspace/go", stdinOpen=True)
-        self.error = None
+        self.result = self.error = None
         self.thread = threading.Thread(target=self.run, args=(cay, session_id))
         self.thread.start()
         eventually(lambda: cay.get(session_id).get("toolsInFlight"), "the tool runs")
 
     def run(self, cay, session_id):
         try:
-            cay.bash(session_id, "until [ -e go ]; do sleep 0.05; done; rm go")
+            self.result = cay.bash(session_id, "until [ -e go ]; do sleep 0.05; done; rm go")
         except (RpcError, Closed, OSError) as error:
             self.error = error
 
@@ -229,7 +229,7 @@ def waits_in_vain(cay):
     fails("failed_precondition", pause, cay, "v", freezeTools=True, reason="session_paused")
     cay.destroy("v")
     tool.thread.join()
-    assert tool.error.reason == "session_destroying", tool.error
+    assert tool.result["exec"]["cause"] == "END_CAUSE_KILLED", (tool.result, tool.error)
     assert waiting.join().reason == "session_destroying", waiting.error
     assert "v" not in cay.ids()
 

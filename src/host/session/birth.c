@@ -16,6 +16,7 @@
 #include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
+#include "host/session/request.h"
 #include "host/session/start.h"
 #include "host/session/tell.h"
 #include "host/session/tree.h"
@@ -414,6 +415,7 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
 {
     struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
     struct cay_session *session = op->session;
+    bool was_active = session->state == CAY_SESSION_ACTIVE;
     self->was_gone = session->is_gone;
     if (self->was_gone)
         return true;
@@ -421,6 +423,17 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
         return false;
     session->processes.is_closing = true; /* their records go with the session's */
     self->is_unborn = session->uid_slot == CAY_UID_SLOT_COUNT;
+    /* Who waits for a command gets what it wrote. A frozen one ends when its sandbox does. */
+    op->kills = was_active && session->live && cay_live_is_followed(session->live);
+    return true;
+}
+
+static bool death_ready(struct cay_op *op, struct cay_error *)
+{
+    struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
+    struct cay_session *session = op->session;
+    if (self->was_gone)
+        return true;
     self->sandbox = session->live
                         ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)
                         : cay_take_ptr(session->resting);
@@ -476,6 +489,38 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
+/* One that is waited for, until its space is free. */
+struct freed_wait {
+    struct cay_freeing freeing;
+    struct cay_call *call;
+    bool existed;
+};
+
+static void on_freed(struct cay_freeing *freeing, const struct cay_error *err)
+{
+    struct freed_wait *self = CAY_CONTAINER_OF(freeing, struct freed_wait, freeing);
+    struct cay_call *call = self->call;
+    struct cay_v1_destroy_session_response response = {.existed = self->existed};
+    free(self);
+    if (err)
+        cay_call_fail(call, err);
+    else
+        cay_call_done(call, &response);
+}
+
+static void answer_death(struct cay_host *host, struct cay_call *call, bool existed)
+{
+    const struct cay_v1_destroy_session_request *request = call->request;
+    struct cay_v1_destroy_session_response response = {.existed = existed};
+    if (!request->wait) {
+        cay_call_done(call, &response);
+        return;
+    }
+    struct freed_wait *self = cay_new(struct freed_wait);
+    *self = (struct freed_wait){.freeing.freed = on_freed, .call = call, .existed = existed};
+    cay_host_collect_then(host, &self->freeing);
+}
+
 static void death_end(struct cay_op *op)
 {
     struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
@@ -512,15 +557,15 @@ static void death_end(struct cay_op *op)
     if (!call)
         return;
     const struct cay_v1_destroy_session_request *request = call->request;
-    struct cay_v1_destroy_session_response response = {.existed = is_done};
-    if (is_done || (err.reason == CAY_R_SESSION_NOT_FOUND && request->missing_ok))
-        cay_call_done(call, &response);
-    else
+    if (!is_done && !(err.reason == CAY_R_SESSION_NOT_FOUND && request->missing_ok))
         cay_call_fail(call, &err);
+    else
+        answer_death(host, call, is_done);
 }
 
 static const struct cay_op_steps death_steps = {
     .begin = death_begin,
+    .ready = death_ready,
     .work = death_work,
     .end = death_end,
 };
@@ -529,7 +574,14 @@ void cay_host_destroy_session(struct cay_service *service, struct cay_call *call
 {
     const struct cay_v1_destroy_session_request *request = call->request;
     struct death_op *self = cay_new(struct death_op);
+    struct cay_error err = {};
     self->root_fd = -1;
+    self->op.drain.goes_on = true;
+    if (!cay_check_drain(request->drain_timeout, &self->op.drain, &err)) {
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
     cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_DESTROY, true,
                  &death_steps);
 }

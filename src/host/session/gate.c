@@ -31,10 +31,8 @@ void cay_gate_enter(struct cay_gate *gate, struct cay_gate_ticket *ticket, bool 
         cay_list_push_back(&gate->queue, &ticket->in_queue);
 }
 
-void cay_gate_leave(struct cay_gate *gate, struct cay_gate_ticket *ticket)
+static void let_in(struct cay_gate *gate)
 {
-    assert(gate->inside > 0 && !cay_list_linked(&ticket->in_queue));
-    gate->inside--;
     for (;;) {
         struct cay_gate_ticket *next =
             CAY_LIST_ITEM(cay_list_first(&gate->queue), struct cay_gate_ticket, in_queue);
@@ -43,6 +41,20 @@ void cay_gate_leave(struct cay_gate *gate, struct cay_gate_ticket *ticket)
         cay_list_remove(&next->in_queue);
         pass(gate, next);
     }
+}
+
+void cay_gate_leave(struct cay_gate *gate, struct cay_gate_ticket *ticket)
+{
+    assert(gate->inside > 0 && !cay_list_linked(&ticket->in_queue));
+    gate->inside--;
+    let_in(gate);
+}
+
+void cay_gate_quit(struct cay_gate *gate, struct cay_gate_ticket *ticket)
+{
+    assert(cay_list_linked(&ticket->in_queue));
+    cay_list_remove(&ticket->in_queue);
+    let_in(gate);
 }
 
 bool cay_gate_is_idle(const struct cay_gate *gate)

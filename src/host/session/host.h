@@ -91,6 +91,10 @@ struct cay_host {
     bool is_preparing;
     bool is_collecting;
     bool is_collect_wanted;
+    struct cay_list freeing;      /* struct cay_freeing: those that wait for what is being freed */
+    struct cay_list freeing_next; /* and those that came later */
+    uint64_t freeing_mark;        /* what it is: see cay_store_is_freed */
+    struct cay_timer freeing_look;
     bool destroys_on_exit;
     bool has_durable_turns; /* synced before they are acknowledged, all of them */
     int64_t started_ns;
@@ -105,6 +109,16 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
 
 /* Frees the space of what was destroyed, in the background. */
 void cay_host_collect_soon(struct cay_host *host);
+
+/* The same; `freed` is called once, when all is free again that was removed until now, or with what
+ * is in the way of that. The caller's until then. */
+struct cay_freeing {
+    struct cay_list_node in_host;
+    void (*freed)(struct cay_freeing *freeing, const struct cay_error *err);
+};
+void cay_host_collect_then(struct cay_host *host, struct cay_freeing *freeing);
+/* The daemon ends: those who wait for that are told so. */
+void cay_host_free_no_longer(struct cay_host *host);
 
 /* After a turn or a birth, on stores that clone ahead of need: does so when a moment of quiet has
  * come, so that turns in a row are not held up by clones that the next one makes worthless. */

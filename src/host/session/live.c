@@ -257,10 +257,12 @@ static void on_link_ready(struct cay_watch *watch, unsigned)
     live->depth++;
     bool is_alive = cay_link_step(live->link, &err);
     live->depth--;
-    if (is_alive && !live->is_broken)
+    if (is_alive && !live->is_broken) {
         update_watch(live);
-    else
+        cay_op_poke(live->session);
+    } else {
         cay_live_lost(live->session, is_alive ? &live->broken : &err);
+    }
 }
 
 static void on_linger(struct cay_timer *timer)
@@ -447,6 +449,7 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
     cay_processes_detach(&session->processes, is_oom ? CAY_V1_END_CAUSE_OOM : CAY_V1_END_CAUSE_LOST,
                          err->text);
     free_live(live);
+    cay_op_poke(session);
 }
 
 struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
@@ -457,6 +460,11 @@ struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
 bool cay_live_is_quiet(const struct cay_live *live)
 {
     return cay_list_empty(&live->execs) && cay_list_empty(&live->others) && !live->is_listing;
+}
+
+bool cay_live_is_followed(const struct cay_live *live)
+{
+    return !cay_list_empty(&live->execs);
 }
 
 /* What the table of processes knows of a call that nobody follows. */

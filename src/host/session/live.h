@@ -83,6 +83,9 @@ struct cay_sandbox *cay_live_sandbox(const struct cay_live *live);
 /* Nothing but init is alive in it. */
 [[nodiscard]] bool cay_live_is_quiet(const struct cay_live *live);
 
+/* Somebody waits for a command in it. */
+[[nodiscard]] bool cay_live_is_followed(const struct cay_live *live);
+
 /* What runs, for an answer. */
 void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
                    struct cay_v1_leftover_process_array *out_list);

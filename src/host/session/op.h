@@ -12,6 +12,11 @@
  * begin runs on the loop thread inside the gate and may refuse or fill in values; work runs on a
  * worker; end runs on the loop thread with the outcome, answers the call and frees the operation. A
  * failure before work skips it.
+ *
+ * An operation alone in the gate may wait for tools: `drain` says for how long and what then. Tools
+ * that come meanwhile wait behind it. One whose begin sets `kills` ends what runs, and waits until
+ * everybody has been told how it ended and what it wrote. Then comes `ready`, on the loop thread
+ * too.
  */
 
 #include "host/session/session.h"
@@ -21,11 +26,26 @@ struct cay_op;
 
 struct cay_op_steps {
     bool (*begin)(struct cay_op *op, struct cay_error *err); /* may be NULL */
+    bool (*ready)(struct cay_op *op, struct cay_error *err); /* may be NULL */
     bool (*work)(struct cay_op *op, struct cay_error *err);  /* may be NULL: nothing blocks */
     void (*end)(struct cay_op *op);
     /* Work has no effects: it is not begun, or ends early, when the caller has gone. */
     bool ends_with_call;
     bool is_search; /* and it may take long */
+};
+
+/* What an operation does about tools that run. Zeroed: nothing. */
+struct cay_drain {
+    bool is_wanted; /* it waits for them, */
+    bool goes_on;   /* and goes on when they take longer; otherwise it fails: TOOLS_IN_FLIGHT */
+    int64_t limit_ms;
+};
+
+enum cay_op_wait {
+    CAY_OP_WAITS_NOT,
+    CAY_OP_WAITS_FOR_GATE,
+    CAY_OP_WAITS_FOR_TOOLS, /* inside the gate, and so for the next */
+    CAY_OP_WAITS_FOR_ENDS,
 };
 
 struct cay_op {
@@ -36,8 +56,14 @@ struct cay_op {
     enum cay_session_verb verb;
     struct cay_gate_ticket ticket;
     struct cay_job job;
-    bool is_inside; /* passed the gate */
-    bool is_done;   /* begin and work went well */
+    struct cay_drain drain; /* set before the start */
+    bool kills;             /* set by begin */
+    enum cay_op_wait wait;
+    struct cay_timer waiting;
+    uint64_t wait_until_ms;
+    const struct cay_live *waited_on; /* the sandbox that ran when it began to wait */
+    bool is_inside;                   /* passed the gate */
+    bool is_done;                     /* begin and work went well */
     struct cay_error err;
 };
 
@@ -50,6 +76,12 @@ void cay_op_start(struct cay_op *op, struct cay_host *host, struct cay_call *cal
 /* The same for a session already at hand. */
 void cay_op_start_on(struct cay_op *op, struct cay_session *session, struct cay_call *call,
                      enum cay_session_verb verb, bool is_alone, const struct cay_op_steps *steps);
+
+/* Something ended in the session: who waits for that inside its gate looks again. */
+void cay_op_poke(struct cay_session *session);
+
+/* The daemon ends: who waits for tools fails. Before jobs are waited for. */
+void cay_op_wait_no_longer(struct cay_session *session);
 
 /* For `end`: lets the next one in. The session may be freed inside if it was destroyed. */
 void cay_op_leave(struct cay_op *op);

@@ -77,17 +77,27 @@ static struct cay_v1_session paused_spec(const struct cay_pausing *self)
     return spec;
 }
 
-static bool pause_begin(struct cay_op *op, struct cay_error *err)
+static bool pause_begin(struct cay_op *op, struct cay_error *)
 {
     struct cay_pausing *self = pausing_of(op);
     struct cay_session *session = op->session;
     if (self->mode == CAY_V1_PAUSE_MODE_STOP && session->live) {
         if (self->call)
             cay_live_list(session->live, &self->call->arena, &self->stopped);
-        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_PAUSED);
-    } else if (session->live) {
-        self->sandbox = cay_live_sandbox(session->live);
+        /* Who waits for a command gets what it wrote. */
+        op->kills = cay_live_is_followed(session->live);
     }
+    return true;
+}
+
+static bool pause_ready(struct cay_op *op, struct cay_error *err)
+{
+    struct cay_pausing *self = pausing_of(op);
+    struct cay_session *session = op->session;
+    if (self->mode == CAY_V1_PAUSE_MODE_STOP && session->live)
+        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_PAUSED);
+    else if (session->live)
+        self->sandbox = cay_live_sandbox(session->live);
     cay_session_record_take(&self->record, session);
     struct cay_v1_session spec = paused_spec(self);
     self->record.state = CAY_SESSION_PAUSED;
@@ -142,6 +152,7 @@ static void pause_end(struct cay_op *op)
 
 static const struct cay_op_steps pause_steps = {
     .begin = pause_begin,
+    .ready = pause_ready,
     .work = pause_work,
     .end = pause_end,
 };
@@ -175,6 +186,7 @@ void cay_pause_tool_ended(struct cay_session *session)
     struct cay_pausing *pausing = session->pausing;
     session->tools_in_flight--;
     session->tool_calls++;
+    cay_op_poke(session);
     if (session->tools_in_flight || !pausing || !pausing->is_waiting)
         return;
     /* Not here: it may be init who said so, and its link cannot be closed while it is read. */

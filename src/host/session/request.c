@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "base/utf8.h"
 #include "host/session/build_steps.h"
+#include "host/session/op.h"
 #include "tool/user.h"
 
 static bool has_control(struct cay_str text)
@@ -124,6 +125,19 @@ bool cay_check_expire_in(const struct google_protobuf_duration *delay, struct ca
     int64_t delay_ms = cay_noun_duration_ms(delay);
     return (delay_ms >= 0 && delay_ms / 1000 <= CAY_LIMIT_SPAN_S) ||
            cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: not negative, not for ever");
+}
+
+bool cay_check_drain(const struct google_protobuf_duration *timeout, struct cay_drain *out_drain,
+                     struct cay_error *err)
+{
+    if (!timeout)
+        return true;
+    int64_t limit_ms = cay_noun_duration_ms(timeout);
+    if (limit_ms < 0 || limit_ms / 1000 > CAY_LIMIT_SPAN_S)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "drain_timeout: not negative, not for ever");
+    out_drain->is_wanted = true;
+    out_drain->limit_ms = limit_ms;
+    return true;
 }
 
 bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_error *err)

@@ -6,6 +6,8 @@
 #include "api/cay_v1.h"
 #include "base/error.h"
 
+struct cay_drain;
+
 [[nodiscard]] bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err);
 [[nodiscard]] bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err);
 /* Those of one command, of which there may be more. */
@@ -23,6 +25,10 @@
 /* How long from now a session may stay; NULL is fine. */
 [[nodiscard]] bool cay_check_expire_in(const struct google_protobuf_duration *delay,
                                        struct cay_error *err);
+
+/* How long to wait for tools. Unset, the drain stays as it is. */
+[[nodiscard]] bool cay_check_drain(const struct google_protobuf_duration *timeout,
+                                   struct cay_drain *out_drain, struct cay_error *err);
 
 /* A caller's own name for a snapshot: an id that is not one of ours (turn-, tool-, branch-, base).
  */

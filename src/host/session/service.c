@@ -406,6 +406,8 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
     cay_list_init(&host->endless);
+    cay_list_init(&host->freeing);
+    cay_list_init(&host->freeing_next);
     cay_map_init(&host->bases);
     cay_builds_init(&host->builds);
     cay_build_files_init(&host->build_files, loop);
@@ -459,6 +461,9 @@ void cay_host_stop(struct cay_host *host)
     cay_timer_close(&host->spares);
     cay_timer_close(&host->cut);
     cay_aftermath_stop(host);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        cay_op_wait_no_longer(session);
+    cay_host_free_no_longer(host);
 }
 
 void cay_host_destroy(struct cay_host *host)

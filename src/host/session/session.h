@@ -26,6 +26,7 @@ struct cay_hearing;
 struct cay_host;
 struct cay_known_users;
 struct cay_live;
+struct cay_op;
 struct cay_pausing;
 struct cay_sandbox;
 struct cay_start_waiting;
@@ -85,6 +86,8 @@ struct cay_session {
     struct cay_lane lane;        /* of what its operations do on workers */
     struct cay_lane search_lane; /* of those that may take long and change nothing */
     unsigned op_count;           /* operations under way; it is not freed before they end */
+    struct cay_op *waiting_op;   /* inside the gate, for tools to end; NULL: none */
+    bool is_end_wanted;          /* somebody destroys it and does not wait for tools */
     unsigned tools_in_flight;
     unsigned tools_running;        /* those that had their turn, from there to their answer */
     struct cay_list tools_waiting; /* for their turn: tool_turn.c */

@@ -17,22 +17,51 @@ enum {
     COLLECT_STEP = 20'000,
     SPARES_QUIET_MS = 30,   /* without turns and births; a spare is as much work as one of them */
     SPARES_LATEST_MS = 500, /* on a host that is never quiet */
+    FREEING_LOOK_MS = 20,
 };
 
 struct collect_job {
     struct cay_job job;
     struct cay_host *host;
     bool has_more;
+    bool is_awaited;
+    uint64_t mark;
+    bool is_freed;
+    struct cay_error err;
 };
 
 static void collect_work(struct cay_job *job)
 {
     struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
-    struct cay_error err = {};
-    if (!cay_store_collect(self->host->store, COLLECT_STEP, &self->has_more, &err)) {
+    struct cay_store *store = self->host->store;
+    if (!cay_store_collect(store, COLLECT_STEP, &self->has_more, &self->err) ||
+        (!self->has_more && self->is_awaited &&
+         !cay_store_is_freed(store, &self->mark, &self->is_freed, &self->err))) {
         self->has_more = false;
-        cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&err));
+        cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&self->err));
     }
+}
+
+static void tell_freed(struct cay_list *list, const struct cay_error *err)
+{
+    struct cay_list_node *node = NULL;
+    while ((node = cay_list_pop_front(list)) != NULL) {
+        struct cay_freeing *freeing = CAY_CONTAINER_OF(node, struct cay_freeing, in_host);
+        freeing->freed(freeing, err);
+    }
+}
+
+static void on_freeing_look(struct cay_timer *timer)
+{
+    cay_host_collect_soon(CAY_CONTAINER_OF(timer, struct cay_host, freeing_look));
+}
+
+/* The file system takes its time: looks again soon. */
+static void look_again(struct cay_host *host)
+{
+    if (!host->freeing_look.handle)
+        cay_timer_open(&host->freeing_look, host->loop, on_freeing_look);
+    cay_timer_start(&host->freeing_look, FREEING_LOOK_MS, 0);
 }
 
 static void collect_done(struct cay_job *job)
@@ -40,11 +69,16 @@ static void collect_done(struct cay_job *job)
     struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
     struct cay_host *host = self->host;
     bool goes_on = self->has_more || host->is_collect_wanted;
-    free(self);
     host->is_collecting = false;
     host->is_collect_wanted = false;
-    if (goes_on)
+    host->freeing_mark = self->mark;
+    if (self->is_awaited && (self->is_freed || self->err.reason))
+        tell_freed(&host->freeing, self->err.reason ? &self->err : NULL);
+    if (goes_on || !cay_list_empty(&host->freeing_next))
         cay_host_collect_soon(host);
+    else if (!cay_list_empty(&host->freeing))
+        look_again(host);
+    free(self);
 }
 
 void cay_host_collect_soon(struct cay_host *host)
@@ -54,14 +88,39 @@ void cay_host_collect_soon(struct cay_host *host)
         return;
     }
     struct collect_job *self = cay_new(struct collect_job);
+    if (cay_list_empty(&host->freeing)) {
+        struct cay_list_node *node = NULL;
+        while ((node = cay_list_pop_front(&host->freeing_next)) != NULL)
+            cay_list_push_back(&host->freeing, node);
+        host->freeing_mark = 0;
+    }
     self->host = host;
+    self->is_awaited = !cay_list_empty(&host->freeing);
+    self->mark = host->freeing_mark;
     self->job.work = collect_work;
     self->job.done = collect_done;
     host->is_collecting = true;
     if (!cay_loop_try_submit(host->loop, &self->job)) {
         host->is_collecting = false; /* the daemon ends; the next one goes on */
         free(self);
+        cay_host_free_no_longer(host);
     }
+}
+
+void cay_host_collect_then(struct cay_host *host, struct cay_freeing *freeing)
+{
+    cay_list_push_back(&host->freeing_next, &freeing->in_host);
+    cay_host_collect_soon(host);
+}
+
+void cay_host_free_no_longer(struct cay_host *host)
+{
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_UNAVAILABLE,
+             "it is gone, but the daemon ends before its space is free; the next one goes on");
+    cay_timer_close(&host->freeing_look);
+    tell_freed(&host->freeing, &err);
+    tell_freed(&host->freeing_next, &err);
 }
 
 static void on_spares(struct cay_timer *timer)

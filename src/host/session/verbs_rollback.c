@@ -113,13 +113,22 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     if (request->discard ? !choose_victims(self, session, target, err)
                          : !plan_branch(self, session, err))
         return false;
-    /* A sandbox whose root cannot be changed ends, too; the next call starts another. */
-    if (is_busy ||
-        (session->live && !(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_SWITCHES))) {
+    if (is_busy)
         cay_live_list(session->live, &op->call->arena, &self->killed);
+    op->kills = is_busy;
+    return true;
+}
+
+/* Nothing runs any more. A sandbox in which something does not end, or whose root cannot be
+ * changed, ends itself; the next call starts another. */
+static bool rollback_ready(struct cay_op *op, struct cay_error *err)
+{
+    struct rollback_op *self = rollback_of(op);
+    struct cay_session *session = op->session;
+    if (session->live && (!cay_live_is_quiet(session->live) ||
+                          !(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_SWITCHES)))
         self->killed_sandbox =
             cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
-    }
     cay_pointing_init(&self->pointing, session);
     self->pointing.is_other_tree = true;
     cay_session_record_take(&self->session, session);
@@ -311,6 +320,7 @@ static void rollback_end(struct cay_op *op)
 
 static const struct cay_op_steps rollback_steps = {
     .begin = rollback_begin,
+    .ready = rollback_ready,
     .work = rollback_work,
     .end = rollback_end,
 };
@@ -319,6 +329,13 @@ void cay_host_rollback_session(struct cay_service *service, struct cay_call *cal
 {
     const struct cay_v1_rollback_session_request *request = call->request;
     struct rollback_op *self = cay_new(struct rollback_op);
+    struct cay_error err = {};
+    self->op.drain = (struct cay_drain){.is_wanted = true, .goes_on = request->kill_tools};
+    if (!cay_check_drain(request->drain_timeout, &self->op.drain, &err)) {
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
     cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_ROLLBACK,
                  true, &rollback_steps);
 }

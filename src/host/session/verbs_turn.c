@@ -334,13 +334,15 @@ static bool check_metadata(const struct google_protobuf_struct *metadata, struct
 static void start_snapshot(struct cay_service *service, struct cay_call *call,
                            struct cay_str session_id, enum cay_v1_snapshot_kind kind,
                            bool is_durable, struct cay_str request_id,
+                           const struct google_protobuf_duration *drain_timeout,
                            const struct cay_v1_snapshot *spec, struct cay_publishing *publishing)
 {
     struct cay_error err = {};
     struct snapshot_op *self = cay_new(struct snapshot_op);
     self->spec = cay_arena_new(&call->arena, struct cay_v1_snapshot);
     if (!self->spec || !cay_check_message(spec->message, &err) ||
-        !check_metadata(spec->metadata, &err)) {
+        !check_metadata(spec->metadata, &err) ||
+        !cay_check_drain(drain_timeout, &self->op.drain, &err)) {
         if (!err.reason)
             cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
         cay_publishing_free(publishing);
@@ -393,7 +395,7 @@ void cay_host_turn_complete(struct cay_service *service, struct cay_call *call)
         .metadata = request->metadata,
     };
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_TURN, request->durable,
-                   request->request_id, &spec, NULL);
+                   request->request_id, request->drain_timeout, &spec, NULL);
 }
 
 void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call)
@@ -415,5 +417,5 @@ void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call
         return;
     }
     start_snapshot(service, call, request->session_id, CAY_V1_SNAPSHOT_KIND_NAMED, request->durable,
-                   CAY_STR(""), &spec, publishing);
+                   CAY_STR(""), request->drain_timeout, &spec, publishing);
 }

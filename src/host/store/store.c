@@ -257,6 +257,15 @@ bool cay_store_collect(struct cay_store *store, uint64_t entries_max, bool *out_
     return store->ops->collect(store, entries_max, out_more, err) || cay_wrap(err, "free space");
 }
 
+bool cay_store_is_freed(struct cay_store *store, uint64_t *in_out_mark, bool *out_freed,
+                        struct cay_error *err)
+{
+    assert(in_out_mark && out_freed);
+    *out_freed = true;
+    return !store->ops->is_freed || store->ops->is_freed(store, in_out_mark, out_freed, err) ||
+           cay_wrap(err, "wait for free space");
+}
+
 bool cay_store_sync(struct cay_store *store, struct cay_error *err)
 {
     NEED(store, sync, err);

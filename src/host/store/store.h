@@ -178,6 +178,11 @@ void cay_store_forget_owner(struct cay_store *store, uint32_t id_base);
 [[nodiscard]] bool cay_store_collect(struct cay_store *store, uint64_t entries_max, bool *out_more,
                                      struct cay_error *err);
 
+/* Some file systems free what was removed behind our back: whether all of it is free again that was
+ * removed before the mark was set. *in_out_mark is 0 the first time, and then as it was left. */
+[[nodiscard]] bool cay_store_is_freed(struct cay_store *store, uint64_t *in_out_mark,
+                                      bool *out_freed, struct cay_error *err);
+
 /* Everything so far survives a loss of power. */
 [[nodiscard]] bool cay_store_sync(struct cay_store *store, struct cay_error *err);
 

@@ -51,6 +51,8 @@ struct cay_store_ops {
     void (*forget_owner)(struct cay_store *, uint32_t id_base);
     bool (*delete_snapshot)(struct cay_store *, const char *snapshot_id, struct cay_error *);
     bool (*collect)(struct cay_store *, uint64_t entries_max, bool *, struct cay_error *);
+    /* NULL: what collect has removed is free. */
+    bool (*is_freed)(struct cay_store *, uint64_t *, bool *, struct cay_error *);
     bool (*sync)(struct cay_store *, struct cay_error *);
     /* NULL: it knows nothing of devices. */
     bool (*health)(struct cay_store *, enum cay_store_health *, struct cay_error *);

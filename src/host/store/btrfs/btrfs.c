@@ -64,6 +64,7 @@ const struct cay_store_ops cay_store_btrfs = {
     .forget_owner = cay_trees_forget_owner,
     .delete_snapshot = cay_trees_delete_snapshot,
     .collect = cay_trees_collect,
+    .is_freed = btrfs_is_freed,
     .sync = cay_trees_sync,
     .diff = cay_trees_diff,
     .view = cay_trees_view,

@@ -11,6 +11,7 @@ bool btrfs_clone(struct cay_trees *, const char *from, const char *id, bool seal
                  struct cay_error *);
 bool btrfs_seal(struct cay_trees *, const char *id, struct cay_error *);
 int btrfs_remove(struct cay_trees *, const char *id, uint64_t *budget);
+bool btrfs_is_freed(struct cay_store *, uint64_t *in_out_mark, bool *out_freed, struct cay_error *);
 bool btrfs_stamp(struct cay_trees *, const char *id, bool settle, struct cay_tree_stamp *,
                  struct cay_error *);
 

@@ -60,6 +60,31 @@ int btrfs_remove(struct cay_trees *trees, const char *id, uint64_t *)
     return number ? -number : -EIO;
 }
 
+/* Numbers of subvolumes grow: those that were deleted before the mark are not above it. The kernel
+ * frees with the next transaction, which is asked for. */
+bool btrfs_is_freed(struct cay_store *store, uint64_t *in_out_mark, bool *out_freed,
+                    struct cay_error *err)
+{
+    int fd = cay_trees_of(store)->trees_fd;
+    cay_autofree uint64_t *ids = NULL;
+    size_t count = 0;
+    enum btrfs_util_error rc = btrfs_util_start_sync_fd(fd, NULL);
+    if (!rc)
+        rc = btrfs_util_deleted_subvolumes_fd(fd, &ids, &count);
+    if (rc)
+        return util_fail(err, rc, "list deleted subvolumes");
+    uint64_t lowest = UINT64_MAX;
+    uint64_t highest = 1;
+    for (size_t i = 0; i < count; i++) {
+        lowest = CAY_MIN(lowest, ids[i]);
+        highest = CAY_MAX(highest, ids[i]);
+    }
+    if (!*in_out_mark)
+        *in_out_mark = highest;
+    *out_freed = lowest > *in_out_mark;
+    return true;
+}
+
 /*
  * The transaction of the last change of an inode, which the kernel keeps in memory and tells
  * without any I/O. A snapshot ends a transaction and writes out all dirty pages of its source, so
