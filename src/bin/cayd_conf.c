@@ -93,6 +93,15 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, max_concurrent_tools), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1000000,
      .fallback = "0",
      .help = "Tool calls that run at the same time in a session that does not say otherwise; others wait for their turn. 0 for no limit."},
+    {CAY_CONF_FIELD(struct cayd_conf, tool_timeout), .type = CAY_CONF_DURATION, .min = 0, .max = 604800000, .fallback = "0s",
+     .help = "How long a command that a tool call runs may take unless the call says otherwise. 0 leaves it to the tool: 2m for bash, 5m for git with a network."},
+    {CAY_CONF_FIELD(struct cayd_conf, pause_drain), .type = CAY_CONF_DURATION, .min = 0, .max = 604800000, .fallback = "30s",
+     .help = "How long a pause waits for running tools unless the call says otherwise."},
+    {CAY_CONF_FIELD(struct cayd_conf, max_snapshots), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1000000,
+     .fallback = "0",
+     .help = "Turn and tool snapshots kept of a session that does not say otherwise; older ones are pruned. 0 for no limit."},
+    {CAY_CONF_FIELD(struct cayd_conf, tool_snapshots), .type = CAY_CONF_BOOL, .fallback = "false",
+     .help = "Take a snapshot after each tool call that may have changed files, in sessions that do not say otherwise."},
     {CAY_CONF_FIELD(struct cayd_conf, default_cpus), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1024000,
      .fallback = "0",
      .help = "Processors of a session that asks for none, in thousandths; 0 for no limit."},
@@ -124,8 +133,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
 
 const size_t cayd_conf_entry_count = CAY_COUNT(cayd_conf_entries);
 
-bool cayd_conf_load(struct cay_conf *conf, struct cayd_conf *values, int argc,
-                    const char *const *argv, struct cay_error *err)
+static bool load(struct cay_conf *conf, struct cayd_conf *values, int argc, const char *const *argv,
+                 struct cay_error *err)
 {
     static const char *const ignored[] = {"CAY_URL",       "CAY_API_KEY",    "CAY_TEST_RUN",
                                           "CAY_TEST_NAME", "CAY_TEST_FULL",  "CAY_TEST_CRASH",
@@ -142,4 +151,15 @@ bool cayd_conf_load(struct cay_conf *conf, struct cayd_conf *values, int argc,
         return true;
     bool is_default = cay_conf_source_of(conf, "config") == CAY_CONF_DEFAULT;
     return is_default && err->sys_errno == ENOENT;
+}
+
+bool cayd_conf_load(struct cay_conf *conf, struct cayd_conf *values, int argc,
+                    const char *const *argv, struct cay_error *err)
+{
+    if (!load(conf, values, argc, argv, err))
+        return false;
+    return values->pool_warn <= values->pool_critical ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "pool_warn is %g and pool_critical is %g: a warning must come first",
+                    values->pool_warn, values->pool_critical);
 }

@@ -41,6 +41,10 @@ struct cayd_conf {
     struct cay_conf_list network_allow;
     int64_t max_sessions;
     int64_t max_concurrent_tools;
+    int64_t tool_timeout;
+    int64_t pause_drain;
+    int64_t max_snapshots;
+    bool tool_snapshots;
     int64_t default_cpus; /* thousandths */
     uint64_t default_memory;
     int64_t default_pids;

@@ -18,8 +18,7 @@ bool cay_tool_bash(struct cay_tool_run *run, struct cay_tool_command *out_comman
     *out_command = (struct cay_tool_command){
         .argv = {argv, 3},
         .stdin_data = stdin_data,
-        .timeout_ms =
-            cay_run_number(run, "timeout_ms", is_background ? 0 : (int64_t)run->tool->timeout_ms),
+        .timeout_ms = cay_run_number(run, "timeout_ms", is_background ? 0 : run->timeout_ms),
         .quiet_ms = cay_run_number(run, "no_output_timeout_ms", 0),
         .is_background = is_background,
     };

@@ -197,7 +197,7 @@ bool cay_tool_git(struct cay_tool_run *run, struct cay_tool_command *out_command
     *out_command = (struct cay_tool_command){
         .argv = line.argv,
         .env = {env, CAY_COUNT(env)},
-        .timeout_ms = cay_run_number(run, "timeout_ms", run->tool->timeout_ms),
+        .timeout_ms = cay_run_number(run, "timeout_ms", run->timeout_ms),
     };
     return true;
 }

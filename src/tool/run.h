@@ -19,6 +19,7 @@ struct cay_tool_run {
     const struct google_protobuf_struct *params;
     size_t text_bytes_max;
     int64_t deadline_ms; /* on the monotonic clock */
+    int64_t timeout_ms;  /* of a command that names none */
     struct cay_arena *arena;
     struct cay_v1_tool_result *out;
     struct cay_error *err;

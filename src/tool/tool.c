@@ -22,7 +22,7 @@ enum {
     ",\"description\":\"Directory in the repository. Default: the working directory.\"}"
 #define NETWORK_TIMEOUT                                                         \
     "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000," \
-    "\"default\":300000,\"description\":\"Milliseconds after which it is killed.\"}"
+    "\"description\":\"Milliseconds after which it is killed. Default: the tool's own.\"}"
 #define OBJECT(required, properties)                                                   \
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[" required "]," \
     "\"properties\":{" properties "}}"
@@ -35,8 +35,8 @@ static const struct cay_tool tools[] = {
         .description = "Runs a command with bash in the sandbox and returns its output and exit code.",
         .schema = OBJECT("\"cmd\"",
             "\"cmd\":{\"type\":\"string\",\"minLength\":1,\"description\":\"The command line.\"},"
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,\"default\":120000,"
-                "\"description\":\"Milliseconds after which it is killed. In the background: none unless given.\"},"
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,"
+                "\"description\":\"Milliseconds after which it is killed. Default: the tool's own; in the background none.\"},"
             "\"no_output_timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":604800000,"
                 "\"description\":\"Milliseconds without output after which it is killed.\"},"
             "\"stdin\":{\"type\":\"string\",\"description\":\"Its standard input; empty unless given.\"},"
@@ -319,9 +319,15 @@ const struct cay_tool *cay_tool_at(size_t index)
     return &tools[index];
 }
 
-bool cay_tool_describe(const struct cay_tool *tool, struct cay_arena *arena,
+int64_t cay_tool_timeout_ms(const struct cay_tool *tool, int64_t command_ms)
+{
+    return tool->command && command_ms ? command_ms : tool->timeout_ms;
+}
+
+bool cay_tool_describe(const struct cay_tool *tool, int64_t command_ms, struct cay_arena *arena,
                        struct cay_v1_tool *out_tool, struct cay_error *err)
 {
+    int64_t timeout_ms = cay_tool_timeout_ms(tool, command_ms);
     size_t aliases = 0;
     while (tool->aliases && tool->aliases[aliases])
         aliases++;
@@ -334,8 +340,8 @@ bool cay_tool_describe(const struct cay_tool *tool, struct cay_arena *arena,
     for (size_t i = 0; i < aliases; i++)
         names[i] = cay_str(tool->aliases[i]);
     *schema = *cay_tool_schema(tool);
-    *timeout = (struct google_protobuf_duration){.seconds = tool->timeout_ms / 1000,
-                                                 .nanos = (int32_t)(tool->timeout_ms % 1000) *
+    *timeout = (struct google_protobuf_duration){.seconds = timeout_ms / 1000,
+                                                 .nanos = (int32_t)(timeout_ms % 1000) *
                                                           (int32_t)CAY_NS_PER_MS};
     *out_tool = (struct cay_v1_tool){
         .name = cay_str(tool->name),

@@ -53,9 +53,14 @@ bool cay_tool_is_search(const struct cay_tool *tool, const struct google_protobu
 size_t cay_tool_count(void);
 const struct cay_tool *cay_tool_at(size_t index);
 
+/* How long a call that does not say may take, where the host gives commands `command_ms`; 0: it
+ * leaves it to the tool. */
+[[nodiscard]] int64_t cay_tool_timeout_ms(const struct cay_tool *tool, int64_t command_ms);
+
 /* Fills the message that ListTools sends. */
-[[nodiscard]] bool cay_tool_describe(const struct cay_tool *tool, struct cay_arena *arena,
-                                     struct cay_v1_tool *out_tool, struct cay_error *err);
+[[nodiscard]] bool cay_tool_describe(const struct cay_tool *tool, int64_t command_ms,
+                                     struct cay_arena *arena, struct cay_v1_tool *out_tool,
+                                     struct cay_error *err);
 
 /* The schema as a message; made once, kept for ever. */
 const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool);

@@ -80,11 +80,16 @@ struct cay_host {
     char *interpreter;           /* the code interpreter's text; NULL: it is not installed */
     size_t max_sessions;         /* 0: as many as fit */
     size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
-    struct cay_timer prepare;    /* makes the base "host" before somebody needs it */
-    struct cay_list endless;     /* calls; see endless.h */
-    struct cay_timer cut;        /* ends them */
-    struct cay_timer spares;     /* see cay_host_spares_soon */
-    struct cay_timer aftermath;  /* of snapshots: aftermath.h */
+    int64_t tool_timeout_ms;     /* of commands of tools that name none; 0: each tool's own */
+    int64_t pause_drain_ms;
+    int32_t max_snapshots; /* of a session that does not say; 0: no limit; so with the next */
+    bool takes_tool_snapshots;
+    bool serves_e2b;
+    struct cay_timer prepare;   /* makes the base "host" before somebody needs it */
+    struct cay_list endless;    /* calls; see endless.h */
+    struct cay_timer cut;       /* ends them */
+    struct cay_timer spares;    /* see cay_host_spares_soon */
+    struct cay_timer aftermath; /* of snapshots: aftermath.h */
     bool is_aftermath_due;
     uint64_t spares_wanted_ms; /* since when; 0: not */
     atomic_bool is_stopping;

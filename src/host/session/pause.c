@@ -20,7 +20,6 @@
 
 enum {
     FREEZE_TIMEOUT_MS = 5000,
-    DRAIN_TIMEOUT_MS = 30'000,
     SETTLE_MS = 500, /* for an init that was just thawed to say what runs */
 };
 
@@ -252,8 +251,8 @@ void cay_host_pause_session(struct cay_service *service, struct cay_call *call)
     struct cay_pausing *self = pausing_new(
         session, call, request->mode ? request->mode : CAY_V1_PAUSE_MODE_FREEZE, "requested");
     self->suspends_deadline = request->suspend_deadline;
-    int64_t drain_ms =
-        request->drain_timeout ? cay_noun_duration_ms(request->drain_timeout) : DRAIN_TIMEOUT_MS;
+    int64_t drain_ms = request->drain_timeout ? cay_noun_duration_ms(request->drain_timeout)
+                                              : session->host->pause_drain_ms;
     if (!session->tools_in_flight || request->freeze_tools)
         pause_drained(self);
     else if (drain_ms <= 0)

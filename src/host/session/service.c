@@ -235,6 +235,11 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
     host->max_concurrent_tools = options->max_concurrent_tools;
+    host->tool_timeout_ms = options->tool_timeout_ms;
+    host->pause_drain_ms = options->pause_drain_ms;
+    host->max_snapshots = options->max_snapshots;
+    host->takes_tool_snapshots = options->takes_tool_snapshots;
+    host->serves_e2b = options->serves_e2b;
     host->destroys_on_exit = options->destroys_on_exit;
     host->has_durable_turns = options->has_durable_turns;
     host->default_limits = (struct cay_v1_resource_limits){

@@ -33,7 +33,12 @@ struct cay_host_options {
     size_t network_allow_count;
     size_t max_sessions;         /* 0: as many as fit */
     size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
-    double default_cpus;         /* 0: no limit; so with the others */
+    int64_t tool_timeout_ms;     /* of commands of tools that name none; 0: each tool's own */
+    int64_t pause_drain_ms;      /* how long a pause waits for tools that does not say */
+    int32_t max_snapshots;       /* of a session that does not say; 0: no limit; so with the next */
+    bool takes_tool_snapshots;
+    bool serves_e2b;     /* there is a door for its clients */
+    double default_cpus; /* 0: no limit; so with the others */
     uint64_t default_memory_bytes;
     uint64_t default_pids;
     uint64_t default_disk_bytes;

@@ -217,7 +217,12 @@ void cay_tool_command_start(struct cay_call *call, const struct cay_tool_call *t
     const struct cay_v1_tool_call *request = tool->request;
     struct cay_error err = {};
     struct cay_tool_run params = {
-        .tool = tool->tool, .params = request->params, .arena = &call->arena, .err = &err};
+        .tool = tool->tool,
+        .params = request->params,
+        .timeout_ms = cay_tool_timeout_ms(tool->tool, tool->host->tool_timeout_ms),
+        .arena = &call->arena,
+        .err = &err,
+    };
     struct cay_tool_command wanted;
     struct cay_pb_pairs env;
     if (!cay_tool_command(&params, &wanted) ||

@@ -85,11 +85,12 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .network = network,
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
-        .max_snapshots = request->max_snapshots,
+        .max_snapshots = request->has_max_snapshots ? request->max_snapshots : host->max_snapshots,
         .max_concurrent_tools = request->has_max_concurrent_tools
                                     ? request->max_concurrent_tools
                                     : (int32_t)host->max_concurrent_tools,
-        .tool_snapshots = request->tool_snapshots,
+        .tool_snapshots =
+            request->has_tool_snapshots ? request->tool_snapshots : host->takes_tool_snapshots,
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),
     };

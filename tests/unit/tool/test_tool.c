@@ -28,7 +28,7 @@ static void every_tool_describes_itself(void **state)
     struct world *world = *state;
     for (size_t i = 0; i < cay_tool_count(); i++) {
         struct cay_v1_tool tool;
-        assert_true(cay_tool_describe(cay_tool_at(i), &world->arena, &tool, &world->err));
+        assert_true(cay_tool_describe(cay_tool_at(i), 0, &world->arena, &tool, &world->err));
         assert_true(tool.input_schema->fields.count >= 4);
         assert_true(tool.default_timeout->seconds >= 30);
         struct cay_buf buf;
