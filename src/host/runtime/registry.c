@@ -21,7 +21,9 @@ const struct cay_runtime_ops *cay_runtime_find(const char *name)
 const char *const *cay_runtime_names(void)
 {
     static const char *names[CAY_COUNT(runtimes) + 1];
-    for (size_t i = 0; i < CAY_COUNT(runtimes); i++)
-        names[i] = runtimes[i]->name;
+    for (size_t i = 0, count = 0; i < CAY_COUNT(runtimes); i++) {
+        if (!runtimes[i]->is_fake)
+            names[count++] = runtimes[i]->name;
+    }
     return names;
 }

@@ -24,6 +24,22 @@ enum {
     OPEN_FILES = 1024, /* soft; what programs expect, and may raise */
 };
 
+static void note_groups(struct cay_resident_runtime *runtime)
+{
+    const struct cay_cgroup_host *host = &runtime->cgroup_host;
+    bool is_v1 = false;
+    for (int i = CAY_CGROUP_MEMORY; i <= CAY_CGROUP_CPU; i++) {
+        is_v1 = is_v1 || host->v1[i][0];
+        if (host->v1[i][0] || host->unified_has[i])
+            runtime->base.limits |= 1u << i;
+    }
+    if (runtime->base.limits)
+        runtime->base.caps |= CAY_RUNTIME_LIMITS;
+    if (host->unified[0] || host->v1[CAY_CGROUP_FREEZER][0])
+        runtime->base.caps |= CAY_RUNTIME_FREEZES;
+    runtime->base.limits_by = is_v1 ? "control groups, version 1" : "control groups, version 2";
+}
+
 bool cay_resident_open(const struct cay_runtime_ops *ops, const struct cay_runtime_config *config,
                        struct cay_resident_runtime **out_runtime, struct cay_error *err)
 {
@@ -51,6 +67,8 @@ bool cay_resident_open(const struct cay_runtime_ops *ops, const struct cay_runti
         goto fail;
     }
     runtime->has_cgroups = geteuid() == 0 && cay_cgroup_detect(&runtime->cgroup_host) == 0;
+    if (runtime->has_cgroups)
+        note_groups(runtime);
     *out_runtime = runtime;
     return true;
 fail:

@@ -49,6 +49,12 @@ unsigned cay_runtime_caps(const struct cay_runtime *runtime)
     return runtime->caps;
 }
 
+unsigned cay_runtime_limits(const struct cay_runtime *runtime, const char **out_limits_by)
+{
+    *out_limits_by = runtime->limits_by ? runtime->limits_by : "";
+    return runtime->limits;
+}
+
 const char *cay_runtime_warning(const struct cay_runtime *runtime)
 {
     return runtime->ops->warning;

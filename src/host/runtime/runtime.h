@@ -23,7 +23,7 @@ struct cay_sandbox;
 
 enum cay_runtime_caps {
     CAY_RUNTIME_ISOLATES = 1 << 0,      /* commands cannot reach the host */
-    CAY_RUNTIME_LIMITS = 1 << 1,        /* memory, pids and cpu are limited */
+    CAY_RUNTIME_LIMITS = 1 << 1,        /* memory, pids or cpu are limited: cay_runtime_limits */
     CAY_RUNTIME_FREEZES = 1 << 2,       /* freeze and thaw work */
     CAY_RUNTIME_SWITCHES = 1 << 3,      /* the root can be changed under a living sandbox */
     CAY_RUNTIME_PERSISTS = 1 << 4,      /* sandboxes survive the daemon */
@@ -68,7 +68,12 @@ void cay_runtime_close(struct cay_runtime *runtime);
 /* A sentence to show to whoever starts this runtime; NULL when there is nothing to say. */
 [[nodiscard]] const char *cay_runtime_warning(const struct cay_runtime *runtime);
 
-/* Names of all runtimes, ended by NULL. */
+/* Limits it keeps here, bits of 1 << enum cay_cgroup_controller, and by what ("control groups,
+ * version 2"). */
+[[nodiscard]] unsigned cay_runtime_limits(const struct cay_runtime *runtime,
+                                          const char **out_limits_by);
+
+/* Names of all runtimes that users may choose, ended by NULL. */
 [[nodiscard]] const char *const *cay_runtime_names(void);
 
 /* Makes ready what the next start can use: it is quicker then. Blocks; need not be called. */

@@ -15,6 +15,8 @@ struct cay_runtime_ops;
 struct cay_runtime {
     const struct cay_runtime_ops *ops;
     unsigned caps;
+    unsigned limits; /* those it keeps: bits of 1 << enum cay_cgroup_controller */
+    const char *limits_by;
 };
 
 struct cay_sandbox {
@@ -34,6 +36,7 @@ struct cay_connection {
 struct cay_runtime_ops {
     const char *name;
     const char *warning;
+    bool is_fake; /* for tests; nobody is told of it */
     /* caps of the result may depend on the host. */
     bool (*open)(const struct cay_runtime_config *, struct cay_runtime **, struct cay_error *);
     void (*close)(struct cay_runtime *);

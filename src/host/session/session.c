@@ -300,7 +300,9 @@ struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct
                                        struct cay_error *err)
 {
     struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
-    if (!snapshot) {
+    if (!snapshot && !(cay_store_caps(session->host->store) & CAY_STORE_SNAPSHOTS)) {
+        cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
+    } else if (!snapshot) {
         cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
                  "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
                  (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES), name.len ? name.ptr : "",

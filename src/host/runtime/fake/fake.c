@@ -143,6 +143,7 @@ static bool connect_fake(struct cay_sandbox *sandbox, struct cay_connection *out
 
 const struct cay_runtime_ops cay_runtime_fake = {
     .name = "fake",
+    .is_fake = true,
     .warning = "the runtime 'fake' runs no programs: it is for tests",
     .open = open_runtime,
     .close = close_runtime,

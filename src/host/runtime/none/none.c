@@ -18,9 +18,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
     struct cay_resident_runtime *runtime = NULL;
     if (!cay_resident_open(&cay_runtime_none, config, &runtime, err))
         return false;
-    runtime->base.caps = CAY_RUNTIME_PERSISTS | CAY_RUNTIME_RUNS_PROGRAMS;
-    if (runtime->has_cgroups)
-        runtime->base.caps |= CAY_RUNTIME_LIMITS | CAY_RUNTIME_FREEZES;
+    runtime->base.caps |= CAY_RUNTIME_PERSISTS | CAY_RUNTIME_RUNS_PROGRAMS;
     *out_runtime = &runtime->base;
     return true;
 }
