@@ -79,6 +79,21 @@ def image(cay):
 
 
 @case
+def named(cay):
+    """errors tell names of bases as their users write them"""
+    missing = "no/such:base"
+    errors = [
+        fails("not_found", cay.create, "s", base=missing),
+        fails("not_found", cay.call, BASE + "RemoveBase", {"name": missing}),
+        fails("not_found", cay.stream, BASE + "BuildBase",
+              {"name": "built", "fromBase": missing, "steps": [{"kind": "BUILD_STEP_KIND_RUN", "args": ["true"]}]}),
+    ]
+    for error in errors:
+        assert "-_" not in error.message, error
+    assert sum(missing in error.message for error in errors) >= 2, errors
+
+
+@case
 def damaged(cay):
     """an archive in which a bit was turned on its way is refused, whatever packed it"""
     plain = tar_of({f"etc/{number}": os.urandom(2000) for number in range(20)})

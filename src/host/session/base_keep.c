@@ -85,8 +85,7 @@ bool cay_base_check_free(struct cay_store *store, const char *key, struct cay_er
 {
     char found[CAY_STORE_NAME_SIZE];
     struct cay_error ignored = {};
-    return !cay_store_base_resolve(store, key, found, &ignored) ||
-           cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", key);
+    return !cay_store_base_resolve(store, key, found, &ignored) || cay_store_base_taken(err, key);
 }
 
 static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_error *err)

@@ -16,7 +16,7 @@ enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 static const struct {
     char shown;
     const char *kept;
-} escapes[] = {{'/', "-_s"}, {':', "-_c"}};
+} escapes[] = {{'/', CAY_STORE_FOR_SLASH}, {':', CAY_STORE_FOR_COLON}};
 
 bool cay_base_key(struct cay_str name, char out_key[static CAY_STORE_NAME_SIZE])
 {
@@ -47,20 +47,8 @@ bool cay_base_key(struct cay_str name, char out_key[static CAY_STORE_NAME_SIZE])
 struct cay_str cay_base_shown(const char *key, struct cay_arena *arena)
 {
     char shown[CAY_STORE_NAME_SIZE];
-    size_t len = 0;
-    for (const char *at = key; *at && len + 1 < sizeof(shown);) {
-        char c = *at;
-        size_t step = 1;
-        for (size_t j = 0; j < CAY_COUNT(escapes); j++) {
-            if (!strncmp(at, escapes[j].kept, strlen(escapes[j].kept))) {
-                c = escapes[j].shown;
-                step = strlen(escapes[j].kept);
-            }
-        }
-        shown[len++] = c;
-        at += step;
-    }
-    return cay_arena_str(arena, (struct cay_str){shown, len});
+    cay_store_base_shown(key, shown);
+    return cay_arena_str(arena, cay_str(shown));
 }
 
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name)
@@ -165,8 +153,7 @@ static bool put(struct cay_db *db, struct cay_str key, enum cay_base_record_stat
     bool is_put = cay_db_row(&query);
     if (!cay_db_end(&query, err))
         return cay_wrap(err, "record the base");
-    return is_put ||
-           cay_fail(err, CAY_R_BASE_EXISTS, "a base '%.*s' exists", (int)key.len, key.ptr);
+    return is_put || cay_fail(err, CAY_R_BASE_EXISTS, NULL);
 }
 
 bool cay_base_record_add(struct cay_db *db, const struct cay_v1_base *spec, struct cay_error *err)

@@ -49,7 +49,7 @@ static bool name_is_free(struct cay_store *store, const char *name, struct cay_e
     struct cay_error ignored;
     if (!cay_store_base_name_valid(name) || !cay_store_base_resolve(store, name, found, &ignored))
         return true; /* a bad name is told of by commit */
-    return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    return cay_store_base_taken(err, name);
 }
 
 bool cay_base_keep(struct cay_store *store, struct cay_store_base_draft *draft, const char *name,

@@ -156,7 +156,7 @@ static struct tree *source_tree(struct fake *fake, const struct cay_store_ref *r
         const struct item *alias = find(fake, CAY_STORE_ITEM_ALIAS, ref->base);
         item = find(fake, CAY_STORE_ITEM_BASE, alias ? alias->target : ref->base);
         if (!item)
-            cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", ref->base);
+            cay_store_no_base(err, ref->base);
     }
     return item ? item->tree : NULL;
 }
@@ -521,7 +521,7 @@ static bool base_commit(struct cay_store *store, struct cay_store_base_draft *dr
         add(fake, CAY_STORE_ITEM_BASE, name, tree);
     }
     pthread_mutex_unlock(&fake->lock);
-    return !taken || cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+    return !taken || cay_store_base_taken(err, name);
 }
 
 static bool base_remove(struct cay_store *store, const char *name, struct cay_error *err)
@@ -530,7 +530,7 @@ static bool base_remove(struct cay_store *store, const char *name, struct cay_er
     if (remove_item(store, CAY_STORE_ITEM_ALIAS, name))
         return true;
     if (!remove_item(store, CAY_STORE_ITEM_BASE, name))
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+        return cay_store_no_base(err, name);
     pthread_mutex_lock(&fake->lock);
     for (struct item *item = fake->items, *next = NULL; item; item = next) {
         next = item->next;
@@ -556,7 +556,7 @@ static bool base_alias(struct cay_store *store, const char *alias, const char *n
     }
     pthread_mutex_unlock(&fake->lock);
     if (!known)
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+        return cay_store_no_base(err, name);
     return !taken || cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
 }
 
@@ -570,7 +570,7 @@ static bool base_resolve(struct cay_store *store, const char *name, char *out_na
     if (base)
         snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
     pthread_mutex_unlock(&fake->lock);
-    return base || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    return base || cay_store_no_base(err, name);
 }
 
 static bool base_id(struct cay_store *store, const char *name, char *out_id, struct cay_error *err)
@@ -581,7 +581,7 @@ static bool base_id(struct cay_store *store, const char *name, char *out_id, str
     if (base)
         snprintf(out_id, CAY_STORE_ID_SIZE, "%s", base->tree->name);
     pthread_mutex_unlock(&fake->lock);
-    return base || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    return base || cay_store_no_base(err, name);
 }
 
 static void close_store(struct cay_store *store)

@@ -347,7 +347,9 @@ static bool keep_base(struct cay_store *store, struct cay_store_base_draft *draf
     assert(draft->root_fd >= 0);
     if (!need_name(name, err) || !store->ops->base_commit(store, draft, name, replaces, err)) {
         cay_store_base_abort(store, draft);
-        return cay_wrap(err, "keep base '%.64s'", name);
+        char shown[CAY_STORE_NAME_SIZE];
+        cay_store_base_shown(name, shown);
+        return cay_wrap(err, "keep base '%.64s'", shown);
     }
     close(cay_take_fd(draft->root_fd));
     return true;
@@ -391,4 +393,41 @@ bool cay_store_base_resolve(struct cay_store *store, const char *name,
 {
     NEED(store, base_resolve, err);
     return need_name(name, err) && store->ops->base_resolve(store, name, out_name, err);
+}
+
+void cay_store_base_shown(const char *name, char out[static CAY_STORE_NAME_SIZE])
+{
+    static const struct {
+        const char *kept;
+        char shown;
+    } escapes[] = {{CAY_STORE_FOR_SLASH, '/'}, {CAY_STORE_FOR_COLON, ':'}};
+    size_t len = 0;
+    for (const char *at = name; *at && len + 1 < CAY_STORE_NAME_SIZE;) {
+        char c = *at;
+        size_t step = 1;
+        for (size_t i = 0; i < CAY_COUNT(escapes); i++) {
+            if (!strncmp(at, escapes[i].kept, strlen(escapes[i].kept))) {
+                c = escapes[i].shown;
+                step = strlen(escapes[i].kept);
+            }
+        }
+        out[len++] = c;
+        at += step;
+    }
+    out[len] = '\0';
+}
+
+bool cay_store_no_base(struct cay_error *err, const char *name)
+{
+    char shown[CAY_STORE_NAME_SIZE];
+    cay_store_base_shown(name, shown);
+    return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'; 'cay base ls' lists them",
+                    shown);
+}
+
+bool cay_store_base_taken(struct cay_error *err, const char *name)
+{
+    char shown[CAY_STORE_NAME_SIZE];
+    cay_store_base_shown(name, shown);
+    return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", shown);
 }

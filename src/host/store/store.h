@@ -276,3 +276,12 @@ void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *
                                           char out_name[static CAY_STORE_NAME_SIZE],
                                           struct cay_error *err);
 [[nodiscard]] bool cay_store_base_name_valid(const char *name);
+
+/* What stands for '/' and ':' in the names of bases, and a name as its users write it. */
+#define CAY_STORE_FOR_SLASH "-_s"
+#define CAY_STORE_FOR_COLON "-_c"
+void cay_store_base_shown(const char *name, char out[static CAY_STORE_NAME_SIZE]);
+
+/* BASE_NOT_FOUND and BASE_EXISTS, with the name as it is shown; false. */
+bool cay_store_no_base(struct cay_error *err, const char *name);
+bool cay_store_base_taken(struct cay_error *err, const char *name);

@@ -98,7 +98,7 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
     bool taken = ov_find_base(ov, name) != NULL;
     pthread_mutex_unlock(&ov->lock);
     if (taken && !replaces)
-        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+        return cay_store_base_taken(err, name);
     if (!ov_layer_ready(ov, strtoull(draft->id, NULL, 16), dir_fd, NULL, &layer, err))
         return false;
     CAY_CRASH_POINT("store.base_ready");
@@ -117,7 +117,7 @@ bool ov_base_commit(struct cay_store *store, struct cay_store_base_draft *draft,
     }
     pthread_mutex_unlock(&ov->lock);
     if (rc == -EEXIST)
-        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+        return cay_store_base_taken(err, name);
     return rc == 0 || cay_store_fail(err, rc, "write down base");
 }
 
@@ -145,7 +145,7 @@ static bool remove_locked(struct ov_store *ov, struct ov_base *base, struct cay_
     }
     int rc = cay_record_remove(base->layer ? ov->bases_fd : ov->aliases_fd, base->name);
     if (rc < 0)
-        return cay_store_fail(err, rc, "remove base '%s'", base->name);
+        return cay_store_fail(err, rc, "remove the base");
     CAY_CRASH_POINT("store.base_removed");
     forget(ov, base);
     return true;
@@ -156,8 +156,7 @@ bool ov_base_remove(struct cay_store *store, const char *name, struct cay_error 
     struct ov_store *ov = ov_of(store);
     pthread_mutex_lock(&ov->lock);
     struct ov_base *base = ov_find_base(ov, name);
-    bool ok = base ? remove_locked(ov, base, err)
-                   : cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    bool ok = base ? remove_locked(ov, base, err) : cay_store_no_base(err, name);
     pthread_mutex_unlock(&ov->lock);
     return ok;
 }
@@ -168,7 +167,7 @@ static bool alias_locked(struct ov_store *ov, const char *alias, const char *nam
     struct ov_base *old = ov_find_base(ov, alias);
     const struct ov_base *base = ov_find_base(ov, name);
     if (!base || !base->layer)
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+        return cay_store_no_base(err, name);
     if (old && old->layer)
         return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
     int rc = cay_record_replace(ov->aliases_fd, alias, name);
@@ -202,8 +201,7 @@ bool ov_base_resolve(struct cay_store *store, const char *name, char *out_name,
     if (base)
         snprintf(out_name, CAY_STORE_NAME_SIZE, "%s", base->name);
     pthread_mutex_unlock(&ov->lock);
-    return base || cay_fail(err, CAY_R_BASE_NOT_FOUND,
-                            "there is no base '%s'; 'cay base ls' lists them", name);
+    return base || cay_store_no_base(err, name);
 }
 
 bool ov_base_id(struct cay_store *store, const char *name, char *out_id, struct cay_error *err)
@@ -215,5 +213,5 @@ bool ov_base_id(struct cay_store *store, const char *name, char *out_id, struct 
     if (is_there)
         snprintf(out_id, CAY_STORE_ID_SIZE, "%016" PRIx64, base->layer->node.id);
     pthread_mutex_unlock(&ov->lock);
-    return is_there || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    return is_there || cay_store_no_base(err, name);
 }

@@ -31,7 +31,7 @@ struct ov_layer *ov_hold(struct ov_store *ov, const struct cay_store_ref *ref,
             base = ov_find_base(ov, base->target);
         top = base ? base->layer : NULL;
         if (!base)
-            cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", ref->base);
+            cay_store_no_base(err, ref->base);
     }
     if (top)
         ov_layer_ref(top);

@@ -23,8 +23,7 @@ static struct ov_layer *source_layer(struct ov_store *ov, const struct cay_store
         base = ov_find_base(ov, base->target);
     if (base && base->layer)
         return ov_layer_ref(base->layer);
-    cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'; 'cay base ls' lists them",
-             source->base);
+    cay_store_no_base(err, source->base);
     return NULL;
 }
 

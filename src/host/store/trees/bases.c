@@ -89,7 +89,7 @@ bool cay_trees_base_commit(struct cay_store *store, struct cay_store_base_draft 
     bool taken = trees_name(trees, name) != NULL;
     pthread_mutex_unlock(&trees->lock);
     if (taken && !replaces)
-        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+        return cay_store_base_taken(err, name);
     if (trees->ops->seal && !trees->ops->seal(trees, draft->id, err))
         return false;
     CAY_CRASH_POINT("trees.base_sealed");
@@ -107,7 +107,7 @@ bool cay_trees_base_commit(struct cay_store *store, struct cay_store_base_draft 
     }
     pthread_mutex_unlock(&trees->lock);
     if (rc == -EEXIST)
-        return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", name);
+        return cay_store_base_taken(err, name);
     return rc == 0 || cay_store_fail(err, rc, "write down base");
 }
 
@@ -140,7 +140,7 @@ static bool remove_locked(struct cay_trees *trees, struct name *base, struct cay
     }
     int rc = cay_record_remove(base->tree ? trees->bases_fd : trees->aliases_fd, base->name);
     if (rc < 0)
-        return cay_store_fail(err, rc, "remove base '%s'", base->name);
+        return cay_store_fail(err, rc, "remove the base");
     forget(trees, base);
     return true;
 }
@@ -150,8 +150,7 @@ bool cay_trees_base_remove(struct cay_store *store, const char *name, struct cay
     struct cay_trees *trees = cay_trees_of(store);
     pthread_mutex_lock(&trees->lock);
     struct name *base = trees_name(trees, name);
-    bool ok = base ? remove_locked(trees, base, err)
-                   : cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    bool ok = base ? remove_locked(trees, base, err) : cay_store_no_base(err, name);
     pthread_mutex_unlock(&trees->lock);
     return ok;
 }
@@ -162,7 +161,7 @@ static bool alias_locked(struct cay_trees *trees, const char *alias, const char 
     struct name *old = trees_name(trees, alias);
     const struct name *base = trees_name(trees, name);
     if (!base || !base->tree)
-        return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+        return cay_store_no_base(err, name);
     if (old && old->tree)
         return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
     int rc = cay_record_replace(trees->aliases_fd, alias, name);
@@ -207,5 +206,5 @@ bool cay_trees_base_id(struct cay_store *store, const char *name, char *out_id,
     if (is_there)
         snprintf(out_id, CAY_STORE_ID_SIZE, "%s", base->tree->id);
     pthread_mutex_unlock(&trees->lock);
-    return is_there || cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'", name);
+    return is_there || cay_store_no_base(err, name);
 }

@@ -85,7 +85,7 @@ struct name *trees_base(struct cay_trees *trees, const char *name, struct cay_er
         base = trees_name(trees, base->target);
     if (base && base->tree)
         return base;
-    cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'; 'cay base ls' lists them", name);
+    cay_store_no_base(err, name);
     return NULL;
 }
 
