@@ -259,7 +259,7 @@ static void a_broken_answer_is_unavailable(void **state)
 {
     struct server *server = *state;
     cay_buf_clear(&server->answer, 0);
-    assert_refused(server, CAY_R_UNAVAILABLE, "broke before");
+    assert_refused(server, CAY_R_UNAVAILABLE, "without an answer");
     cay_buf_append_text(&server->answer, "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\n"
                                          "Content-Length: 100\r\n\r\nabc");
     assert_refused(server, CAY_R_UNAVAILABLE, "broke before");
