@@ -39,6 +39,7 @@ enum cay_conf_type {
     CAY_CONF_DURATION,   /* int64_t, milliseconds */
     CAY_CONF_SIZE,       /* uint64_t, bytes */
     CAY_CONF_RATIO,      /* double, 0 to 1 */
+    CAY_CONF_DECIMAL,    /* double, from min to max */
     CAY_CONF_ENUM,       /* int, the place in choices */
     CAY_CONF_LIST,       /* struct cay_conf_list; commas between items, repeating adds */
 };

@@ -18,6 +18,7 @@ static const struct {
     [CAY_CONF_DURATION] = {sizeof(int64_t), "DURATION"},
     [CAY_CONF_SIZE] = {sizeof(uint64_t), "SIZE"},
     [CAY_CONF_RATIO] = {sizeof(double), "RATIO"},
+    [CAY_CONF_DECIMAL] = {sizeof(double), "NUMBER"},
     [CAY_CONF_ENUM] = {sizeof(int), "CHOICE"},
     [CAY_CONF_LIST] = {sizeof(struct cay_conf_list), "LIST"},
 };
@@ -67,6 +68,26 @@ static bool parse_integer(struct cay_str text, int64_t *out)
     if (cay_str_to_u64(text, INT64_MAX, &value) < 0)
         return false;
     *out = negative ? -(int64_t)value : (int64_t)value;
+    return true;
+}
+
+/* Digits with one point at most: no exponent, no sign, no "nan". */
+static bool parse_decimal(const struct cay_conf_entry *entry, struct cay_str text, double *out)
+{
+    char number[32];
+    if (!text.len || text.len >= sizeof(number) || text.ptr[0] == '.')
+        return false;
+    memcpy(number, text.ptr, text.len);
+    number[text.len] = '\0';
+    size_t len = strspn(number, "0123456789");
+    if (number[len] == '.')
+        len += 1 + strspn(number + len + 1, "0123456789");
+    if (len != text.len)
+        return false;
+    double value = strtod(number, NULL);
+    if (value < (double)entry->min || value > (double)entry->max)
+        return false;
+    *out = value;
     return true;
 }
 
@@ -129,6 +150,7 @@ bool cay_conf_value_parse(const struct cay_conf_entry *entry, struct cay_str tex
         return cay_size_parse(text, &out->bytes) == 0 && out->bytes <= INT64_MAX &&
                in_bounds(entry, (int64_t)out->bytes);
     case CAY_CONF_RATIO: return cay_ratio_parse(text, &out->ratio) == 0;
+    case CAY_CONF_DECIMAL: return parse_decimal(entry, text, &out->ratio);
     case CAY_CONF_ENUM: return parse_choice(entry, text, &out->choice);
     case CAY_CONF_LIST: return parse_list(text, &out->list);
     }
@@ -177,6 +199,7 @@ void cay_conf_allowed(const struct cay_conf_entry *entry, char out[CAY_CONF_ALLO
         [CAY_CONF_DURATION] = "a duration such as 30s, 5m or 1h30m",
         [CAY_CONF_SIZE] = "a size such as 4096, 512M or 2GiB",
         [CAY_CONF_RATIO] = "a ratio from 0 to 1 such as 0.8 or 80%",
+        [CAY_CONF_DECIMAL] = "a number such as 2 or 0.5",
         [CAY_CONF_LIST] = "a list with commas between its items",
     };
     char min[CAY_DURATION_BYTES];

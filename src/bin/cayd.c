@@ -308,7 +308,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .max_snapshots = (int32_t)conf->max_snapshots,
         .takes_tool_snapshots = conf->tool_snapshots,
         .serves_e2b = conf->e2b,
-        .default_cpus = (double)conf->default_cpus / 1000,
+        .default_cpus = conf->default_cpus,
         .default_memory_bytes = conf->default_memory,
         .default_pids = (uint64_t)conf->default_pids,
         .default_disk_bytes = conf->default_disk,

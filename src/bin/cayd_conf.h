@@ -45,7 +45,7 @@ struct cayd_conf {
     int64_t pause_drain;
     int64_t max_snapshots;
     bool tool_snapshots;
-    int64_t default_cpus; /* thousandths */
+    double default_cpus;
     uint64_t default_memory;
     int64_t default_pids;
     uint64_t default_disk;
