@@ -217,15 +217,26 @@ static bool take_long(struct parser *parser, const char *text, struct cay_error 
     return true;
 }
 
+static bool no_letter(const struct cay_command *command, char letter, struct cay_error *err)
+{
+    const char *name = command ? command->name : "";
+    const char *space = command ? " " : "";
+    if (command && strstr(command->arguments, "-- "))
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "'cay %s' has no flag '-%c'; if it is for the command, write '--' before the "
+            "command; see 'cay help %s'",
+            name, letter, name);
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'cay%s%s' has no flag '-%c'; see 'cay help%s%s'",
+                    space, name, letter, space, name);
+}
+
 static bool take_letters(struct parser *parser, const char *letters, struct cay_error *err)
 {
     for (; *letters; letters++) {
         const struct cay_flag *flag = cay_args_letter(parser->args->command, *letters);
         if (!flag)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "there is no flag '-%s'; see 'cay help%s%s'", (char[]){*letters, '\0'},
-                            parser->args->command ? " " : "",
-                            parser->args->command ? parser->args->command->name : "");
+            return no_letter(parser->args->command, *letters, err);
         if (flag->value && letters[1])
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "-%c needs a value: -%c %s", *letters,
                             *letters, flag->value);

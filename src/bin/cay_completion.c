@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/nearest.h"
 #include "bin/cay_command.h"
+#include "bin/cay_session.h"
 
 enum { SCRIPT_BYTES_MAX = 16 * 1024 };
 
@@ -167,8 +168,11 @@ static void complete(struct cay_completion *completion, const char *const *typed
         if (completion->command)
             completion->word_count = 0;
     }
-    if (awaiting)
+    if (awaiting) {
+        if (strcmp(awaiting->name, "base") == 0)
+            cay_session_offer_bases(completion);
         return;
+    }
     if (!is_after_dashes && completion->prefix[0] == '-') {
         offer_flags(completion, completion->command ? completion->command->flags : NULL);
         offer_flags(completion, cay_global_flags);

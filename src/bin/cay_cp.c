@@ -190,7 +190,7 @@ const struct cay_command cay_command_cp = {
         "do. SESSION@SNAPSHOT:PATH is the file as it was in that snapshot, without a rollback.\n"
         "'-' is standard input or output. Directories are copied with all they hold; into\n"
         "a directory that exists they go under their own name, as with cp(1). Modes are kept.\n"
-        "Links are copied out as links; they, sockets and devices are not copied in.",
+        "Links are copied as links, in both directions; sockets and devices are not copied.",
     .examples = "  cay cp ./tree demo:/workspace/tree\n"
                 "  cay cp demo:build/out.txt .\n"
                 "  cay cp demo@turn-0001:notes.txt -\n"

@@ -100,10 +100,10 @@ static void print_overview(struct cay_output *out, const char *name)
 
 static void print_command(struct cay_output *out, const struct cay_command *command)
 {
-    cay_output_printf(out, "Usage: cay %s", command->name);
+    cay_output_printf(out, "Usage: cay %s%s", command->name, command->flags ? " [FLAGS]" : "");
     if (*command->arguments)
         cay_output_printf(out, " %s", command->arguments);
-    cay_output_printf(out, "%s\n\n%s.\n", command->flags ? " [FLAGS]" : "", command->summary);
+    cay_output_printf(out, "\n\n%s.\n", command->summary);
     if (command->details)
         cay_output_printf(out, "%s\n", command->details);
     cay_output_printf(out, "\n");

@@ -102,16 +102,29 @@ static enum cay_style state_style(enum cay_v1_session_state state)
     return state == CAY_V1_SESSION_STATE_FAILED ? CAY_STYLE_BAD : CAY_STYLE_WARN;
 }
 
-static void print_table(struct cay_output *out, const struct cay_v1_session_array *all)
+static bool has_several_owners(const struct cay_v1_session_array *all)
 {
-    static const char *const titles[] = {"ID",        "STATE",   "BASE",      "TURNS",
-                                         "STANDS ON", "CREATED", "LAST USED", "LABELS"};
+    for (size_t i = 1; i < all->count; i++) {
+        if (!cay_str_equal(all->items[i].owner, all->items[0].owner))
+            return true;
+    }
+    return false;
+}
+
+static void print_table(struct cay_output *out, const struct cay_v1_session_array *all,
+                        bool has_owner)
+{
+    static const char *const every_title[] = {"OWNER",     "ID",      "STATE",     "BASE",  "TURNS",
+                                              "STANDS ON", "CREATED", "LAST USED", "LABELS"};
+    const char *const *titles = every_title + !has_owner;
     int64_t now_ns = cay_clock_wall_ns();
     cay_auto(cay_table_finish) struct cay_table table;
-    cay_table_init(&table, titles, CAY_COUNT(titles));
+    cay_table_init(&table, titles, CAY_COUNT(every_title) - !has_owner);
     for (size_t i = 0; i < all->count; i++) {
         const struct cay_v1_session *session = &all->items[i];
         char text[CAY_WHEN_BYTES];
+        if (has_owner)
+            cay_table_cell(&table, CAY_STYLE_PLAIN, session->owner);
         cay_table_cell(&table, CAY_STYLE_BOLD, session->id);
         cay_table_cell(&table, state_style(session->state),
                        cay_str(cay_session_state_name((int)session->state)));
@@ -144,7 +157,8 @@ static bool run_ls(struct cay_cli *cli, struct cay_error *err)
             cay_output_printf(&cli->out, "\n");
         }
     } else if (all.sessions.count) {
-        print_table(&cli->out, &all.sessions);
+        print_table(&cli->out, &all.sessions,
+                    cay_args_has(&cli->args, "wide") || has_several_owners(&all.sessions));
     } else if (cli->out.is_terminal) {
         cay_output_printf(&cli->out, "There are no sessions; 'cay create' makes one.\n");
     }
@@ -158,6 +172,7 @@ static const struct cay_flag ls_flags[] = {
      .help = "only those with this label; may be given again"},
     {.name = "state", .value = "STATE", .help = "only those in this state; may be given again"},
     {.name = "base", .value = "BASE", .help = "only those that started from this base"},
+    {.name = "wide", .help = "with the owner of each session, also when all have the same"},
     {.name = "quiet", .letter = 'q', .help = "print the ids, or the names of files, alone"},
     {},
 };

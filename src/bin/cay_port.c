@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
+#include "client/rpc/client.h"
 
 enum { PORT_MAX = 65535 };
 
@@ -12,6 +13,24 @@ static bool read_port(const char *text, uint32_t *out_port, struct cay_error *er
                         PORT_MAX);
     *out_port = (uint32_t)port;
     return true;
+}
+
+static bool is_loopback(struct cay_str address)
+{
+    return cay_str_starts(address, "127.") || cay_str_is(address, "::1");
+}
+
+/* From another machine the address would lead to that machine itself. */
+static void note_reach(const struct cay_cli *cli, const struct cay_v1_exposed_port *port)
+{
+    if (cay_client_is_local(cli->client) || !is_loopback(port->bind_address) ||
+        !cay_str_starts(port->address, "127."))
+        return;
+    fprintf(
+        stderr,
+        "cay: this address works on the daemon's machine alone; 'ssh -L %u:%.*s HOST' brings it "
+        "here, or set port_bind and port_advertise there\n",
+        port->port, (int)port->address.len, port->address.ptr);
 }
 
 static bool expose(struct cay_cli *cli, struct cay_error *err)
@@ -37,6 +56,8 @@ static bool expose(struct cay_cli *cli, struct cay_error *err)
     if (response.port)
         cay_output_text(&cli->out, CAY_STYLE_GOOD, response.port->address);
     cay_output_printf(&cli->out, "\n");
+    if (response.port)
+        note_reach(cli, response.port);
     return true;
 }
 

@@ -76,8 +76,13 @@ static void print_limits(struct cay_output *out, const struct cay_v1_resource_li
             (size_t)snprintf(text + len, sizeof(text) - len, "%s%s memory", len ? ", " : "", size);
     }
     if (limits && limits->has_pids)
-        snprintf(text + len, sizeof(text) - len, "%s%" PRId64 " processes", len ? ", " : "",
-                 limits->pids);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%" PRId64 " processes",
+                                len ? ", " : "", limits->pids);
+    if (limits && limits->has_disk_bytes) {
+        char size[CAY_SIZE_BYTES];
+        cay_size_format((uint64_t)limits->disk_bytes, size);
+        snprintf(text + len, sizeof(text) - len, "%s%s disk", len ? ", " : "", size);
+    }
     cay_output_field(out, "limits", CAY_STYLE_PLAIN, *text ? cay_str(text) : CAY_STR("none"));
 }
 
@@ -87,6 +92,58 @@ static void print_when(struct cay_output *out, const char *title,
     char when[CAY_WHEN_BYTES];
     cay_output_when(time, cay_clock_wall_ns(), when);
     cay_output_field(out, title, CAY_STYLE_PLAIN, cay_str(when));
+}
+
+static const char *action_name(enum cay_v1_expiry_action action, const char *otherwise)
+{
+    switch (action) {
+    case CAY_V1_EXPIRY_ACTION_PAUSE: return "paused";
+    case CAY_V1_EXPIRY_ACTION_STOP: return "paused without its processes";
+    case CAY_V1_EXPIRY_ACTION_DESTROY: return "destroyed";
+    case CAY_V1_EXPIRY_ACTION_UNSPECIFIED: break;
+    }
+    return otherwise;
+}
+
+/* When it ends or sleeps by itself, and what wakes it. */
+static void print_lifecycle(struct cay_output *out, const struct cay_v1_session *session)
+{
+    const struct cay_v1_lifecycle none = {};
+    const struct cay_v1_lifecycle *life = session->lifecycle ? session->lifecycle : &none;
+    char text[128];
+    char when[CAY_WHEN_BYTES];
+    if (session->deadline) {
+        cay_output_when(session->deadline, cay_clock_wall_ns(), when);
+        snprintf(text, sizeof(text), "%s, is then %s", when,
+                 action_name(life->on_expiry, "destroyed"));
+        cay_output_field(out, "expires", CAY_STYLE_PLAIN, cay_str(text));
+    } else {
+        cay_output_field(out, "expires", CAY_STYLE_PLAIN, CAY_STR("never"));
+    }
+    if (life->idle_timeout) {
+        char time[CAY_DURATION_BYTES];
+        cay_duration_format(life->idle_timeout->seconds * 1000, time);
+        snprintf(text, sizeof(text), "%s after %s", action_name(life->on_idle, "paused"), time);
+        cay_output_field(out, "when idle", CAY_STYLE_PLAIN, cay_str(text));
+    } else {
+        cay_output_field(out, "when idle", CAY_STYLE_PLAIN, CAY_STR("stays as it is"));
+    }
+    cay_output_field(out, "when paused", CAY_STYLE_PLAIN,
+                     life->auto_resume ? CAY_STR("resumed by the next call")
+                                       : CAY_STR("stays so until 'cay resume'"));
+}
+
+static void print_history(struct cay_output *out, const struct cay_v1_session *session)
+{
+    char text[128];
+    size_t len = (size_t)snprintf(text, sizeof(text), "%" PRId64 " turns, %" PRId64 " snapshots",
+                                  session->turn_count, session->snapshot_count);
+    if (session->max_snapshots)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, " of at most %d",
+                                session->max_snapshots);
+    if (session->tool_snapshots)
+        snprintf(text + len, sizeof(text) - len, ", one after each tool call");
+    cay_output_field(out, "history", CAY_STYLE_PLAIN, cay_str(text));
 }
 
 static void print_session(struct cay_output *out, const struct cay_v1_session *session)
@@ -112,11 +169,8 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
     }
     print_when(out, "created", session->created_at);
     print_when(out, "last used", session->last_active_at);
-    if (session->deadline)
-        print_when(out, "expires", session->deadline);
-    snprintf(text, sizeof(text), "%" PRId64 " turns, %" PRId64 " snapshots", session->turn_count,
-             session->snapshot_count);
-    cay_output_field(out, "history", CAY_STYLE_PLAIN, cay_str(text));
+    print_lifecycle(out, session);
+    print_history(out, session);
     cay_output_field(out, "stands on", CAY_STYLE_PLAIN,
                      session->head.len ? session->head : CAY_STR("its base"));
     snprintf(text, sizeof(text), "%s, %d command%s running",

@@ -44,6 +44,26 @@ void cay_session_offer_many(struct cay_completion *completion)
     offer_sessions(completion, "");
 }
 
+void cay_session_offer_bases(struct cay_completion *completion)
+{
+    const struct cay_v1_list_bases_request request = {.page_size = CAY_LIMIT_PAGE_SIZE};
+    struct cay_v1_list_bases_response response = {};
+    struct cay_arena *arena = &completion->cli->arena;
+    if (!ask(completion, CAY_V1_BASE_SERVICE_LIST_BASES, &request, &response))
+        return;
+    for (size_t i = 0; i < response.bases.count; i++) {
+        const struct cay_v1_base *base = &response.bases.items[i];
+        const char *name = cay_arena_copy(arena, base->name);
+        if (name)
+            cay_completion_offer(completion, name, "");
+        for (size_t j = 0; j < base->aliases.count; j++) {
+            const char *alias = cay_arena_copy(arena, base->aliases.items[j]);
+            if (alias)
+                cay_completion_offer(completion, alias, name ? name : "");
+        }
+    }
+}
+
 void cay_session_offer_places(struct cay_completion *completion)
 {
     if (!strpbrk(completion->prefix, ":/."))

@@ -2,10 +2,11 @@
 #include "bin/cay_exec.h"
 #include "bin/cay_session.h"
 #include "bin/cay_values.h"
+#include "client/rpc/client.h"
 
 /* Being in a session: a shell with a terminal, coming back to a process, reading what one said. */
 
-enum { ATTACH_TAIL_BYTES = 64 * 1024 };
+enum { ATTACH_TAIL_BYTES = 64 * 1024, TAIL_LINES_MAX = 1'000'000 };
 
 static bool run_shell(struct cay_cli *cli, struct cay_error *err)
 {
@@ -57,8 +58,65 @@ static bool read_number(struct cay_cli *cli, const char *flag, int64_t *out_numb
     return true;
 }
 
+/* Where the newest lines begin, in what is kept. */
+struct tail {
+    int64_t *ends; /* offsets behind the newest `wanted` ends of lines, as a ring */
+    size_t wanted;
+    size_t count;
+    int64_t start; /* of what is kept */
+    int64_t end;
+    bool has_begun;
+};
+
+static bool look_at(void *state, const void *message, struct cay_error *)
+{
+    struct tail *tail = state;
+    const struct cay_v1_attach_process_response *response = message;
+    if (response->which_frame != CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT)
+        return true;
+    const struct cay_v1_output_chunk *chunk = response->frame.output;
+    if (!tail->has_begun)
+        tail->start = chunk->offset;
+    tail->has_begun = true;
+    for (size_t i = 0; i < chunk->data.len; i++) {
+        if (chunk->data.ptr[i] == '\n')
+            tail->ends[tail->count++ % tail->wanted] = chunk->offset + (int64_t)i + 1;
+    }
+    tail->end = chunk->offset + (int64_t)chunk->data.len;
+    return true;
+}
+
+static bool find_tail(struct cay_cli *cli, size_t lines, struct cay_follow *follow,
+                      struct cay_error *err)
+{
+    struct cay_client *client = NULL;
+    const struct cay_v1_attach_process_request request = {
+        .session_id = follow->session_id,
+        .which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID,
+        .target.process_id = follow->process_id,
+        .no_follow = true,
+    };
+    /* The line before the first one ends where that begins. */
+    struct tail tail = {.wanted = lines + 1};
+    tail.ends = cay_arena_array(&cli->arena, tail.wanted, sizeof(*tail.ends));
+    if (!tail.ends)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!cay_cli_client(cli, CAY_CALL_STREAM, &client, err) ||
+        !cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
+                                &request, look_at, &tail, err))
+        return false;
+    /* A last line without an end is one, too. */
+    bool is_open = tail.count && tail.ends[(tail.count - 1) % tail.wanted] < tail.end;
+    size_t back = lines + !is_open;
+    follow->has_offset = true;
+    follow->offset = tail.count >= back ? tail.ends[(tail.count - back) % tail.wanted] : tail.start;
+    return true;
+}
+
 static bool run_logs(struct cay_cli *cli, struct cay_error *err)
 {
+    bool has_tail = false;
+    int32_t lines = 0;
     struct cay_follow follow = {
         .session_id = cay_str(cli->args.words[0]),
         .process_id = cay_str(cli->args.words[1]),
@@ -67,7 +125,11 @@ static bool run_logs(struct cay_cli *cli, struct cay_error *err)
         .has_offset = cay_args_has(&cli->args, "since"),
     };
     if (!read_number(cli, "since", &follow.offset, err) ||
-        !read_number(cli, "tail", &follow.tail_bytes, err))
+        !cay_values_number(cli, "tail", 1, TAIL_LINES_MAX, &has_tail, &lines, err))
+        return false;
+    if (has_tail && follow.has_offset)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--tail and --since do not go together");
+    if (has_tail && !find_tail(cli, (size_t)lines, &follow, err))
         return false;
     cay_exec_catch();
     return cay_exec_stream(cli, &follow, err);
@@ -114,7 +176,7 @@ const struct cay_command cay_command_attach = {
 static const struct cay_flag logs_flags[] = {
     {.name = "follow", .letter = 'f', .help = "wait for more until it ends"},
     {.name = "since", .value = "OFFSET", .help = "from this byte of its output on"},
-    {.name = "tail", .value = "BYTES", .help = "begin with the newest this many bytes"},
+    {.name = "tail", .value = "LINES", .help = "begin with the newest this many lines"},
     {},
 };
 

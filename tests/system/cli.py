@@ -89,6 +89,19 @@ def sessions(cayd):
     shown = cayd.cay("show", "one", "--json").json()["session"]
     assert shown["limits"] == {"cpus": 0.5, "memoryBytes": str(64 << 20), "pids": "50"}, shown
     assert "0.5 cpus, 64MiB memory, 50 processes" in cayd.ok("show", "one")
+    cayd.ok("create", "--name", "rules", "--idle-after", "10m", "--on-idle", "stop", "--expire-in", "2h",
+            "--auto-resume", "--max-snapshots", "7", "--lazy")
+    told = cayd.ok("show", "rules")
+    for fact in ("paused without its processes after 10m", "is then", "resumed by the next call", "of at most 7"):
+        assert fact in told, (fact, told)
+    assert "stays so until" in cayd.ok("show", "one") and "never" in cayd.ok("show", "one")
+    cayd.ok("rm", "rules")
+    # Whose they are is told when it is not clear.
+    assert cayd.ok("ls", "--wide").splitlines()[0].split()[:2] == ["OWNER", "ID"]
+    key = json.loads(cayd.ok("key", "create", "--owner", "ann", "--json"))["secret"]
+    assert cayd.cay("create", "--lazy", "--name", "anns", env={"CAY_URL": cayd.tcp, "CAY_API_KEY": key}).status == 0
+    assert cayd.ok("ls").splitlines()[0].split()[:2] == ["OWNER", "ID"]
+    cayd.ok("rm", "anns")
     assert cayd.ok("exec", "one", "--", "sh", "-c", "echo $WHO") == "me\n"
     # The same again finds it; another one of that name is refused.
     cayd.fails(125, "taken", "create", "--name", "one")
@@ -194,7 +207,7 @@ def tags(cayd):
     result = cayd.cay("logs", "demo", "srv")
     kept = len(result.out)
     assert result.status == 0 and f"{5000003 - kept} bytes of its output were dropped here" in result.note, result.note
-    assert cayd.cay("logs", "demo", "srv", "--tail", "3").out == b"up\n"
+    assert cayd.cay("logs", "demo", "srv", "--tail", "1").out == result.out
     cayd.fails(125, "there is no process 'other'", "logs", "demo", "other")
     shell = cayd.begin("shell", "demo")
     tool = cayd.begin("tool", "demo", "bash", "cmd=sleep 1001; true")
@@ -772,6 +785,9 @@ def completion(cayd):
     assert offered("tool", "demo", "grep", "inc") == ["include="]
     assert "rollback" in offered("ro") and "base" in offered("ba")
     started = time.monotonic()
+    bases = [base["name"] for base in cayd.cay("base", "ls", "--json").json()["bases"]]
+    assert bases and sorted(bases) == sorted(set(offered("create", "--base", "")) & set(bases)), (
+        bases, offered("create", "--base", ""))
     away = cayd.cay("complete", "--", "exec", "", env={"CAY_URL": "unix:/nonexistent/cayd.sock"})
     assert (away.status, away.out, away.err) == (0, b"", b""), away
     assert time.monotonic() - started < 2
@@ -812,6 +828,28 @@ def doctor(cayd):
         jailed = subprocess.run(["unshare", "-m", "sh", "-c", script, name, build], check=False,
                                 capture_output=True, timeout=PATIENCE_S)
         assert jailed.returncode == 1 and b"this is a chroot" in jailed.stdout, jailed
+
+
+@case
+def tail_of_a_log(cayd):
+    """logs --tail counts lines, with and without an end of the last one"""
+    cayd.ok("create", "--name", "tail")
+    for text, wanted in ((r"one\ntwo\nthree\n", "two\nthree\n"), (r"one\ntwo\nthree", "two\nthree")):
+        process = cayd.ok("exec", "tail", "--background", "--", "printf", text).strip()
+        eventually(lambda: "exited" in cayd.ok("ps", "tail", "--all"), "it has ended")
+        assert cayd.ok("logs", "tail", process, "--tail", "2") == wanted
+        assert cayd.ok("logs", "-f", "tail", process, "--tail", "99").startswith("one\n")
+    cayd.fails(125, "do not go together", "logs", "tail", process, "--tail", "2", "--since", "1")
+    cayd.ok("rm", "tail")
+
+
+@case
+def sentences(cayd):
+    """usages have flags before '--'; a flag that is meant for the command says where it belongs"""
+    assert cayd.ok("help", "exec").startswith("Usage: cay exec [FLAGS] SESSION -- COMMAND...\n")
+    cayd.fails(125, "write '--' before the command", "exec", "demo", "ls", "-l")
+    cayd.fails(125, "'cay ls' has no flag '-z'", "ls", "-z")
+    assert "are not copied in" not in cayd.ok("help", "cp")
 
 
 @case

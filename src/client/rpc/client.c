@@ -82,6 +82,11 @@ const char *cay_client_url(const struct cay_client *client)
     return client->address.text;
 }
 
+bool cay_client_is_local(const struct cay_client *client)
+{
+    return client->address.is_loopback;
+}
+
 void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms)
 {
     assert(timeout_ms >= 0);

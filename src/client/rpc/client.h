@@ -40,6 +40,9 @@ void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
 /* The address as it was given. */
 const char *cay_client_url(const struct cay_client *client);
 
+/* The daemon is on this machine, as far as its address says. */
+[[nodiscard]] bool cay_client_is_local(const struct cay_client *client);
+
 /* Of the calls that follow; 0: none. */
 void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
 

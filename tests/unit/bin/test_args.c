@@ -133,7 +133,9 @@ static void what_is_unknown_is_told_with_the_nearest_name(void **)
     assert_text(&err, "'cay exec' has no flag '--qqqqq'; see 'cay help exec'");
     assert_false(PARSE(&args, &err, "--env", "A=b", "exec"));
     assert_false(PARSE(&args, &err, "exec", "-ix"));
-    assert_text(&err, "there is no flag '-x'; see 'cay help exec'");
+    assert_text(&err,
+                "'cay exec' has no flag '-x'; if it is for the command, write '--' before the "
+                "command; see 'cay help exec'");
     assert_null(args.words);
 }
 
