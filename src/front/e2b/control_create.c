@@ -176,7 +176,7 @@ void cay_e2b_create(struct cay_e2b_request *request)
             wanted->network, request->door->is_network_open && !is_denied, &request->arena, &fault);
     }
     if (fault || !plan) {
-        cay_e2b_reply_fault(request, 400, fault ? fault : "this is too much");
+        cay_e2b_reply_fault(request, 400, fault ? fault : "the request is too large");
         return;
     }
     request->state = plan;

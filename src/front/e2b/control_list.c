@@ -133,7 +133,7 @@ static void list(struct cay_e2b_request *request, struct cay_str states)
     struct cay_v1_list_sessions_request *filter =
         cay_arena_new(&request->arena, struct cay_v1_list_sessions_request);
     const char *fault =
-        filter ? read_filter(request, filter, &request->arena, states) : "this is too much";
+        filter ? read_filter(request, filter, &request->arena, states) : "the request is too large";
     if (fault) {
         cay_e2b_reply_fault(request, 400, fault);
         return;

@@ -82,7 +82,7 @@ static void got_session(struct cay_e2b_request *request,
     struct range *range = request->state;
     range->session = cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
     if (!range->session) {
-        cay_e2b_reply_fault(request, 413, "this is too much");
+        cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_USAGE);

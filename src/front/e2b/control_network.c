@@ -50,7 +50,7 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
     static const struct e2b_network nothing;
     network = network ? network : &nothing;
     struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
-    *out_fault = policy ? refusal(network) : "this is too much";
+    *out_fault = policy ? refusal(network) : "the request is too large";
     if (*out_fault)
         return NULL;
     bool is_closed = !is_open || denies_everything(network->deny_out);

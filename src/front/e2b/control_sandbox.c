@@ -132,7 +132,7 @@ static void set_deadline(struct cay_e2b_request *request, int64_t timeout_s, boo
 {
     struct deadline *wanted = cay_arena_new(&request->arena, struct deadline);
     if (!wanted) {
-        cay_e2b_reply_fault(request, 413, "this is too much");
+        cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
     *wanted = (struct deadline){.timeout_s = timeout_s, .is_extension = is_extension};

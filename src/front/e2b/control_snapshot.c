@@ -148,7 +148,7 @@ static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const 
     self->answer = cay_arena_str(&request->arena, cay_buf_str(&body));
     self->made_id = cay_arena_str(&request->arena, made->forks.items[0].session->id);
     if (!self->made_id.len || !self->answer.len) {
-        cay_e2b_reply_fault(request, 413, "this is too much");
+        cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);

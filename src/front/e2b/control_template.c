@@ -100,7 +100,7 @@ void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
     struct lookup *lookup = cay_arena_new(arena, struct lookup);
     struct cay_e2b_ref ref;
     if (!lookup) {
-        cay_e2b_reply_fault(request, 413, "this is too much");
+        cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
     const struct cay_e2b_door *door = request->door;

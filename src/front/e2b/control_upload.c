@@ -215,7 +215,7 @@ void cay_e2b_put_files(struct cay_e2b_request *request)
     struct upload *self = cay_arena_new(&request->arena, struct upload);
     char *piece = cay_arena_alloc(&request->arena, PIECE_BYTES);
     if (!self || !piece) {
-        cay_e2b_reply_fault(request, 413, "this is too much");
+        cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
     self->piece = piece;

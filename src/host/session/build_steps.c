@@ -283,16 +283,20 @@ static bool check_step(struct cay_steps *self, const struct cay_v1_build_step *s
 {
     const struct cay_step_kind *kind = cay_step_kind(step->kind);
     if (!kind)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: step %zu is of no kind", at + 1);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "steps: step %zu does not say what to do; its kind is unset", at + 1);
     if (step->args.count < kind->args_min || step->args.count > kind->args_max ||
         !step->args.items[0].len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: step %zu: %s takes %zu to %zu words",
                         at + 1, kind->name, kind->args_min, kind->args_max);
     if (step->kind == CAY_V1_BUILD_STEP_KIND_ENV && step->args.count % 2)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "steps: step %zu: ENV takes names and values by turns", at + 1);
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "steps: step %zu: ENV takes pairs, each a name and then its value; a value is missing",
+            at + 1);
     if (step->files.len && step->kind != CAY_V1_BUILD_STEP_KIND_COPY)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: step %zu: files are for COPY", at + 1);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: step %zu: only COPY takes files",
+                        at + 1);
     if (step->kind == CAY_V1_BUILD_STEP_KIND_COPY && !self->request->context.len &&
         !step->files.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context: step %zu copies from it", at + 1);
@@ -301,7 +305,8 @@ static bool check_step(struct cay_steps *self, const struct cay_v1_build_step *s
             cay_build_files_ref(&self->host->build_files, self->call->caller.owner, step->files);
         if (!self->files[at])
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "steps: step %zu: its files are not here (any more); put them first",
+                            "steps: step %zu: the daemon does not have its files (any more); send "
+                            "them with PutBuildFiles first",
                             at + 1);
     }
     if (step->kind == CAY_V1_BUILD_STEP_KIND_USER && !cay_check_user(step->args.items[0], err))
