@@ -35,6 +35,8 @@ static void print_event(struct cay_output *out, const struct cay_v1_event *event
         snprintf(name, sizeof(name), "%.*s", (int)fact->key.len, fact->key.ptr);
         if (fact->value && fact->value->which_kind == GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE)
             print_field(out, name, fact->value->kind.string_value);
+        if (fact->value && fact->value->which_kind == GOOGLE_PROTOBUF_VALUE_KIND_NUMBER_VALUE)
+            cay_output_printf(out, "  %s=%.0f", name, fact->value->kind.number_value);
     }
     print_field(out, "reason", event->reason);
     print_field(out, "by", event->actor);

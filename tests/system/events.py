@@ -74,15 +74,43 @@ def followed(cay):
 
 
 @case
-def lost(cay):
-    """a cursor that is too old, or of another daemon, gives a gap; nonsense is refused"""
+def survives(cay):
+    """the journal outlives its daemon, also one that was killed: cursors go on, and nothing is told twice"""
+    path = cay.data / "events"
     cay.create("l", lazyStart=True)
     cursor = kept(cay)[-1]["cursor"]
+    before = kept(cay)
+    for torn in (b"", b"\xff\x00\x00\x00half of an event"):
+        eventually(lambda: cursor.encode() in path.read_bytes(), "it is written")
+        cay.kill()
+        with open(path, "ab") as file:  # the daemon was cut off while it wrote
+            file.write(torn)
+        cay.start()
+        assert kept(cay) == before
+        cay.call(SANDBOX + "UpdateSession", {"sessionId": "l", "setLabels": {"x": "y"}})
+        frames = cay.stream(WATCH, {"noFollow": True, "cursor": cursor})
+        assert not any("gap" in frame for frame in frames), frames
+        assert types(frame["event"] for frame in frames if "event" in frame) == ["session.updated"], frames
+        before = kept(cay)
+        cursor = before[-1]["cursor"]
+    cursors = [event["cursor"] for event in before]
+    assert len(set(cursors)) == len(cursors)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    cay.destroy("l")
+
+
+@case
+def lost(cay):
+    """a cursor of what is not kept gives a gap and all that is; nonsense is refused"""
+    cay.create("l", lazyStart=True)
+    last = kept(cay)[-1]["cursor"]
+    life, _, number = last.partition("-")
     cay.restart()
     cay.destroy("l")
-    frames = cay.stream(WATCH, {"noFollow": True, "cursor": cursor})
-    assert any("gap" in frame for frame in frames), frames
-    assert types(frame["event"] for frame in frames if "event" in frame) == ["session.destroyed"]
+    for unknown in ("0" * 16 + "-1", f"{life}-{int(number) + 7}"):
+        frames = cay.stream(WATCH, {"noFollow": True, "cursor": unknown})
+        assert any("gap" in frame for frame in frames), frames
+        assert types(frame["event"] for frame in frames if "event" in frame)[-1] == "session.destroyed"
     for bad in ("x", "0" * 16 + "-", "0" * 16 + "-x", "-1"):
         fails("invalid_argument", cay.stream, WATCH, {"cursor": bad})
     fails("invalid_argument", cay.stream, WATCH, {"kinds": ["EVENT_KIND_UNSPECIFIED"]})

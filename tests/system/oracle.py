@@ -212,7 +212,7 @@ def _unowned(cay):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format", "dataset"}
     strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "cay.db-spare", "lock", "store",
-                                             "audit.log", "token.key"}
+                                             "audit.log", "events", "events.1", "token.key"}
     strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
     if strange:
         found["files"] = sorted(strange)

@@ -6,6 +6,7 @@
 #include "api/cay_v1.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "io/loop.h"
 
 enum {
     CAY_JOURNAL_EVENTS_MAX = 8192,
@@ -22,7 +23,8 @@ struct cay_journal_reader {
     bool skips_looks; /* does not care for what changed nothing */
 };
 
-[[nodiscard]] struct cay_journal *cay_journal_create(void);
+/* With what the daemons before us left in the directory, which stays the caller's. */
+[[nodiscard]] struct cay_journal *cay_journal_create(struct cay_loop *loop, int dir_fd);
 void cay_journal_destroy(struct cay_journal *journal);
 
 /* Gives the event its cursor and its time and keeps it. Readers hear of it before this returns. */
@@ -46,7 +48,7 @@ uint64_t cay_journal_count(const struct cay_journal *journal, enum cay_v1_event_
 
 void cay_journal_cursor(const struct cay_journal *journal, uint64_t number,
                         char out[CAY_CURSOR_BYTES]);
-/* False for a text that is no cursor; one of an earlier daemon gives the oldest event that is kept,
- * and *out_is_lost. The number is that of the next event wanted. */
+/* False for a text that is no cursor. The number is that of the next event wanted; *out_is_lost
+ * when there may have been others before it. */
 [[nodiscard]] bool cay_journal_parse(const struct cay_journal *journal, struct cay_str cursor,
                                      uint64_t *out_number, bool *out_is_lost);

@@ -333,7 +333,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                 CAY_S("advice", cay_runtime_warning(host->runtime)));
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
-    host->journal = cay_journal_create();
+    host->journal = cay_journal_create(host->loop, host->data_fd);
     host->audit = cay_audit_create(host->loop, host->data_fd);
     cay_quota_start(host);
     cay_usage_history_start(host);
