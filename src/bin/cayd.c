@@ -271,8 +271,25 @@ static bool check_images(const struct cay_conf_list *images, struct cay_error *e
     return true;
 }
 
+/* Paths below these are written down, for a daemon that is started from elsewhere. */
+static bool make_absolute(char **path, struct cay_error *err)
+{
+    if (!*path || **path == '/')
+        return true;
+    cay_autofree char *here = getcwd(NULL, 0);
+    if (!here)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno,
+                              "'%.100s' is relative to a directory that is gone", *path);
+    char *whole = cay_asprintf("%s/%s", here, *path);
+    free(*path);
+    *path = whole;
+    return true;
+}
+
 static bool start(struct daemon *daemon, struct cay_error *err)
 {
+    if (!make_absolute(&daemon->conf.data, err) || !make_absolute(&daemon->conf.run, err))
+        return false;
     const struct cayd_conf *conf = &daemon->conf;
     int status = cay_loop_create(&daemon->loop);
     if (status < 0)

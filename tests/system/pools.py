@@ -130,6 +130,32 @@ def missing_record(_):
         assert text_of(cay, "p", "file") == "1" and len(cay.log("p")) == 2, cay.log("p")
 
 
+@case
+def relative_data(_):
+    """a data directory that is given by a relative path keeps its pool"""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd("--default-base", "small") as cay:
+        cay.stop()
+        cay.command[cay.command.index("--data") + 1] = os.path.relpath(cay.data)
+        cay.command[cay.command.index("--run") + 1] = os.path.relpath(cay.run_dir)
+        cay.start()
+        create(cay, sizeBytes=str(300 * MIB))
+        import_small(cay)
+        used_in(cay, "p")
+        cay.restart()
+        assert text_of(cay, "p", "file") == "1"
+        kind, filesystem, path = (cay.data / "pool").read_text().split()
+        assert path[0] == "/" and os.path.samefile(path, cay.data / "pool.img"), path
+        cay.stop()
+        # As it was written once; found also by a daemon that is started from elsewhere.
+        (cay.data / "pool").write_text(f"{kind} {filesystem} {os.path.relpath(cay.data)}/pool.img\n")
+        cay.command[cay.command.index("--data") + 1] = str(cay.data)
+        cay.start()
+        assert pool_of(cay)["kind"] == "POOL_KIND_LOOP"
+        assert text_of(cay, "p", "file") == "1"
+
+
 def does_not_start(cay, why):
     try:
         cay.start()

@@ -106,11 +106,16 @@ static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *o
     struct cay_str path;
     char type[sizeof(out_pool->filesystem)];
     if (!cay_str_split(&rest, ' ', &kind) || !cay_str_split(&rest, ' ', &filesystem) ||
-        !cay_str_split(&rest, '\n', &path) || !path.len || path.ptr[0] != '/' ||
+        !cay_str_split(&rest, '\n', &path) || !path.len ||
         (!cay_str_is(kind, "loop") && !cay_str_is(kind, "directory")))
         return cay_fail(err, CAY_R_DATA_LOSS, "'%s' does not say what the pool is", record_path);
     snprintf(type, sizeof(type), "%.*s", (int)filesystem.len, filesystem.ptr);
     cay_autofree char *plain = cay_strndup(path.ptr, path.len);
+    /* Only the data directory itself was ever given by a relative path, and that is here. */
+    if (plain[0] != '/') {
+        free(plain);
+        plain = cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
+    }
     finish_keep(data_dir, plain);
     return cay_pool_open_at(data_dir, cay_str_is(kind, "loop") ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
                             type, plain, out_pool, err);
