@@ -60,6 +60,7 @@ enum {
     CAY_LIMIT_MEMORY_BYTES_MIN    = 16 * 1024 * 1024,
     CAY_LIMIT_PIDS_MIN            = 8,
     CAY_LIMIT_DISK_BYTES_MIN      = 1024 * 1024,
+    CAY_LIMIT_INODES_MIN          = 16,
     CAY_LIMIT_OUTPUT_RING_BYTES   = 1024 * 1024,      /* kept of a command's output, by default */
     CAY_LIMIT_OUTPUT_RING_MAX     = 8 * 1024 * 1024,
     CAY_LIMIT_RESULT_BYTES        = 256 * 1024,       /* text of a tool's result, by default */

@@ -69,7 +69,9 @@ void cay_doctor_check_store(struct cay_doctor *doctor)
                        "local-disk: no snapshots, no rollback, no forks");
     else
         cay_doctor_say(doctor, "store", CAY_VERDICT_OK, NULL,
-                       "%s works in %.100s: snapshots, rollback, forks", kind, doctor->data_dir);
+                       "%s works in %.100s: snapshots, rollback, forks; disk limits are kept by %s",
+                       kind, doctor->data_dir,
+                       cay_store_keeps_limits(kind) ? "the kernel" : "measuring");
 }
 
 static const char *layout_of(const struct cay_cgroup_host *host)

@@ -47,6 +47,7 @@ static const struct cay_flag fork_flags[] = {
      .value = "NAME=VALUE",
      .help = "a variable to add; may be given again"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "lazy", .help = "start the sandboxes with their first command, not now"},

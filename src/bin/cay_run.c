@@ -61,6 +61,7 @@ static const struct cay_flag run_flags[] = {
      .help = "what it starts from; the daemon's default otherwise"},
     CAY_FLAGS_EXEC,
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     {.name = "keep", .help = "keep the session and tell its id"},
     {},

@@ -260,6 +260,7 @@ static const struct cay_flag create_flags[] = {
     {.name = "user", .letter = 'u', .value = "USER", .help = "whom its commands run as"},
     {.name = "cwd", .value = "DIR", .help = "where its commands start; /workspace otherwise"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},

@@ -275,6 +275,7 @@ static const struct cay_flag import_flags[] = {
      .value = "NAME=VALUE",
      .help = "a label to add; may be given again"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_DISK,
     {.name = "sha256", .value = "HEX", .help = "the file must have this SHA-256"},
     {},
 };

@@ -53,6 +53,7 @@ static const struct cay_flag update_flags[] = {
      .help = "a variable to add or replace, for commands from now on"},
     {.name = "unset", .value = "NAME", .help = "a variable to remove; may be given again"},
     CAY_FLAGS_LIMITS,
+    CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAGS_LIFECYCLE,
     {.name = "extend-only", .help = "never bring the deadline forward"},

@@ -98,30 +98,28 @@ static bool read_cpus(struct cay_str text, struct cay_v1_resource_limits *limits
                     "--cpus '%.40s' is not a number of processors; write 0.5 or 2", text.ptr);
 }
 
-static bool read_memory(struct cay_str text, struct cay_v1_resource_limits *limits,
-                        struct cay_error *err)
+static bool read_size(const char *flag, struct cay_str text, bool *out_is_given, int64_t *out_bytes,
+                      struct cay_error *err)
 {
     uint64_t bytes = 0;
     int status = cay_size_parse(text, &bytes);
-    limits->has_memory_bytes = true;
-    limits->memory_bytes = (int64_t)bytes;
-    if (status == 0 && bytes && bytes <= INT64_MAX)
-        return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--memory '%.40s' is not a size; write 512M or 2G",
-                    text.ptr);
+    *out_is_given = true;
+    *out_bytes = (int64_t)bytes;
+    return (status == 0 && bytes && bytes <= INT64_MAX) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s' is not a size; write 512M or 2G",
+                    flag, text.ptr);
 }
 
-static bool read_pids(struct cay_str text, struct cay_v1_resource_limits *limits,
-                      struct cay_error *err)
+static bool read_count(const char *flag, const char *what, struct cay_str text, bool *out_is_given,
+                       int64_t *out_count, struct cay_error *err)
 {
-    uint64_t pids = 0;
-    int status = cay_str_to_u64(text, INT32_MAX, &pids);
-    limits->has_pids = true;
-    limits->pids = (int64_t)pids;
-    if (status == 0 && pids)
-        return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "--pids '%.40s' is not a number of processes; write 256", text.ptr);
+    uint64_t count = 0;
+    int status = cay_str_to_u64(text, UINT32_MAX, &count);
+    *out_is_given = true;
+    *out_count = (int64_t)count;
+    return (status == 0 && count) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s' is not a number of %s; write 1000",
+                    flag, text.ptr, what);
 }
 
 bool cay_values_limits(struct cay_cli *cli, struct cay_v1_resource_limits **out_limits,
@@ -130,16 +128,23 @@ bool cay_values_limits(struct cay_cli *cli, struct cay_v1_resource_limits **out_
     struct cay_str cpus = cay_values_text(cli, "cpus");
     struct cay_str memory = cay_values_text(cli, "memory");
     struct cay_str pids = cay_values_text(cli, "pids");
+    struct cay_str disk = cay_values_text(cli, "disk");
+    struct cay_str inodes = cay_values_text(cli, "inodes");
     *out_limits = NULL;
-    if (!cpus.ptr && !memory.ptr && !pids.ptr)
+    if (!cpus.ptr && !memory.ptr && !pids.ptr && !disk.ptr && !inodes.ptr)
         return true;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&cli->arena, struct cay_v1_resource_limits);
     if (!limits)
         return out_of_memory(err);
     if ((cpus.ptr && !read_cpus(cpus, limits, err)) ||
-        (memory.ptr && !read_memory(memory, limits, err)) ||
-        (pids.ptr && !read_pids(pids, limits, err)))
+        (memory.ptr &&
+         !read_size("memory", memory, &limits->has_memory_bytes, &limits->memory_bytes, err)) ||
+        (pids.ptr &&
+         !read_count("pids", "processes", pids, &limits->has_pids, &limits->pids, err)) ||
+        (disk.ptr && !read_size("disk", disk, &limits->has_disk_bytes, &limits->disk_bytes, err)) ||
+        (inodes.ptr &&
+         !read_count("inodes", "files", inodes, &limits->has_inodes, &limits->inodes, err)))
         return false;
     *out_limits = limits;
     return true;

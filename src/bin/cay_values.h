@@ -30,7 +30,7 @@
                                        struct google_protobuf_duration **out_duration,
                                        struct cay_error *err);
 
-/* --cpus, --memory and --pids; NULL when none was given. */
+/* --cpus, --memory, --pids, --disk and --inodes; NULL when none was given. */
 [[nodiscard]] bool cay_values_limits(struct cay_cli *cli,
                                      struct cay_v1_resource_limits **out_limits,
                                      struct cay_error *err);
@@ -56,6 +56,9 @@
     {.name = "cpus", .value = "N", .help = "processors it may use, e.g. 0.5 or 2"},                \
     {.name = "memory", .value = "SIZE", .help = "memory it may use, e.g. 512M or 2G"},             \
     {.name = "pids", .value = "N", .help = "processes and threads it may have at once"}
+#define CAY_FLAGS_DISK                                                                            \
+    {.name = "disk", .value = "SIZE", .help = "bytes it may add on disk, its snapshots included"}, \
+    {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
 #define CAY_FLAG_NETWORK                                                                          \
     {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \

@@ -329,6 +329,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .default_memory_bytes = conf->default_memory,
         .default_pids = (uint64_t)conf->default_pids,
         .default_disk_bytes = conf->default_disk,
+        .default_inodes = (uint64_t)conf->default_inodes,
         .pool_warn = conf->pool_warn,
         .pool_critical = conf->pool_critical,
         .health_interval_ms = conf->health_interval,

@@ -112,6 +112,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "How many processes a session may have that sets no limit of its own; 0 for no limit."},
     {CAY_CONF_FIELD(struct cayd_conf, default_disk), .type = CAY_CONF_SIZE, .metavar = "SIZE", .fallback = "0",
      .help = "How much disk space a session may use that sets no limit of its own, its history included; 0 for no limit."},
+    {CAY_CONF_FIELD(struct cayd_conf, default_inodes), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 4294967296, .fallback = "0",
+     .help = "How many files and directories a session may add that sets no limit of its own, its history included; 0 for no limit."},
     {CAY_CONF_FIELD(struct cayd_conf, pool_warn), .type = CAY_CONF_RATIO, .metavar = "SHARE", .fallback = "0.85",
      .help = "The host calls itself degraded when this share of the pool is in use."},
     {CAY_CONF_FIELD(struct cayd_conf, pool_critical), .type = CAY_CONF_RATIO, .metavar = "SHARE", .fallback = "0.95",

@@ -49,6 +49,7 @@ struct cayd_conf {
     uint64_t default_memory;
     int64_t default_pids;
     uint64_t default_disk;
+    int64_t default_inodes;
     double pool_warn;
     double pool_critical;
     int64_t health_interval;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/id.h"
@@ -111,6 +112,10 @@ static int allocate(const struct cay_write *write)
     int64_t size = write->options.size;
     if (size < ALLOCATE_BYTES_MIN || write->direct)
         return 0;
+    /* A file system that is asked for too much may first give all it has. */
+    struct statvfs fs;
+    if (fstatvfs(write->fd, &fs) == 0 && (uint64_t)size / fs.f_frsize >= fs.f_bavail)
+        return -ENOSPC;
     if (fallocate(write->fd, FALLOC_FL_KEEP_SIZE, write->at, size) == 0)
         return 0;
     return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? -errno : 0;

@@ -300,6 +300,18 @@ int cay_resident_netns(const struct cay_sandbox *sandbox)
     return cay_pidfd_wait(resident->pidfd, 0) == 0 ? -ESRCH : cay_take_fd(fd);
 }
 
+int cay_resident_group(const struct cay_sandbox *sandbox)
+{
+    const struct cay_resident *resident = (const struct cay_resident *)sandbox;
+    const struct cay_cgroup *group = &resident->cgroup;
+    if (!resident->has_cgroup)
+        return -1;
+    int fd = group->unified_fd;
+    for (size_t i = 0; fd < 0 && i < CAY_CGROUP_CONTROLLERS; i++)
+        fd = group->v1_fd[i];
+    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *out_connection,
                           struct cay_error *err)
 {

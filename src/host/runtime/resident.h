@@ -58,6 +58,7 @@ void cay_resident_describe(const struct cay_sandbox *sandbox, struct cay_buf *ou
 int cay_resident_pidfd(const struct cay_sandbox *sandbox);
 int cay_resident_netns(const struct cay_sandbox *sandbox);
 bool cay_resident_end_start(struct cay_sandbox *sandbox, int64_t waited_ms);
+int cay_resident_group(const struct cay_sandbox *sandbox);
 bool cay_resident_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay_error *err);
 bool cay_resident_thaw(struct cay_sandbox *sandbox, struct cay_error *err);
 bool cay_resident_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limits *limits,

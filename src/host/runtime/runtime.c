@@ -196,6 +196,11 @@ bool cay_sandbox_netns(const struct cay_sandbox *sandbox, int *out_fd, struct ca
     return true;
 }
 
+int cay_sandbox_group(const struct cay_sandbox *sandbox)
+{
+    return sandbox->runtime->ops->group ? sandbox->runtime->ops->group(sandbox) : -1;
+}
+
 bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay_error *err)
 {
     if (!sandbox->runtime->ops->freeze)

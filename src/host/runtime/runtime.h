@@ -111,6 +111,10 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 [[nodiscard]] bool cay_sandbox_netns(const struct cay_sandbox *sandbox, int *out_fd,
                                      struct cay_error *err);
 
+/* The directory of the control group that all its processes are in or below; the caller's. -1 when
+ * there is none. Does not block. */
+[[nodiscard]] int cay_sandbox_group(const struct cay_sandbox *sandbox);
+
 /* Stops every process, init too. Idempotent. Reasons: NOT_SUPPORTED, DEADLINE_EXCEEDED. */
 [[nodiscard]] bool cay_sandbox_freeze(struct cay_sandbox *sandbox, int timeout_ms,
                                       struct cay_error *err);

@@ -53,6 +53,8 @@ struct cay_runtime_ops {
     int (*open_root)(const struct cay_sandbox *);
     /* NULL: it shares the host's network. Does not block. */
     int (*netns)(const struct cay_sandbox *);
+    /* NULL: it has none. Does not block. */
+    int (*group)(const struct cay_sandbox *);
     bool (*freeze)(struct cay_sandbox *, int timeout_ms, struct cay_error *);
     bool (*thaw)(struct cay_sandbox *, struct cay_error *);
     /* Nothing but its first process lives. NULL: not known. Does not block. */

@@ -34,6 +34,9 @@ bool cay_command_check(const struct cay_command *command, struct cay_error *err)
                         CAY_LIMIT_ARG_BYTES);
     struct cay_v1_resource_limits ignored;
     const struct cay_v1_resource_limits none = {};
+    if (policy && policy->limits && policy->limits->has_inodes)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "policy.limits.inodes: is of whole sessions only");
     if (policy && policy->limits && policy->limits->has_disk_bytes)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "policy.limits.disk_bytes: is of whole sessions only");

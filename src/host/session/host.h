@@ -45,8 +45,8 @@ struct cay_host {
     struct cay_tokens tokens;
     struct cay_timer flush_keys; /* writes times of last use */
     struct cay_timer usage;      /* samples what sandboxes use */
-    struct cay_timer quota;      /* measures sessions with a disk limit */
-    uint64_t quota_periods;      /* how often it did */
+    struct cay_timer quota;      /* measures what sessions have on disk */
+    unsigned quota_looks;        /* under way */
     char *data_dir;
     struct cay_pool pool;
     struct cay_space space; /* as last looked at */

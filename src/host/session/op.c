@@ -238,6 +238,8 @@ void cay_op_leave(struct cay_op *op)
     if (op->is_inside)
         cay_gate_leave(&session->gate, &op->ticket);
     session->op_count--;
+    if (op->verb != CAY_VERB_LOOK)
+        cay_quota_touch(session);
     cay_session_release(session);
 }
 

@@ -108,6 +108,13 @@ bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
         out_limits->has_disk_bytes = true;
         out_limits->disk_bytes = wanted->disk_bytes;
     }
+    if (wanted->has_inodes) {
+        if (wanted->inodes < CAY_LIMIT_INODES_MIN)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "limits.inodes: %d at least",
+                            CAY_LIMIT_INODES_MIN);
+        out_limits->has_inodes = true;
+        out_limits->inodes = wanted->inodes;
+    }
     return true;
 }
 

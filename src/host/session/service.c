@@ -251,6 +251,8 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
         .pids = (int64_t)options->default_pids,
         .has_disk_bytes = options->default_disk_bytes > 0,
         .disk_bytes = (int64_t)options->default_disk_bytes,
+        .has_inodes = options->default_inodes > 0,
+        .inodes = (int64_t)options->default_inodes,
     };
 }
 

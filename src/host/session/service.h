@@ -42,6 +42,7 @@ struct cay_host_options {
     uint64_t default_memory_bytes;
     uint64_t default_pids;
     uint64_t default_disk_bytes;
+    uint64_t default_inodes;
     double pool_warn; /* used shares of the pool: degraded, and refused */
     double pool_critical;
     int64_t health_interval_ms;

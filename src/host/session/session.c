@@ -248,10 +248,10 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->snapshot_count = (int64_t)cay_session_snapshot_count(session);
     message->head = cay_arena_str(arena, cay_str(session->head));
     message->sandbox_running = cay_session_sandbox(session) != NULL;
-    if (session->disk_bytes) {
+    if (session->quota.bytes) {
         message->usage = cay_arena_new(arena, struct cay_v1_session_usage);
         if (message->usage)
-            message->usage->disk_bytes = session->disk_bytes;
+            message->usage->disk_bytes = session->quota.bytes;
     }
     cay_exposed_list(session, NULL, arena, &message->ports);
     message->process_count = cay_processes_alive(&session->processes);

@@ -15,6 +15,7 @@
 #include "host/process/process.h"
 #include "host/session/gate.h"
 #include "host/session/once.h"
+#include "host/session/quota.h"
 #include "host/session/state.h"
 #include "host/session/usage_history.h"
 #include "host/store/store.h"
@@ -105,9 +106,7 @@ struct cay_session {
     int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
     struct cay_usage_history usage;
-    int64_t disk_bytes; /* as last measured; sessions with a limit only */
-    bool is_over_quota;
-    bool is_measured;                        /* just now */
+    struct cay_quota quota;
     bool is_starting;                        /* the start command of its base */
     char start_problem[160];                 /* why that could not be started */
     struct cay_start_waiting *start_waiting; /* for it (start.c); NULL: nobody */

@@ -54,7 +54,7 @@ static void sample(struct cay_session *session, int64_t now_ns)
         .cpu_usec = stats.usage.cpu_usec,
         .memory_bytes = (int64_t)stats.usage.memory_bytes,
         .memory_cache_bytes = (int64_t)stats.usage.memory_cache_bytes,
-        .disk_bytes = session->disk_bytes,
+        .disk_bytes = session->quota.bytes,
         .pids = (int64_t)stats.usage.pids,
     };
     /* A sandbox that started anew counts from nothing again. */

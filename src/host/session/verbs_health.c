@@ -86,7 +86,7 @@ static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *hos
     return list;
 }
 
-enum { LIMIT_KINDS = 5 };
+enum { LIMIT_KINDS = 6 };
 
 static void list_limits(const struct cay_host *host,
                         struct cay_v1_limit_info limits[static LIMIT_KINDS])
@@ -94,7 +94,7 @@ static void list_limits(const struct cay_host *host,
     static const struct {
         const char *name;
         enum cay_cgroup_controller by;
-    } kinds[LIMIT_KINDS - 1] = {{"cpus", CAY_CGROUP_CPU},
+    } kinds[LIMIT_KINDS - 2] = {{"cpus", CAY_CGROUP_CPU},
                                 {"memory", CAY_CGROUP_MEMORY},
                                 {"pids", CAY_CGROUP_PIDS},
                                 {"call_memory", CAY_CGROUP_MEMORY}};
@@ -109,11 +109,17 @@ static void list_limits(const struct cay_host *host,
         };
     }
     bool is_kernel_quota = cay_store_caps(host->store) & CAY_STORE_KERNEL_QUOTA;
-    limits[LIMIT_KINDS - 1] = (struct cay_v1_limit_info){
+    limits[LIMIT_KINDS - 2] = (struct cay_v1_limit_info){
         .name = CAY_STR("disk"),
         .enforcement = is_kernel_quota ? CAY_V1_ENFORCEMENT_KERNEL : CAY_V1_ENFORCEMENT_ACCOUNTING,
-        .detail = is_kernel_quota ? CAY_STR("quotas of the file system")
-                                  : CAY_STR("measured every two seconds"),
+        .detail = is_kernel_quota
+                      ? CAY_STR("quotas of the file system")
+                      : CAY_STR("measured, 0.25 to 2 s apart; writers over it are killed"),
+    };
+    limits[LIMIT_KINDS - 1] = (struct cay_v1_limit_info){
+        .name = CAY_STR("inodes"),
+        .enforcement = CAY_V1_ENFORCEMENT_ACCOUNTING,
+        .detail = CAY_STR("measured, 0.25 to 2 s apart; writers over it are killed"),
     };
 }
 

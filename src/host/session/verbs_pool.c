@@ -39,7 +39,9 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         .available_bytes = (int64_t)space->available_bytes,
         .warn_threshold = host->pool_warn,
         .critical_threshold = host->pool_critical,
-        .quota_enforcement = CAY_V1_ENFORCEMENT_ACCOUNTING,
+        .quota_enforcement = cay_store_caps(host->store) & CAY_STORE_KERNEL_QUOTA
+                                 ? CAY_V1_ENFORCEMENT_KERNEL
+                                 : CAY_V1_ENFORCEMENT_ACCOUNTING,
         .growable = is_loop,
     };
     if (cay_space_problem(host, arena, &problem))

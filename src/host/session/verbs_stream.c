@@ -227,6 +227,7 @@ struct write_stream {
     struct cay_str data;
     struct cay_v1_write_file_response response;
     struct cay_error err;
+    int64_t reserved_bytes; /* counted as the session's, see quota.h */
     bool is_open;
     bool is_working;
     bool is_last;
@@ -238,6 +239,9 @@ static void write_finish(struct write_stream *self)
     struct cay_call *call = self->call;
     struct cay_error err = self->err;
     bool is_good = self->is_good && !err.reason;
+    if (self->op.session)
+        cay_quota_release(self->op.session, self->reserved_bytes,
+                          is_good ? self->write.received_bytes : 0);
     cay_op_leave(&self->op);
     if (is_good)
         cay_call_done(call, &self->response);
@@ -292,8 +296,10 @@ static void write_submit(struct write_stream *self)
 static bool write_begin(struct cay_op *op, struct cay_error *err)
 {
     struct write_stream *self = CAY_CONTAINER_OF(op, struct write_stream, op);
-    if (!cay_quota_check(op->session, err))
+    int64_t size = CAY_MAX(self->options.size, (int64_t)0);
+    if (!cay_quota_reserve(op->session, size, err))
         return false;
+    self->reserved_bytes = size;
     bool is_open = cay_session_tree_open(&self->tree, op->session, CAY_STR(""), err);
     self->tree.tree.is_as_root = self->is_as_root;
     return is_open;
@@ -409,6 +415,18 @@ static void start_write(struct write_stream *self, const struct cay_v1_write_fil
                 write_awake, self);
 }
 
+/* What comes beyond the announced size, or without one, is counted as it comes. */
+static bool count_data(struct write_stream *self, struct cay_str data)
+{
+    int64_t more = self->write.received_bytes + (int64_t)data.len - self->reserved_bytes;
+    if (more <= 0)
+        return true;
+    if (!cay_quota_reserve(self->op.session, more, &self->err))
+        return false;
+    self->reserved_bytes += more;
+    return true;
+}
+
 static void on_write_message(struct cay_call *call, const void *message)
 {
     struct write_stream *self = call->state;
@@ -420,7 +438,7 @@ static void on_write_message(struct cay_call *call, const void *message)
     self->is_last = !request;
     if (request && request->which_frame != CAY_V1_WRITE_FILE_REQUEST_FRAME_DATA)
         cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "after the first message comes data only");
-    else if (request)
+    else if (request && count_data(self, request->frame.data))
         self->data = request->frame.data;
     write_submit(self);
 }

@@ -76,6 +76,12 @@ bool cay_store_takes_snapshots(const char *kind)
     return ops && ops->caps & CAY_STORE_SNAPSHOTS;
 }
 
+bool cay_store_keeps_limits(const char *kind)
+{
+    const struct cay_store_ops *ops = find(kind);
+    return ops && ops->caps & CAY_STORE_KERNEL_QUOTA && (!ops->has_quota || ops->has_quota());
+}
+
 bool cay_store_check(const char *kind, const char *directory, struct cay_error *err)
 {
     [[gnu::uninitialized]] char nearest[PATH_MAX];

@@ -303,6 +303,18 @@ bool cay_store_usage(struct cay_store *store, const struct cay_store_ref *ref,
     return store->ops->usage(store, ref, out_usage, err) || cay_wrap(err, "measure tree");
 }
 
+bool cay_store_usage_whole(struct cay_store *store, const char *session_id,
+                           const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count,
+                           struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    const struct cay_store_ref ref = {.session = session_id};
+    if (!store->ops->usage_whole)
+        return cay_store_usage(store, &ref, out_usage, err);
+    assert(out_usage);
+    return store->ops->usage_whole(store, session_id, snapshots, count, out_usage, err) ||
+           cay_wrap(err, "measure session");
+}
+
 bool cay_store_list(struct cay_store *store, cay_store_item_fn *visit, void *ctx,
                     struct cay_error *err)
 {

@@ -62,6 +62,8 @@ const char *cay_store_choice(size_t at);
 
 /* Of a kind: CAY_STORE_SNAPSHOTS. */
 [[nodiscard]] bool cay_store_takes_snapshots(const char *kind);
+/* Of a kind, on this kernel: CAY_STORE_KERNEL_QUOTA. */
+[[nodiscard]] bool cay_store_keeps_limits(const char *kind);
 
 /* Whether that kind could be used in the directory. NOT_SUPPORTED, with what is missing. Tries it
  * out, which takes a moment, and leaves nothing. */
@@ -202,15 +204,23 @@ struct cay_store_ref {
                                   struct cay_error *err);
 
 struct cay_store_usage {
-    uint64_t own_bytes;     /* on disk, of the topmost layer alone */
-    uint64_t history_bytes; /* of the layers between it and the base */
-    uint64_t entries;       /* files in the topmost layer */
-    uint32_t layers;        /* of which the tree is made */
+    uint64_t own_bytes;       /* on disk, of the topmost layer alone */
+    uint64_t history_bytes;   /* of the layers between it and the base */
+    uint64_t entries;         /* files in the topmost layer */
+    uint64_t history_entries; /* in those between it and the base */
+    bool is_too_deep;         /* there is more below, deeper than anybody looks */
+    uint32_t layers;          /* of which the tree is made */
     uint64_t fs_total_bytes;
     uint64_t fs_free_bytes;
 };
 [[nodiscard]] bool cay_store_usage(struct cay_store *store, const struct cay_store_ref *ref,
                                    struct cay_store_usage *out_usage, struct cay_error *err);
+
+/* The same of a session with its snapshots, whichever way its tree came: what several of them share
+ * counts once. Stores that know only the way from the base count that. */
+[[nodiscard]] bool cay_store_usage_whole(struct cay_store *store, const char *session_id,
+                                         const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count,
+                                         struct cay_store_usage *out_usage, struct cay_error *err);
 
 enum cay_store_item_kind {
     CAY_STORE_ITEM_BASE = 1,

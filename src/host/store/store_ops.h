@@ -19,6 +19,8 @@ struct cay_store_ops {
     /* What it can do here, where that is less than caps. May be NULL. */
     unsigned (*caps_here)(const struct cay_store *);
 
+    /* Whether this kernel can do what caps say of quotas. NULL: it can. */
+    bool (*has_quota)(void);
     /* Whether it could keep its things in a directory that exists; leaves nothing there.
      * NOT_SUPPORTED, with what is missing. NULL: it is used only when it is asked for by name. */
     bool (*check)(const char *directory, struct cay_error *);
@@ -64,6 +66,10 @@ struct cay_store_ops {
                  int *, struct cay_error *);
     bool (*usage)(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
                   struct cay_error *);
+    /* NULL: usage of the session alone. Snapshots that are not there are passed over. */
+    bool (*usage_whole)(struct cay_store *, const char *session_id,
+                        const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count,
+                        struct cay_store_usage *, struct cay_error *);
     bool (*list)(struct cay_store *, cay_store_item_fn *, void *ctx, struct cay_error *);
 
     /* The draft's id is filled in by the wrapper. */

@@ -81,6 +81,7 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .remove = cay_resident_remove,
     .describe = cay_resident_describe,
     .pidfd = cay_resident_pidfd,
+    .group = cay_resident_group,
     .netns = cay_resident_netns,
     .freeze = cay_resident_freeze,
     .thaw = cay_resident_thaw,

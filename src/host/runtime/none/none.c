@@ -118,6 +118,7 @@ const struct cay_runtime_ops cay_runtime_none = {
     .remove = remove_left,
     .describe = cay_resident_describe,
     .pidfd = cay_resident_pidfd,
+    .group = cay_resident_group,
     .open_root = open_root,
     .freeze = cay_resident_freeze,
     .thaw = cay_resident_thaw,

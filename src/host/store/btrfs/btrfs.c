@@ -51,6 +51,7 @@ const struct cay_store_ops cay_store_btrfs = {
             CAY_STORE_PERSISTENT | CAY_STORE_FAST_DIFF | CAY_STORE_KERNEL_QUOTA |
             CAY_STORE_SEES_UNCHANGED | CAY_STORE_PREPARES,
     .caps_here = cay_trees_caps,
+    .has_quota = btrfs_kernel_has_quota,
     .check = check,
     .open = open_store,
     .close = cay_trees_close,

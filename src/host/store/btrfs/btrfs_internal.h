@@ -32,4 +32,5 @@ bool btrfs_limit(struct cay_trees *, const char *id, const char *base, uint64_t 
 bool btrfs_measure(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
                    struct cay_error *);
 /* Whether the kernel has simple quotas, and nobody has turned on the classic ones. */
+bool btrfs_kernel_has_quota(void);
 bool btrfs_has_quota(const struct cay_trees *trees);

@@ -66,6 +66,11 @@ static void quota_mode(const struct cay_trees *trees, char out[static FACT_SIZE]
     read_fact(trees, "qgroups/mode", out);
 }
 
+bool btrfs_kernel_has_quota(void)
+{
+    return access("/sys/fs/btrfs/features/simple_quota", F_OK) == 0;
+}
+
 /* Classic quotas make every snapshot slow, and the slower the more there are; they are for whoever
  * turned them on. */
 bool btrfs_has_quota(const struct cay_trees *trees)
@@ -74,7 +79,7 @@ bool btrfs_has_quota(const struct cay_trees *trees)
     quota_mode(trees, mode);
     if (mode[0])
         return !strcmp(mode, "squota");
-    return access("/sys/fs/btrfs/features/simple_quota", F_OK) == 0;
+    return btrfs_kernel_has_quota();
 }
 
 bool btrfs_limit(struct cay_trees *trees, const char *id, const char *, uint64_t bytes_max,

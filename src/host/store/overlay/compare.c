@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "host/store/diff_walk.h"
@@ -92,40 +91,6 @@ bool ov_view(struct cay_store *store, const struct cay_store_ref *ref,
     if (!top)
         return false;
     bool ok = ov_layer_view(ov, top, owner, out_root_fd, err);
-    ov_drop(ov, top);
-    return ok;
-}
-
-static bool measure(struct ov_store *ov, struct ov_layer *top, struct cay_store_usage *out_usage,
-                    struct cay_error *err)
-{
-    struct cay_store_usage usage = {.layers = top->depth};
-    if (!ov_layer_measure(ov, top, &usage.own_bytes, &usage.entries, err))
-        return false;
-    for (struct ov_layer *layer = top->parent; layer && layer->parent; layer = layer->parent) {
-        uint64_t bytes = 0;
-        uint64_t entries = 0;
-        if (!ov_layer_measure(ov, layer, &bytes, &entries, err))
-            return false;
-        usage.history_bytes += bytes;
-    }
-    struct statvfs fs;
-    if (fstatvfs(ov->root_fd, &fs) < 0)
-        return cay_store_fail(err, -errno, "ask the file system");
-    usage.fs_total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
-    usage.fs_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    *out_usage = usage;
-    return true;
-}
-
-bool ov_usage(struct cay_store *store, const struct cay_store_ref *ref,
-              struct cay_store_usage *out_usage, struct cay_error *err)
-{
-    struct ov_store *ov = ov_of(store);
-    struct ov_layer *top = ov_hold(ov, ref, err);
-    if (!top)
-        return false;
-    bool ok = measure(ov, top, out_usage, err);
     ov_drop(ov, top);
     return ok;
 }

@@ -245,11 +245,13 @@ static struct ov_layer *make_like(struct ov_store *ov, const struct ov_layer *li
         ov_drop(ov, parent);
     else if (ov_layer_ready(ov, id, dir_fd, parent, &layer, &ignored))
         layer->same_as = like->node.id;
-    if (!layer) {
-        pthread_mutex_lock(&ov->lock);
+    pthread_mutex_lock(&ov->lock);
+    if (!layer)
         ov_bury(ov, id);
-        pthread_mutex_unlock(&ov->lock);
-    }
+    /* Files of these have another name now. */
+    for (struct ov_layer *each = ov_find_layer(ov, like->node.id); each; each = each->parent)
+        each->measured = each->measured && !each->parent;
+    pthread_mutex_unlock(&ov->lock);
     return layer;
 }
 

@@ -10,12 +10,9 @@
 #include <unistd.h>
 
 #include "base/crash.h"
-#include "base/stop.h"
 #include "host/store/copy.h"
 #include "host/store/dir_list.h"
 #include "host/store/overlay/overlay_internal.h"
-
-enum { MEASURE_DEPTH_MAX = 400 };
 
 void ov_id_text(uint64_t id, char out[static CAY_STORE_ID_SIZE])
 {
@@ -161,58 +158,5 @@ bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool 
     if (rc < 0)
         return cay_store_fail(err, rc, "look at layer");
     *out_unchanged = rc == 1;
-    return true;
-}
-
-static int measure_dir(int dir_fd, int depth, uint64_t *bytes, uint64_t *entries)
-{
-    if (depth > MEASURE_DEPTH_MAX)
-        return 0;
-    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
-    int rc = cay_dir_list_read(&names, dir_fd);
-    for (size_t i = 0; !rc && i < names.count; i++) {
-        const char *name = cay_dir_list_name(&names, i);
-        struct stat st;
-        if (cay_stop_asked())
-            return -ECANCELED;
-        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-            if (errno == ENOENT)
-                continue; /* a live upper */
-            return -errno;
-        }
-        *bytes += (uint64_t)st.st_blocks * 512;
-        ++*entries;
-        if (!S_ISDIR(st.st_mode))
-            continue;
-        cay_autoclose int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0)
-            rc = measure_dir(fd, depth + 1, bytes, entries);
-    }
-    return rc;
-}
-
-bool ov_layer_measure(struct ov_store *ov, struct ov_layer *layer, uint64_t *out_bytes,
-                      uint64_t *out_entries, struct cay_error *err)
-{
-    pthread_mutex_lock(&ov->lock);
-    bool known = layer->measured && !layer->is_upper;
-    *out_bytes = layer->bytes;
-    *out_entries = layer->entries;
-    pthread_mutex_unlock(&ov->lock);
-    if (known)
-        return true;
-    cay_autoclose int fd = ov_layer_open(ov, layer);
-    if (fd < 0)
-        return cay_store_fail(err, fd, "open layer");
-    *out_bytes = 0;
-    *out_entries = 0;
-    int rc = measure_dir(fd, 0, out_bytes, out_entries);
-    if (rc < 0)
-        return cay_store_fail(err, rc, "measure layer");
-    pthread_mutex_lock(&ov->lock);
-    layer->bytes = *out_bytes;
-    layer->entries = *out_entries;
-    layer->measured = !layer->is_upper;
-    pthread_mutex_unlock(&ov->lock);
     return true;
 }

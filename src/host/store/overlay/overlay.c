@@ -152,6 +152,7 @@ const struct cay_store_ops cay_store_overlay = {
     .diff = ov_diff,
     .view = ov_view,
     .usage = ov_usage,
+    .usage_whole = ov_usage_whole,
     .list = ov_list,
     .base_begin = ov_base_begin,
     .base_begin_from = ov_base_begin_from,

@@ -47,6 +47,7 @@ struct ov_layer {
     bool measured;
     uint64_t bytes;
     uint64_t entries;
+    bool is_too_deep;
 };
 
 struct ov_session {
@@ -55,6 +56,9 @@ struct ov_session {
     struct ov_layer *copy; /* the last snapshot taken of this upper by copying, or NULL */
     uint64_t generation;
     int64_t created_ms;
+    uint64_t history_key; /* of the layers that these numbers are of (measure.c); 0: none */
+    uint64_t history_bytes, history_entries;
+    bool is_history_too_deep;
 };
 
 struct ov_snapshot {
@@ -153,9 +157,6 @@ bool ov_layer_view(struct ov_store *ov, const struct ov_layer *top,
 /* True when an upper holds no change against its parent. */
 bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool *out_unchanged,
                         struct cay_error *err);
-/* Bytes and entries of the layer alone. */
-bool ov_layer_measure(struct ov_store *ov, struct ov_layer *layer, uint64_t *out_bytes,
-                      uint64_t *out_entries, struct cay_error *err);
 
 /* --- session.c, snapshot.c: shared between verbs --- */
 /* A new upper on `parent` (whose reference passes over), mounted when an owner is given. */
@@ -234,6 +235,8 @@ bool ov_view(struct cay_store *, const struct cay_store_ref *, const struct cay_
              int *, struct cay_error *);
 bool ov_usage(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
               struct cay_error *);
+bool ov_usage_whole(struct cay_store *, const char *, const char (*)[CAY_STORE_ID_SIZE], size_t,
+                    struct cay_store_usage *, struct cay_error *);
 bool ov_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *);
 bool ov_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);
 bool ov_base_begin_from(struct cay_store *, const struct cay_store_ref *,

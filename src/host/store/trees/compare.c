@@ -122,8 +122,10 @@ bool cay_trees_view(struct cay_store *store, const struct cay_store_ref *ref,
 
 static int walk_usage(int dir_fd, struct cay_store_usage *usage, int depth)
 {
-    if (depth > WALK_DEPTH_MAX)
-        return -ENAMETOOLONG;
+    if (depth > WALK_DEPTH_MAX) {
+        usage->is_too_deep = true;
+        return 0;
+    }
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
     int rc = cay_dir_list_read(&names, dir_fd);
     for (size_t i = 0; !rc && i < names.count; i++) {
