@@ -36,7 +36,7 @@ def outlives(cay):
     assert base["digest"].startswith("sha256:") and base["digest"] != listed(cay)["small"]["digest"]
     assert int(base["sizeBytes"]) > 0 and int(base["entryCount"]) > 0 and "owner" not in base, base
     cay.sh("from", "echo later > later")
-    cay.destroy("from", force=True)
+    cay.destroy("from")
     cay.restart()
     session = cay.create("to", base="ready")
     assert "env" not in session, session
