@@ -310,7 +310,7 @@ def commands(cay):
     assert found[0]["id"] == process_id, found
     eventually(lambda: run("logs", SID, process_id) == "one\n", "it has printed")
     assert run("logs", "--since", "1", SID, process_id) == "ne\n"
-    assert run("logs", "--tail", "4", SID, process_id) == "", "the newest bytes are standard error's"
+    assert run("logs", "--tail", "1", SID, process_id) == "", "the newest line is standard error's"
     run("logs", SID, "p-nothing", status=125)
     run("kill", "-s", "USR9", SID, process_id, status=125)
     follower = subprocess.Popen([CAY, "logs", "-f", SID, process_id], env=environment,
