@@ -63,7 +63,8 @@ static void job_start(struct cay_host *host, struct cay_call *call, struct cay_k
     self->key = key;
     self->job.work = work;
     self->job.done = done;
-    self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;
+    /* In the background it is the work of whose key it is. */
+    self->job.lane = &cay_account_of(host, call ? call->caller.owner : key->owner)->lane;
     cay_loop_submit(host->loop, &self->job);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/cay_v1.h"
+#include "host/session/host.h"
 #include "host/session/service.h"
 
 /* The keys of the host behind the hallway, called without a door. */
@@ -158,6 +159,17 @@ static void keys_are_made_used_and_revoked(void **state)
     assert_true(ask(self, CAY_V1_KEY_SERVICE_REVOKE_KEY, &revoke, CAY_ROLE_ADMIN, "local").is_ok);
 }
 
+/* When a key was last used is written down behind the calls, on behalf of nobody's call. */
+static void the_use_of_a_key_is_written_down_in_the_background(void **state)
+{
+    struct fixture *self = *state;
+    struct asked made = create(self, "alice");
+    assert_true(opens(self, made.secret));
+    cay_host_flush_keys(self->host, false);
+    cay_loop_finish_jobs(self->loop);
+    assert_true(opens(self, made.secret));
+}
+
 static void a_user_sees_only_its_own(void **state)
 {
     struct fixture *self = *state;
@@ -280,9 +292,13 @@ static void a_directory_open_to_others_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(keys_are_made_used_and_revoked),        CASE(a_user_sees_only_its_own),
-        CASE(pages_come_one_after_the_other),        CASE(requests_that_make_no_sense_are_refused),
-        CASE(verbs_that_nothing_implements_say_so),  CASE(one_daemon_per_directory),
+        CASE(keys_are_made_used_and_revoked),
+        CASE(the_use_of_a_key_is_written_down_in_the_background),
+        CASE(a_user_sees_only_its_own),
+        CASE(pages_come_one_after_the_other),
+        CASE(requests_that_make_no_sense_are_refused),
+        CASE(verbs_that_nothing_implements_say_so),
+        CASE(one_daemon_per_directory),
         CASE(a_directory_open_to_others_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
