@@ -198,7 +198,9 @@ def shared(cay):
     """what turns share counts once"""
     needs_measuring(cay)
     cay.create("s", limits={"diskBytes": LIMIT})
-    cay.background("s", "dd if=/dev/urandom of=f bs=1048576 count=5 2>/dev/null; echo ready; while :; do sleep 1; done")
+    # A file that was written within 20 ms before a turn is copied again by the next one: it is older here.
+    cay.background("s", "dd if=/dev/urandom of=f bs=1048576 count=5 2>/dev/null; usleep 200000; "
+                        "echo ready; while :; do sleep 1; done")
     for number in range(8):
         put(cay, "s", "note", str(number))
         cay.turn("s")
