@@ -398,5 +398,49 @@ def whole_system(cay):
     cay.destroy("s")
 
 
+@case
+def sizes(cay):
+    """what a snapshot holds is told with it, and stays true when those before it go"""
+    piece = 512 * 1024
+
+    def grow(name):
+        cay.sh("z", f"dd if=/dev/urandom of=/workspace/{name} bs=64k count=8 2>/dev/null; sync")
+
+    def log():
+        return {entry["name"]: entry for entry in cay.log("z")}
+
+    def about(number, pieces):
+        return pieces * piece <= int(number) < pieces * piece + piece // 2
+
+    cay.create("z")
+    grow("a")
+    first = cay.turn("z", requestId="one")
+    assert about(first["sizeBytes"], 1) and about(first["totalBytes"], 1), first
+    again = cay.turn("z", requestId="one")
+    assert again["sizeBytes"] == first["sizeBytes"], "a repetition answers the same"
+    grow("b")
+    assert about(cay.turn("z")["sizeBytes"], 1)
+    same = cay.turn("z")
+    assert same["unchanged"] and int(same.get("sizeBytes", 0)) == 0 and about(same["totalBytes"], 2), same
+    # Once those that changed something are gone, it is the one that changed it.
+    delete(cay, "z", "turn-0001", "turn-0002")
+    left = log()["turn-0003"]
+    assert not left.get("unchanged") and about(left["sizeBytes"], 2) and not left.get("parent"), left
+    cay.restart()
+    assert log()["turn-0003"].get("unchanged", False) is False, "also for the next daemon"
+    cay.call(SANDBOX + "UpdateSession", {"sessionId": "z", "maxSnapshots": 1})
+    pruning = cay.turn("z")
+    assert not pruning.get("unchanged") and about(pruning["sizeBytes"], 2), ("its parent goes with it", pruning)
+    # What is freed is what nobody else holds, once.
+    cay.call(SANDBOX + "UpdateSession", {"sessionId": "z", "maxSnapshots": 0})
+    grow("c")
+    cay.turn("z")
+    cay.turn("z")
+    cay.rollback("z", pruning["name"])
+    freed = delete(cay, "z", "turn-0005", "turn-0006")
+    assert about(freed["freedBytes"], 1), freed
+    cay.destroy("z")
+
+
 if __name__ == "__main__":
     run_with_cayd()

@@ -18,6 +18,13 @@ struct cay_snapshot *cay_history_parent(const struct cay_session *session,
     return cay_session_snapshot(session, snapshot->spec->parent);
 }
 
+void cay_history_parent_id(const struct cay_session *session, const struct cay_snapshot *snapshot,
+                           char out_store_id[static CAY_STORE_ID_SIZE])
+{
+    const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
+    snprintf(out_store_id, CAY_STORE_ID_SIZE, "%s", parent ? parent->store_id : "");
+}
+
 bool cay_history_descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
                           const struct cay_snapshot *ancestor)
 {
@@ -193,14 +200,36 @@ static void mark_needed(struct cay_victims *victims, const struct cay_session *s
     }
 }
 
+bool cay_victims_are_same(const struct cay_victims *victims, const struct cay_session *session,
+                          const struct cay_snapshot *snapshot)
+{
+    for (; snapshot && is_victim(victims, snapshot);
+         snapshot = cay_history_parent(session, snapshot)) {
+        if (!snapshot->spec->unchanged)
+            return false;
+    }
+    return true;
+}
+
+/* What an heir is now: what the victims changed, it changes. */
+static struct cay_v1_snapshot heir_spec(const struct cay_victims *victims,
+                                        const struct cay_session *session,
+                                        const struct cay_snapshot *heir)
+{
+    const struct cay_snapshot *parent = cay_history_parent(session, heir);
+    bool is_same = cay_victims_are_same(victims, session, parent);
+    struct cay_v1_snapshot spec = *heir->spec;
+    parent = cay_victims_survivor(victims, session, cay_history_parent(session, heir));
+    spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
+    spec.unchanged = spec.unchanged && is_same;
+    spec.changes = NULL; /* they were against another one */
+    return spec;
+}
+
 static bool add_heir(struct cay_victims *victims, const struct cay_session *session,
                      const struct cay_snapshot *heir, struct cay_error *err)
 {
-    const struct cay_snapshot *parent =
-        cay_victims_survivor(victims, session, cay_history_parent(session, heir));
-    struct cay_v1_snapshot spec = *heir->spec;
-    spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
-    spec.changes = NULL; /* they were against another one */
+    struct cay_v1_snapshot spec = heir_spec(victims, session, heir);
     victims->heirs =
         cay_realloc_array(victims->heirs, victims->heir_count + 1, sizeof(*victims->heirs));
     return cay_snapshot_record_take(&victims->heirs[victims->heir_count++], session, heir, &spec,
@@ -213,6 +242,11 @@ bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *s
     if (!victims->count)
         return true;
     mark_needed(victims, session, cay_session_snapshot(session, cay_str(session->head)));
+    for (size_t i = 0; i < victims->count; i++) {
+        struct cay_victim *victim = &victims->items[i];
+        cay_history_parent_id(session, cay_session_snapshot(session, cay_str(victim->name)),
+                              victim->parent_store_id);
+    }
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
         const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
         if (!parent || !is_victim(victims, parent) || is_victim(victims, snapshot))
@@ -224,15 +258,35 @@ bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *s
     return true;
 }
 
+/* Bytes over the base; 0 for the base itself. */
+static int64_t total_of(struct cay_store *store, const char *store_id)
+{
+    const struct cay_store_ref ref = {.snapshot = store_id};
+    struct cay_store_usage usage;
+    struct cay_error ignored = {};
+    return store_id[0] && cay_store_usage(store, &ref, &usage, &ignored)
+               ? (int64_t)(usage.own_bytes + usage.history_bytes)
+               : 0;
+}
+
+struct cay_point_size cay_history_measure(struct cay_store *store, const char *store_id,
+                                          const char *parent_store_id)
+{
+    int64_t total = total_of(store, store_id);
+    return (struct cay_point_size){
+        .own_bytes = CAY_MAX(total - total_of(store, parent_store_id), INT64_C(0)),
+        .total_bytes = total,
+    };
+}
+
 int64_t cay_victims_bytes(const struct cay_victims *victims, struct cay_store *store)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < victims->count; i++) {
-        const struct cay_store_ref ref = {.snapshot = victims->items[i].store_id};
-        struct cay_store_usage usage;
-        struct cay_error ignored = {};
-        if (victims->items[i].is_alone && cay_store_usage(store, &ref, &usage, &ignored))
-            bytes += (int64_t)usage.own_bytes;
+        const struct cay_victim *victim = &victims->items[i];
+        if (victim->is_alone)
+            bytes +=
+                cay_history_measure(store, victim->store_id, victim->parent_store_id).own_bytes;
     }
     return bytes;
 }
@@ -266,11 +320,7 @@ void cay_victims_forget(struct cay_victims *victims, struct cay_session *session
     for (size_t i = 0; i < victims->heir_count; i++) {
         const struct cay_snapshot_record *record = &victims->heirs[i];
         struct cay_snapshot *heir = cay_session_snapshot(session, cay_str(record->name));
-        const struct cay_snapshot *parent =
-            cay_victims_survivor(victims, session, cay_history_parent(session, heir));
-        struct cay_v1_snapshot spec = *heir->spec;
-        spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
-        spec.changes = NULL;
+        struct cay_v1_snapshot spec = heir_spec(victims, session, heir);
         cay_snapshot_set_spec(heir, &spec);
         heir->is_looked_after = false;
     }

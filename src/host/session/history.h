@@ -17,6 +17,19 @@
 struct cay_snapshot *cay_history_parent(const struct cay_session *session,
                                         const struct cay_snapshot *snapshot);
 
+/* The same for the store; empty: the base. */
+void cay_history_parent_id(const struct cay_session *session, const struct cay_snapshot *snapshot,
+                           char out_store_id[static CAY_STORE_ID_SIZE]);
+
+/* On a worker: how much a point has more than the one before it, and than the base. Points do not
+ * change: the store measures each once. */
+struct cay_point_size {
+    int64_t own_bytes;
+    int64_t total_bytes;
+};
+[[nodiscard]] struct cay_point_size
+cay_history_measure(struct cay_store *store, const char *store_id, const char *parent_store_id);
+
 /* True when the way from `snapshot` to the base leads over `ancestor`. */
 [[nodiscard]] bool cay_history_descends(const struct cay_session *session,
                                         const struct cay_snapshot *snapshot,
@@ -32,7 +45,8 @@ void cay_history_message(const struct cay_session *session, const struct cay_sna
 struct cay_victim {
     char name[129];
     char store_id[CAY_STORE_ID_SIZE];
-    bool is_alone; /* nothing that stays stands on it */
+    char parent_store_id[CAY_STORE_ID_SIZE]; /* empty: the base */
+    bool is_alone;                           /* nothing that stays stands on it */
 };
 
 struct cay_victims {
@@ -66,6 +80,11 @@ void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_sessio
 struct cay_snapshot *cay_victims_survivor(const struct cay_victims *victims,
                                           const struct cay_session *session,
                                           struct cay_snapshot *snapshot);
+
+/* From `snapshot` to there nothing changed. */
+[[nodiscard]] bool cay_victims_are_same(const struct cay_victims *victims,
+                                        const struct cay_session *session,
+                                        const struct cay_snapshot *snapshot);
 
 /* Once the set is complete: finds the heirs. */
 [[nodiscard]] bool cay_victims_settle(struct cay_victims *victims,

@@ -207,6 +207,7 @@ struct list_op {
     struct cay_op op;
     struct cay_v1_list_snapshots_response response; /* in the call's arena */
     char (*store_ids)[CAY_STORE_ID_SIZE];           /* of its snapshots */
+    char (*parent_store_ids)[CAY_STORE_ID_SIZE];    /* and of those before them */
     size_t page_size;
 };
 
@@ -260,6 +261,7 @@ static bool add_snapshot(struct list_op *self, const struct cay_session *session
     if (!copy)
         return false;
     memcpy(self->store_ids[response->snapshots.count], snapshot->store_id, CAY_STORE_ID_SIZE);
+    cay_history_parent_id(session, snapshot, self->parent_store_ids[response->snapshots.count]);
     response->snapshots.items[response->snapshots.count++] = *copy;
     return true;
 }
@@ -276,7 +278,8 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
         cay_arena_array(&op->call->arena, room, sizeof(struct cay_v1_snapshot));
     self->store_ids = cay_arena_array(&op->call->arena, room, CAY_STORE_ID_SIZE);
     response->head = cay_arena_str(&op->call->arena, cay_str(session->head));
-    if (!response->snapshots.items || !self->store_ids)
+    self->parent_store_ids = cay_arena_array(&op->call->arena, room, CAY_STORE_ID_SIZE);
+    if (!response->snapshots.items || !self->store_ids || !self->parent_store_ids)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     cay_history_mark(session);
     const struct cay_list *list = &session->snapshots;
@@ -305,19 +308,15 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
-/* Points do not change: the store measures each once. */
 static bool list_work(struct cay_op *op, struct cay_error *)
 {
     struct list_op *self = list_of(op);
     for (size_t i = 0; i < self->response.snapshots.count; i++) {
         struct cay_v1_snapshot *message = &self->response.snapshots.items[i];
-        const struct cay_store_ref ref = {.snapshot = self->store_ids[i]};
-        struct cay_store_usage usage;
-        struct cay_error ignored = {};
-        if (!cay_store_usage(op->host->store, &ref, &usage, &ignored))
-            continue;
-        message->size_bytes = message->unchanged ? 0 : (int64_t)usage.own_bytes;
-        message->total_bytes = (int64_t)(usage.own_bytes + usage.history_bytes);
+        struct cay_point_size size =
+            cay_history_measure(op->host->store, self->store_ids[i], self->parent_store_ids[i]);
+        message->size_bytes = message->unchanged ? 0 : size.own_bytes;
+        message->total_bytes = size.total_bytes;
     }
     return true;
 }

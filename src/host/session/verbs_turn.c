@@ -30,6 +30,9 @@ struct snapshot_op {
     struct cay_victims victims;   /* older ones that it is one too many for */
     enum cay_v1_snapshot_kind kind;
     bool is_durable;
+    bool is_parent_same; /* what was pruned between it and its parent had changed nothing */
+    char parent_store_id[CAY_STORE_ID_SIZE];
+    struct cay_point_size size;
     struct cay_publishing *publishing;   /* also a base; or NULL */
     const struct cay_snapshot *repeated; /* the one an earlier call made */
     bool is_switch_broken;
@@ -124,8 +127,11 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     struct cay_v1_snapshot *spec = self->spec;
     struct cay_snapshot_record *record = &self->snapshot;
     self->repeated = find_request(self);
-    if (self->repeated)
+    if (self->repeated) {
+        memcpy(record->store_id, self->repeated->store_id, sizeof(record->store_id));
+        cay_history_parent_id(session, self->repeated, self->parent_store_id);
         return true;
+    }
     if (!cay_quota_check(session, err))
         return false;
     if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
@@ -151,8 +157,11 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     if (!choose_victims(self, session, err))
         return false;
-    const struct cay_snapshot *parent = cay_victims_survivor(
-        &self->victims, session, cay_session_snapshot(session, cay_str(session->head)));
+    struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
+    const struct cay_snapshot *parent = cay_victims_survivor(&self->victims, session, head);
+    self->is_parent_same = cay_victims_are_same(&self->victims, session, head);
+    snprintf(self->parent_store_id, sizeof(self->parent_store_id), "%s",
+             parent ? parent->store_id : "");
     spec->kind = self->kind;
     spec->turn_number = spec->turn_number ? spec->turn_number : session->turn_count;
     spec->parent = parent ? cay_arena_str(&op->call->arena, cay_str(parent->name)) : CAY_STR("");
@@ -184,13 +193,11 @@ static bool take_back(const struct snapshot_op *self, struct cay_host *host, str
                     self->snapshot.session_id);
 }
 
-static bool snapshot_work(struct cay_op *op, struct cay_error *err)
+static bool take_snapshot(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
     struct cay_host *host = op->host;
     struct cay_pointing *pointing = &self->pointing;
-    if (self->repeated)
-        return true;
     if (!cay_space_check(host, err) || !cay_snapshot_record_put(host->db, &self->snapshot, err))
         return false;
     CAY_CRASH_POINT("turn.intended");
@@ -217,7 +224,7 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
         return take_back(self, host, err);
     if (self->publishing && !cay_publishing_work(self->publishing, self->snapshot.store_id, err))
         return take_back(self, host, err);
-    self->spec->unchanged = !pointing->point.changed;
+    self->spec->unchanged = !pointing->point.changed && self->is_parent_same;
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
     self->session.generation = pointing->point.generation;
@@ -237,6 +244,17 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
+static bool snapshot_work(struct cay_op *op, struct cay_error *err)
+{
+    struct snapshot_op *self = snapshot_of(op);
+    if (!self->repeated && !take_snapshot(op, err))
+        return false;
+    if (!self->taken) /* nobody sees the size of one after a tool */
+        self->size =
+            cay_history_measure(op->host->store, self->snapshot.store_id, self->parent_store_id);
+    return true;
+}
+
 static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapshot)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -245,6 +263,8 @@ static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapsh
     if (strcmp(op->session->head, snapshot->name) != 0)
         cay_history_mark(op->session);
     cay_history_message(op->session, snapshot, message);
+    message->size_bytes = message->unchanged ? 0 : self->size.own_bytes;
+    message->total_bytes = self->size.total_bytes;
     if (self->taken) {
         self->taken(self->context, snapshot->name, NULL);
     } else if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
