@@ -2,6 +2,7 @@
 #include "host/session/space.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,7 +40,7 @@ struct fullness {
     char left[48]; /* "12 MiB", "300 files" */
 };
 
-static struct fullness fullness_of(const struct cay_pool_space *space)
+static struct fullness bytes_of(const struct cay_pool_space *space)
 {
     /* What only root may still write is not for sandboxes. */
     uint64_t usable = space->used_bytes + space->available_bytes;
@@ -47,13 +48,24 @@ static struct fullness fullness_of(const struct cay_pool_space *space)
     char size[CAY_SIZE_BYTES];
     cay_size_format(space->available_bytes, size);
     snprintf(full.left, sizeof(full.left), "%s", size);
-    double inodes = space->inodes ? 1 - (double)space->free_inodes / (double)space->inodes : 0;
-    if (inodes > full.share) {
-        full.share = inodes;
-        full.is_inodes = true;
-        snprintf(full.left, sizeof(full.left), "room for %" PRIu64 " files", space->free_inodes);
-    }
     return full;
+}
+
+static struct fullness inodes_of(const struct cay_pool_space *space)
+{
+    struct fullness full = {
+        .share = space->inodes ? 1 - (double)space->free_inodes / (double)space->inodes : 0,
+        .is_inodes = true,
+    };
+    snprintf(full.left, sizeof(full.left), "room for %" PRIu64 " files", space->free_inodes);
+    return full;
+}
+
+static struct fullness fullness_of(const struct cay_pool_space *space)
+{
+    struct fullness bytes = bytes_of(space);
+    struct fullness inodes = inodes_of(space);
+    return inodes.share > bytes.share ? inodes : bytes;
 }
 
 void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
@@ -151,36 +163,60 @@ enum cay_v1_pool_state cay_space_state(const struct cay_space *space)
                : devices[space->health].state;
 }
 
-bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
-                       struct cay_v1_health_problem *out_problem)
+static void add_full(const struct cay_host *host, const struct fullness *full,
+                     struct cay_problems *problems)
+{
+    const char *advice = "remove sessions, prune snapshots or enlarge it";
+    if (full->share >= host->pool_critical)
+        cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY,
+                        full->is_inodes ? "pool_inodes_critical" : "pool_space_critical",
+                        "the pool has only %s left; %s", full->left, advice);
+    else if (full->share >= host->pool_warn && (!full->is_inodes || full->share > 0))
+        cay_problem_add(problems, CAY_V1_HEALTH_STATUS_DEGRADED,
+                        full->is_inodes ? "pool_inodes_low" : "pool_space_low",
+                        "the pool is %d %% full, it has %s left; %s", (int)(full->share * 100),
+                        full->left, advice);
+}
+
+void cay_space_problems(const struct cay_host *host, struct cay_problems *problems)
 {
     const struct cay_space *space = &host->space;
-    struct fullness full = fullness_of(&space->now);
-    const char *advice = "remove sessions, prune snapshots or enlarge it";
-    struct cay_v1_health_problem problem = {.status = CAY_V1_HEALTH_STATUS_UNHEALTHY};
-    const char *text = NULL;
-    if (space->err.reason) {
-        problem.reason = CAY_STR("pool_unavailable");
-        text = cay_arena_printf(arena, "the pool cannot be used: %s", space->err.text);
-    } else if (space->health != CAY_STORE_ONLINE) {
-        if (space->health == CAY_STORE_DEGRADED)
-            problem.status = CAY_V1_HEALTH_STATUS_DEGRADED;
-        problem.reason = cay_str(devices[space->health].reason);
-        text = cay_arena_printf(arena, "%s; 'zpool status' says more", devices[space->health].text);
-    } else if (space->now.is_read_only) {
-        problem.reason = CAY_STR("pool_read_only");
-        text = cay_arena_printf(arena, "the pool is read-only; look at the kernel's log");
-    } else if (full.share >= host->pool_critical) {
-        problem.reason =
-            full.is_inodes ? CAY_STR("pool_inodes_critical") : CAY_STR("pool_space_critical");
-        text = cay_arena_printf(arena, "the pool has only %s left; %s", full.left, advice);
-    } else if (full.share >= host->pool_warn) {
-        problem.status = CAY_V1_HEALTH_STATUS_DEGRADED;
-        problem.reason = full.is_inodes ? CAY_STR("pool_inodes_low") : CAY_STR("pool_space_low");
-        text = cay_arena_printf(arena, "the pool is %d %% full, it has %s left; %s",
-                                (int)(full.share * 100), full.left, advice);
+    if (space->err.reason) { /* nothing else is known */
+        cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY, "pool_unavailable",
+                        "the pool cannot be used: %s", space->err.text);
+        return;
     }
-    problem.message = text ? cay_str(text) : CAY_STR("");
-    *out_problem = problem;
-    return problem.reason.len > 0;
+    if (space->health != CAY_STORE_ONLINE)
+        cay_problem_add(problems,
+                        space->health == CAY_STORE_DEGRADED ? CAY_V1_HEALTH_STATUS_DEGRADED
+                                                            : CAY_V1_HEALTH_STATUS_UNHEALTHY,
+                        devices[space->health].reason, "%s; 'zpool status' says more",
+                        devices[space->health].text);
+    if (space->now.is_read_only)
+        cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY, "pool_read_only",
+                        "the pool is read-only; look at the kernel's log");
+    struct fullness bytes = bytes_of(&space->now);
+    struct fullness inodes = inodes_of(&space->now);
+    add_full(host, &bytes, problems);
+    add_full(host, &inodes, problems);
+}
+
+void cay_problem_add(struct cay_problems *problems, enum cay_v1_health_status status,
+                     const char *reason, const char *format, ...)
+{
+    va_list args;
+    if (problems->count == CAY_PROBLEMS_MAX)
+        return;
+    char text[256];
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    size_t at = problems->count++;
+    for (; at > 0 && problems->items[at - 1].status < status; at--)
+        problems->items[at] = problems->items[at - 1];
+    problems->items[at] = (struct cay_v1_health_problem){
+        .reason = cay_str(reason),
+        .status = status,
+        .message = cay_arena_str(problems->arena, cay_str(text)),
+    };
 }

@@ -37,6 +37,18 @@ void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
 
 enum cay_v1_pool_state cay_space_state(const struct cay_space *space);
 
-/* The worst that is to say about it; false when all is well. */
-[[nodiscard]] bool cay_space_problem(const struct cay_host *host, struct cay_arena *arena,
-                                     struct cay_v1_health_problem *out_problem);
+/* All that is wrong, worst first. */
+enum { CAY_PROBLEMS_MAX = 16 };
+struct cay_problems {
+    struct cay_arena *arena; /* for the sentences */
+    struct cay_v1_health_problem items[CAY_PROBLEMS_MAX];
+    size_t count;
+};
+
+/* `reason` stays. */
+[[gnu::format(printf, 4, 5)]] void cay_problem_add(struct cay_problems *problems,
+                                                   enum cay_v1_health_status status,
+                                                   const char *reason, const char *format, ...);
+
+/* Adds what is to say about the pool. */
+void cay_space_problems(const struct cay_host *host, struct cay_problems *problems);

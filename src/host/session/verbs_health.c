@@ -9,13 +9,20 @@ void cay_host_health_check(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
     int64_t active_tools = 0;
-    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+    int failed = 0;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         active_tools += session->tools_in_flight;
-    struct cay_v1_health_problem problem;
-    bool has_problem = cay_space_problem(host, &call->arena, &problem);
+        failed += session->state == CAY_SESSION_FAILED;
+    }
+    struct cay_problems problems = {.arena = &call->arena};
+    cay_space_problems(host, &problems);
+    if (failed)
+        cay_problem_add(&problems, CAY_V1_HEALTH_STATUS_DEGRADED, "sessions_failed",
+                        "%d of the sessions failed; look at them with 'cay show', and remove them",
+                        failed);
     struct cay_v1_health_check_response response = {
-        .status = has_problem ? problem.status : CAY_V1_HEALTH_STATUS_HEALTHY,
-        .problems = {&problem, has_problem ? 1 : 0},
+        .status = problems.count ? problems.items[0].status : CAY_V1_HEALTH_STATUS_HEALTHY,
+        .problems = {problems.items, problems.count},
         .pool_state = cay_space_state(&host->space),
         .pool_size_bytes = (int64_t)host->space.now.size_bytes,
         .pool_used_bytes = (int64_t)host->space.now.used_bytes,

@@ -21,7 +21,7 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         return NULL;
     const struct cay_pool *pool = &host->pool;
     const struct cay_pool_space *space = &host->space.now;
-    struct cay_v1_health_problem problem;
+    struct cay_problems problems = {.arena = arena};
     bool is_loop = pool->kind == CAY_POOL_LOOP;
     struct cay_str path = cay_arena_str(arena, cay_str(pool->path));
     *message = (struct cay_v1_pool){
@@ -44,8 +44,9 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
                                  : CAY_V1_ENFORCEMENT_ACCOUNTING,
         .growable = is_loop,
     };
-    if (cay_space_problem(host, arena, &problem))
-        message->message = problem.message;
+    cay_space_problems(host, &problems);
+    if (problems.count)
+        message->message = problems.items[0].message;
     return message;
 }
 
