@@ -16,6 +16,7 @@
 #include "front/http/server.h"
 #include "front/router.h"
 #include "host/session/service.h"
+#include "host/session/state.h"
 #include "wire/e2b/template.h"
 
 enum { EXIT_USAGE = 2 };
@@ -436,8 +437,27 @@ static void list_crash_points(void)
         printf("%s\n", points[i].name);
 }
 
+/* For the manual and the tests: state, verb, why not, and what comes of it. */
+static void list_states(void)
+{
+    for (int state = 1; state < CAY_SESSION_STATES; state++) {
+        for (int verb = 1; verb < CAY_SESSION_VERBS; verb++) {
+            const struct cay_session_cell *cell =
+                cay_session_cell((enum cay_session_state)state, (enum cay_session_verb)verb);
+            printf("%s %s %s %s\n", cay_session_state_name((enum cay_session_state)state),
+                   cay_session_verb_name((enum cay_session_verb)verb),
+                   cell->refusal ? cay_reason_info(cell->refusal)->name : "-",
+                   cay_session_state_name(cell->next));
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--list-states") == 0) {
+        list_states();
+        return EXIT_SUCCESS;
+    }
     if (argc == 2 && strcmp(argv[1], "--list-crash-points") == 0) {
         list_crash_points();
         return EXIT_SUCCESS;

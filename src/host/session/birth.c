@@ -345,6 +345,11 @@ static void wake_end(struct cay_op *op)
         cay_waking_install(&self->waking, session);
     if (op->is_done && self->waking.needs_sandbox && session->live)
         cay_start_soon(session);
+    /* A tree that the store does not have will not come back by itself. */
+    if (!op->is_done && op->err.reason == CAY_R_SESSION_NOT_FOUND && !session->is_gone) {
+        cay_session_break(session, &op->err);
+        op->err.reason = CAY_R_SESSION_FAILED;
+    }
     cay_session_record_finish(&self->record);
     /* Held until the caller has looked: leaving may free a session that is gone. */
     self->awake(op->call, session, self->context, op->is_done ? NULL : &op->err);

@@ -398,8 +398,9 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
         cay_build_is_label(session->spec->labels))
         return remove_session(host, session, err);
     if (!stored) {
-        session->state = CAY_SESSION_FAILED;
-        snprintf(session->state_text, sizeof(session->state_text), "its files are gone");
+        struct cay_error gone = {};
+        cay_fail(&gone, CAY_R_DATA_LOSS, "its files are gone");
+        cay_session_break(session, &gone);
         return cay_runtime_remove(host->runtime, session->store_id, err);
     }
     /* Nothing ran and nothing was under way: its record says what is. There may be thousands. */

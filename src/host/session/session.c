@@ -9,6 +9,7 @@
 
 #include "api/noun.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "host/session/access.h"
 #include "host/session/aftermath.h"
 #include "host/session/build_steps.h"
@@ -122,13 +123,32 @@ static bool refuse(const struct cay_session *session, enum cay_session_verb verb
     if (reason == CAY_R_SESSION_PAUSED)
         cay_fail(err, reason, "session '%s' is paused; resume it first", session->id);
     else if (reason == CAY_R_SESSION_FAILED)
-        cay_fail(err, reason, "session '%s' has failed (%s); it can only be removed", session->id,
-                 session->state_text);
+        cay_fail(err, reason,
+                 "session '%s' has failed (%s); fork or export one of its snapshots, and remove it",
+                 session->id, session->state_text);
     else
         cay_fail(err, reason, "session '%s' is %s: no %s now", session->id, state,
                  cay_session_verb_name(verb));
     cay_error_fact(err, "session_id", "%s", session->id);
     return cay_error_fact(err, "state", "%s", state);
+}
+
+bool cay_session_has_files(const struct cay_session *session, struct cay_error *err)
+{
+    return session->state != CAY_SESSION_FAILED ||
+           cay_fail(err, CAY_R_SESSION_FAILED,
+                    "session '%s' has failed (%s); name one of its snapshots", session->id,
+                    session->state_text);
+}
+
+void cay_session_break(struct cay_session *session, const struct cay_error *err)
+{
+    struct cay_error ignored = {};
+    if (!cay_session_step(session, CAY_VERB_BROKE, &ignored))
+        return;
+    snprintf(session->state_text, sizeof(session->state_text), "%.159s", err->text);
+    snprintf(session->state_reason, sizeof(session->state_reason), "storage");
+    cay_log(CAY_ERROR, "session.failed", CAY_S("session", session->id), CAY_ERR(err));
 }
 
 bool cay_session_check_build(const struct cay_session *session, const struct cay_caller *caller,

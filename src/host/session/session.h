@@ -147,6 +147,12 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
                                      struct cay_str id, enum cay_session_verb verb,
                                      struct cay_session **out_session, struct cay_error *err);
 
+/* SESSION_FAILED when only its snapshots are left. */
+[[nodiscard]] bool cay_session_has_files(const struct cay_session *session, struct cay_error *err);
+
+/* Its files are gone or cannot be mounted, as `err` says: it has failed. */
+void cay_session_break(struct cay_session *session, const struct cay_error *err);
+
 /* Asks the table and moves to the state it names. */
 [[nodiscard]] bool cay_session_step(struct cay_session *session, enum cay_session_verb verb,
                                     struct cay_error *err);

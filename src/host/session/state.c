@@ -81,7 +81,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
         [CAY_VERB_EXEC]     = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_SNAPSHOT] = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_ROLLBACK] = NO(SESSION_FAILED, FAILED),
-        [CAY_VERB_FORK]     = NO(SESSION_FAILED, FAILED),
+        [CAY_VERB_FORK]     = GO(FAILED), /* of its snapshots; so with the next */
         [CAY_VERB_EXPORT]   = GO(FAILED),
         [CAY_VERB_PAUSE]    = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_RESUME]   = NO(SESSION_FAILED, FAILED),

@@ -79,6 +79,8 @@ static bool export_begin(struct cay_op *op, struct cay_error *err)
         return false;
     if (!self->export.live_store_id[0])
         return true;
+    if (!cay_session_has_files(session, err))
+        return false;
     memcpy(live->session_id, session->id, sizeof(live->session_id));
     memcpy(live->store_id, self->export.live_store_id, sizeof(live->store_id));
     snprintf(live->name, sizeof(live->name), "export-%s", live->store_id);

@@ -140,6 +140,8 @@ static bool fork_begin(struct cay_op *op, struct cay_error *err)
                             request->snapshot.ptr);
         memcpy(self->snapshot_store_id, snapshot->store_id, CAY_STORE_ID_SIZE);
         self->is_from_snapshot = true;
+    } else if (!cay_session_has_files(source, err)) {
+        return false;
     }
     cay_pointing_init(&self->pointing, source);
     cay_session_record_take(&self->source, source);
