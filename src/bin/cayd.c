@@ -352,6 +352,8 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     };
     cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
                     conf->insecure_no_auth);
+    daemon->router.bodies.bytes_max = conf->body_memory;
+    daemon->router.bodies.owner_bytes_max = conf->owner_body_memory;
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &daemon->router,

@@ -18,6 +18,8 @@ struct cayd_conf {
     int log_format; /* place in cayd_log_formats */
     bool access_log;
     int64_t max_connections;
+    uint64_t body_memory;
+    uint64_t owner_body_memory;
     int64_t head_timeout;
     int64_t idle_timeout;
     int64_t send_timeout;

@@ -75,12 +75,16 @@ void cay_router_init(struct cay_router *router, struct cay_service *service,
 {
     static const struct cay_e2b_options shut;
     *router = (struct cay_router){.service = service, .allow_anonymous = allow_anonymous};
+    cay_bodies_init(&router->bodies, 0, 0);
     cay_connect_door_init(&router->connect, service, allow_anonymous);
     cay_e2b_door_init(&router->e2b, service, e2b ? e2b : &shut, allow_anonymous);
+    router->connect.bodies = &router->bodies;
+    router->e2b.bodies = &router->bodies;
 }
 
 void cay_router_finish(struct cay_router *router)
 {
     cay_e2b_door_finish(&router->e2b);
     cay_connect_door_finish(&router->connect);
+    cay_bodies_finish(&router->bodies);
 }

@@ -12,6 +12,7 @@
 #include "front/http/server.h"
 
 struct cay_router {
+    struct cay_bodies bodies;
     struct cay_connect_door connect;
     struct cay_e2b_door e2b;
     struct cay_service *service;

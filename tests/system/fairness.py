@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One owner does its worst; another does not notice."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
 
-from daemon import KEY, SANDBOX, Client, case, eventually, good, together
+from daemon import KEY, SANDBOX, Client, Closed, Raw, case, eventually, good, together
 from small_base import run_with_cayd
 
 EVIL = "(a+)+$"
@@ -85,6 +86,38 @@ def hanging_up(cay):
     eventually(lambda: not is_busy(cay), "the daemon is at rest")
     used = cpu_s(cay) - before
     assert used < 0.7, used
+
+
+def unfinished(client, size):
+    """A call whose body never comes to its end."""
+    raw = Raw(client.socket(60))
+    raw.send((f"POST /{SANDBOX}GetSession HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+              f"content-length: {size + 1}\r\n{client.auth}\r\n").encode())
+    with contextlib.suppress(OSError):  # it may be refused while it is sent
+        raw.send(b" " * size)
+    return raw
+
+
+@case
+def bodies(cay):
+    """bodies of requests under way take bounded memory, of one owner and of all; others' calls are answered"""
+    evil, polite = owner(cay, "evil"), owner(cay, "polite")
+    before = cay.rss_bytes()
+    raws = good(together(*[lambda: unfinished(evil, 15 << 20) for _ in range(40)]))
+    refused = 0
+    for raw in raws:
+        raw.sock.settimeout(0.2)
+        with contextlib.suppress(OSError, Closed):
+            answer = raw.answer()
+            assert answer.status == 429 and "owner_body_memory" in answer.json()["message"], answer.json()
+            refused += 1
+    grown = cay.rss_bytes() - before
+    assert polite.call(SANDBOX + "ListSessions")
+    polite.tool("polite", "write_file", path="/workspace/large", content="x" * (4 << 20))
+    for raw in raws:
+        raw.sock.close()
+    assert refused >= 30, refused
+    assert grown < cay.rss_room(300), grown
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1] = {100,    300,     1000, 
 static void free_rpc(struct cay_rpc *rpc)
 {
     cay_timer_close(&rpc->deadline);
+    cay_body_release(&rpc->charge);
     cay_buf_finish(&rpc->body);
     cay_buf_finish(&rpc->unpacked);
     cay_envelope_reader_finish(&rpc->reader);
@@ -148,6 +149,15 @@ static void start_verb(struct cay_rpc *rpc)
     cay_service_call(rpc->door->service, &rpc->call);
 }
 
+/* A body that was refused is not kept while the rest of it arrives. */
+static void drop_body(struct cay_rpc *rpc)
+{
+    if (rpc->is_started)
+        return;
+    cay_buf_finish(&rpc->body);
+    cay_body_release(&rpc->charge);
+}
+
 static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
 {
     struct cay_rpc *rpc = exchange->state;
@@ -158,12 +168,20 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         cay_rpc_leave(rpc);
         return;
     }
+    struct cay_error err = {};
+    if (!cay_body_charge_to(&rpc->charge, rpc->door->bodies, rpc->call.caller.owner,
+                            rpc->body.len + rpc->reader.message.len + len, &err)) {
+        cay_rpc_give_up(rpc, &err);
+        drop_body(rpc);
+        cay_rpc_leave(rpc);
+        return;
+    }
     cay_buf_append(&rpc->body, data, len);
     if (rpc->body.failed) {
-        struct cay_error err = {};
         cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, "a message may have %d bytes at most",
                  CAY_LIMIT_MESSAGE_BYTES);
         cay_rpc_give_up(rpc, &err);
+        drop_body(rpc);
     } else if (rpc->call.method->client_streaming) {
         cay_rpc_pump(rpc);
     } else {

@@ -7,6 +7,7 @@
  */
 
 #include "api/service.h"
+#include "front/http/bodies.h"
 #include "front/http/exchange.h"
 
 enum { CAY_RPC_BUCKETS = 8 };
@@ -23,6 +24,7 @@ struct cay_rpc_method_stats {
 struct cay_connect_door {
     struct cay_service *service;
     bool allow_anonymous;
+    struct cay_bodies *bodies;          /* set by the router; NULL: bodies have no budget */
     struct cay_rpc_method_stats *stats; /* one per method of the service */
 };
 

@@ -31,7 +31,8 @@ struct cay_rpc {
     /* Requests. A single message is collected in `body`; a stream of them passes through `body`
      * into `reader`, one at a time. */
     struct cay_buf body;
-    size_t body_read; /* bytes of `body` that the reader has */
+    struct cay_body_charge charge; /* for it and the reader */
+    size_t body_read;              /* bytes of `body` that the reader has */
     struct cay_envelope_reader reader;
     struct cay_buf unpacked;
     struct cay_arena message_arena; /* the current message of a client stream */

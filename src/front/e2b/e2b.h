@@ -15,6 +15,7 @@ struct cay_e2b_cutter;
 
 struct cay_e2b_door {
     struct cay_service *service;
+    struct cay_bodies *bodies; /* set by the router; NULL: bodies have no budget */
     struct cay_e2b_cutter *cutter;
     struct cay_list inside;  /* requests that passed the gate of a sandbox */
     struct cay_list pollers; /* watchers that clients ask for news */

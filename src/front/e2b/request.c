@@ -21,6 +21,7 @@ void cay_e2b_leave(struct cay_e2b_request *request)
 {
     if (--request->depth || request->exchange || !cay_list_empty(&request->calls))
         return;
+    cay_body_release(&request->charge);
     cay_buf_finish(&request->body);
     cay_arena_finish(&request->arena);
     free(request);
@@ -49,8 +50,13 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         request->untaken_bytes += len;
     else
         cay_exchange_taken(exchange, len);
+    struct cay_error err = {};
     if (request->body.failed && !request->is_answered)
         cay_e2b_reply_fault(request, 413, "the body of this request is too large");
+    else if (!request->is_answered &&
+             !cay_body_charge_to(&request->charge, request->door->bodies, request->caller.owner,
+                                 request->body.len, &err))
+        cay_e2b_reply_fault(request, 429, err.text);
     cay_e2b_leave(request);
 }
 

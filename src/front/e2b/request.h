@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "front/e2b/e2b.h"
+#include "front/http/bodies.h"
 #include "io/loop.h"
 #include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
@@ -49,7 +50,8 @@ struct cay_e2b_request {
     struct cay_exchange *exchange; /* NULL once closed */
     struct cay_loop *loop;
     const struct cay_e2b_route *route;
-    struct cay_caller caller; /* what calls on the hallway are made as */
+    struct cay_body_charge charge; /* for the body */
+    struct cay_caller caller;      /* what calls on the hallway are made as */
     struct cay_arena arena;
     struct cay_str params[CAY_E2B_PARAMS_MAX]; /* of the path */
 
