@@ -300,6 +300,18 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     cay_autofree char *interpreter_path =
         find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
     const struct cay_host_options host_options = {
+        .quotas = {.sessions = conf->quota_sessions,
+                   .memory_bytes = (int64_t)conf->quota_memory,
+                   .cpu_millis = (int64_t)(conf->quota_cpus * 1000),
+                   .disk_bytes = (int64_t)conf->quota_disk,
+                   .pids = conf->quota_pids,
+                   .snapshots = conf->quota_snapshots,
+                   .ports = conf->quota_ports},
+        .ceilings = {.memory_bytes = (int64_t)conf->session_max_memory,
+                     .pids = conf->session_max_pids,
+                     .snapshots = conf->session_max_snapshots},
+        .port_first = (uint16_t)conf->port_first,
+        .port_last = (uint16_t)conf->port_last,
         .data_dir = conf->data,
         .run_dir = conf->run,
         .store = conf->store,

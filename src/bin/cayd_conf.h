@@ -47,6 +47,18 @@ struct cayd_conf {
     int64_t pause_drain;
     int64_t max_snapshots;
     bool tool_snapshots;
+    int64_t quota_sessions;
+    uint64_t quota_memory;
+    double quota_cpus;
+    uint64_t quota_disk;
+    int64_t quota_pids;
+    int64_t quota_snapshots;
+    int64_t quota_ports;
+    uint64_t session_max_memory;
+    int64_t session_max_pids;
+    int64_t session_max_snapshots;
+    int64_t port_first;
+    int64_t port_last;
     double default_cpus;
     uint64_t default_memory;
     int64_t default_pids;

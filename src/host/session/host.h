@@ -75,6 +75,10 @@ struct cay_host {
     struct cay_builds builds;
     struct cay_build_files build_files;
     struct cay_v1_resource_limits default_limits;
+    struct cay_quotas quotas;     /* of owners */
+    struct cay_ceilings ceilings; /* of sessions */
+    uint16_t port_first;
+    uint16_t port_last;
     char *default_base;
     char *snapshot_prefix;
     char *interpreter;           /* the code interpreter's text; NULL: it is not installed */

@@ -230,6 +230,12 @@ static bool check_place(const struct cay_host *host, const struct cay_call *call
     if (request->host_port && request->host_port < PRIVILEGED_PORTS && !is_admin)
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "host_port: ports below %d are for admin keys", PRIVILEGED_PORTS);
+    if (request->host_port && !is_admin &&
+        (request->host_port < host->port_first || request->host_port > host->port_last))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "host_port: choose one from port_first to port_last, %u to %u, or none; "
+                        "others are for admin keys",
+                        host->port_first, host->port_last);
     return true;
 }
 
@@ -296,7 +302,8 @@ bool cay_expose(struct cay_session *session, const struct cay_call *call,
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
-    if (!check_place(session->host, call, request, bind, sizeof(bind), err))
+    if (!check_place(session->host, call, request, bind, sizeof(bind), err) ||
+        !cay_quotas_check_port(session, &call->caller, err))
         return false;
     struct cay_exposed *old = cay_exposed_find(session, request->port);
     if (old && !is_same(old, request, bind, process))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "api/cay_v1.h"
@@ -234,6 +235,13 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
+    host->quotas = options->quotas;
+    host->ceilings = options->ceilings;
+    struct sysinfo machine = {};
+    if (!host->ceilings.memory_bytes && sysinfo(&machine) == 0)
+        host->ceilings.memory_bytes = (int64_t)machine.totalram * (int64_t)machine.mem_unit;
+    host->port_first = options->port_first;
+    host->port_last = options->port_last ? options->port_last : UINT16_MAX;
     host->max_concurrent_tools = options->max_concurrent_tools;
     host->tool_timeout_ms = options->tool_timeout_ms;
     host->pause_drain_ms = options->pause_drain_ms;

@@ -9,6 +9,7 @@
  */
 
 #include "api/service.h"
+#include "host/session/account_quota.h"
 #include "io/loop.h"
 
 struct cay_host_options {
@@ -43,6 +44,10 @@ struct cay_host_options {
     uint64_t default_pids;
     uint64_t default_disk_bytes;
     uint64_t default_inodes;
+    struct cay_quotas quotas;     /* of owners */
+    struct cay_ceilings ceilings; /* of sessions; no memory there: that of the machine */
+    uint16_t port_first; /* ports of this machine that others than administrators may name */
+    uint16_t port_last;
     double pool_warn; /* used shares of the pool: degraded, and refused */
     double pool_critical;
     int64_t health_interval_ms;

@@ -104,7 +104,9 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
     self->births = cay_arena_array(&call->arena, self->count, sizeof(*self->births));
     if (!self->forks || !self->store_ids || !self->tickets || !self->births)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    if (!fork_spec(self, source, &spec, err) || !cay_session_check_room(host, self->count, err))
+    if (!fork_spec(self, source, &spec, err) || !cay_session_check_room(host, self->count, err) ||
+        !cay_quotas_check_sessions(host, &call->caller, source->owner, spec.limits, self->count,
+                                   NULL, err))
         return false;
     for (size_t i = 0; i < self->count; i++) {
         char id[CAY_LIMIT_ID_BYTES + 1];

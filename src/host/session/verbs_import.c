@@ -192,7 +192,9 @@ static bool plan_new(struct import_op *self, struct cay_session **out_session,
         return false;
     if (cay_map_get(&host->sessions.by_id, cay_str(id)))
         return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
-    if (!cay_import_plan_spec(&self->import, self->call, options, &spec, err))
+    if (!cay_import_plan_spec(&self->import, self->call, options, &spec, err) ||
+        !cay_quotas_check_sessions(host, &self->call->caller, self->call->caller.owner, spec.limits,
+                                   1, NULL, err))
         return false;
     *out_session = cay_session_new(host, id, self->call->caller.owner);
     cay_session_set_spec(*out_session, &spec);

@@ -245,7 +245,8 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
         answer_existing(call, existing, owner, &spec);
         return;
     }
-    if (!cay_session_check_room(host, 1, &err)) {
+    if (!cay_session_check_room(host, 1, &err) ||
+        !cay_quotas_check_sessions(host, &call->caller, owner, spec.limits, 1, NULL, &err)) {
         fail(call, &err);
         return;
     }

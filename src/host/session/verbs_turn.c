@@ -76,6 +76,10 @@ static bool choose_victims(struct snapshot_op *self, struct cay_session *session
     if (session->spec->max_snapshots > 0 && self->kind != CAY_V1_SNAPSHOT_KIND_NAMED)
         cay_victims_add_oldest(&self->victims, session, (size_t)session->spec->max_snapshots - 1,
                                false);
+    const struct cay_call *call = self->op.call;
+    if (!self->victims.count &&
+        !cay_quotas_check_snapshot(session, call ? &call->caller : NULL, err))
+        return false;
     return cay_victims_settle(&self->victims, session, err);
 }
 

@@ -98,7 +98,9 @@ static bool change_limits(struct update_op *self, const struct cay_session *sess
         return true;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    if (!cay_check_limits(request->limits, session->spec->limits, limits, err))
+    if (!cay_check_limits(request->limits, session->spec->limits, limits, err) ||
+        !cay_quotas_check_sessions(self->op.host, &self->op.call->caller, session->owner, limits, 1,
+                                   session, err))
         return false;
     const struct cay_v1_resource_limits *old = session->spec->limits;
     self->old_disk_bytes = old->has_disk_bytes ? old->disk_bytes : 0;

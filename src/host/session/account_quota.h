@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What one owner may have of this host, and one session. The quotas of owners bind everybody but
+ * administrators; the ceilings of sessions bind all. Loop thread only.
+ */
+
+#include "host/session/session.h"
+
+/* 0: no limit. All of one type: they are also walked. */
+struct cay_quotas {
+    int64_t sessions;
+    int64_t memory_bytes; /* the sum of its sessions' limits; so with the next three */
+    int64_t cpu_millis;
+    int64_t disk_bytes;
+    int64_t pids;
+    int64_t snapshots;
+    int64_t ports;
+};
+
+struct cay_ceilings {
+    int64_t memory_bytes;
+    int64_t pids;
+    int64_t snapshots;
+};
+
+/* Whether the owner may have `count` more sessions with these limits, or `changed` with them
+ * instead of its own. `limits` may be NULL. */
+[[nodiscard]] bool cay_quotas_check_sessions(const struct cay_host *host,
+                                             const struct cay_caller *caller, const char *owner,
+                                             const struct cay_v1_resource_limits *limits,
+                                             size_t count, const struct cay_session *changed,
+                                             struct cay_error *err);
+
+/* One more. `caller` is NULL for what the daemon does by itself. */
+[[nodiscard]] bool cay_quotas_check_snapshot(const struct cay_session *session,
+                                             const struct cay_caller *caller,
+                                             struct cay_error *err);
+[[nodiscard]] bool cay_quotas_check_port(const struct cay_session *session,
+                                         const struct cay_caller *caller, struct cay_error *err);
