@@ -128,8 +128,10 @@ bool cay_values_limits(struct cay_cli *cli, struct cay_v1_resource_limits **out_
     struct cay_str cpus = cay_values_text(cli, "cpus");
     struct cay_str memory = cay_values_text(cli, "memory");
     struct cay_str pids = cay_values_text(cli, "pids");
-    struct cay_str disk = cay_values_text(cli, "disk");
-    struct cay_str inodes = cay_values_text(cli, "inodes");
+    /* Only whole sessions have a limit on the disk; commands in them have no such flag. */
+    bool is_session = cay_args_flag(cli->args.command, CAY_STR("disk")) != NULL;
+    struct cay_str disk = is_session ? cay_values_text(cli, "disk") : (struct cay_str){};
+    struct cay_str inodes = is_session ? cay_values_text(cli, "inodes") : (struct cay_str){};
     *out_limits = NULL;
     if (!cpus.ptr && !memory.ptr && !pids.ptr && !disk.ptr && !inodes.ptr)
         return true;
