@@ -16,7 +16,7 @@ import traceback
 
 from daemon import IS_FULL, MIB, SANDBOX, Cayd, case, fails, run
 from oracle import (ACTOR, ACTOR_INSIDE, IS_PLAIN, NO_HOST_BASE, act, clear, dump, dump_snapshot,
-                    has_layers, settled)
+                    has_layers, settled, snapshots_of)
 from process_client import Processes
 from session_stream import export, import_
 from small_base import import_small
@@ -230,7 +230,7 @@ class History:
     def compare_log(self, name, session):
         found = [(entry["name"], entry.get("parent", ""),
                   entry["kind"].removeprefix("SNAPSHOT_KIND_").lower(), entry.get("held", False))
-                 for entry in self.cay.log(name)]
+                 for entry in snapshots_of(self.cay, name)]
         wanted = [(snapshot, past.parent, past.kind, snapshot in session.held)
                   for snapshot, past in session.snapshots.items()]
         assert found == wanted, f"{name}: log {found}, should be {wanted}"

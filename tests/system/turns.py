@@ -169,7 +169,7 @@ def concurrent_mix(cay):
         cay.sh(fork[1]["id"], "test -e file")
         cay.destroy(fork[1]["id"])
     outcomes = together(*(lambda n=n: one(n) for n in range(6)),
-                        *(lambda: cay.rollback("c", "turn-0025") for _ in range(2)))
+                        *(lambda: cay.rollback("c", "turn-0025", killTools=True) for _ in range(2)))
     for outcome in outcomes:
         # A command that runs is killed by the rollback and says so.
         is_killed = getattr(outcome, "reason", "") == "rollback_in_progress"

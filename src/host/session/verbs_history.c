@@ -273,6 +273,8 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
     struct cay_session *session = op->session;
     struct cay_v1_list_snapshots_response *response = &self->response;
     bool is_back = request->order == CAY_V1_ORDER_CREATED_DESC;
+    if (!(cay_store_caps(session->host->store) & CAY_STORE_SNAPSHOTS))
+        return cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
     size_t room = CAY_MIN(self->page_size, cay_session_snapshot_count(session));
     response->snapshots.items =
         cay_arena_array(&op->call->arena, room, sizeof(struct cay_v1_snapshot));
