@@ -9,9 +9,14 @@
 #include "bin/cay_values.h"
 #include "client/rpc/client.h"
 
+/* Of a recipe's log so much is kept to be shown when it fails. */
+enum { KEPT_BYTES_MAX = 4 << 20 };
+
 struct build {
     struct cay_cli *cli;
-    bool is_bar; /* a line that says how far it is stands on the terminal */
+    struct cay_buf kept; /* lines of a recipe that were not shown */
+    bool is_folded;      /* a recipe prints hundreds of lines: they are kept, not shown */
+    bool is_bar;         /* a line that says how far it is stands on the terminal */
     bool is_done;
 };
 
@@ -25,8 +30,14 @@ static void clear_bar(struct build *self)
 static void draw_bar(struct build *self, const struct cay_v1_build_progress *progress)
 {
     enum { COLUMNS = 24 };
-    if (!isatty(STDERR_FILENO))
+    if (!isatty(STDERR_FILENO)) {
+        if (self->is_folded) { /* the daemon tells each phase once */
+            cay_output_text(&(struct cay_output){.file = stderr}, CAY_STYLE_PLAIN,
+                            progress->message);
+            fputc('\n', stderr);
+        }
         return;
+    }
     int filled = (int)(CAY_MIN(CAY_MAX(progress->fraction, 0.0), 1.0) * COLUMNS);
     struct cay_output err = {.file = stderr, .is_terminal = true};
     clear_bar(self);
@@ -39,22 +50,46 @@ static void draw_bar(struct build *self, const struct cay_v1_build_progress *pro
     self->is_bar = true;
 }
 
+static void show_line(struct build *self, struct cay_str line)
+{
+    struct cay_output log = {.file = stderr, .is_terminal = isatty(STDERR_FILENO)};
+    clear_bar(self);
+    cay_output_text(&log, CAY_STYLE_DIM, line);
+    fputc('\n', stderr);
+}
+
+static void take_line(struct build *self, const struct cay_v1_build_log *line)
+{
+    if (self->is_folded && self->kept.len + line->message.len < KEPT_BYTES_MAX) {
+        cay_buf_append_str(&self->kept, line->message);
+        cay_buf_append_byte(&self->kept, '\n');
+    }
+    if (!self->is_folded || cay_str_is(line->level, "warn") || cay_str_is(line->level, "error"))
+        show_line(self, line->message);
+}
+
+/* What led to a failure. */
+static void show_kept(struct build *self)
+{
+    clear_bar(self);
+    for (size_t at = 0, end = 0; at < self->kept.len; at = end + 1) {
+        const char *from = (const char *)self->kept.data + at;
+        end = at + (size_t)((const char *)memchr(from, '\n', self->kept.len - at) - from);
+        show_line(self, (struct cay_str){from, end - at});
+    }
+}
+
 static bool receive(void *state, const void *message, struct cay_error *err)
 {
     struct build *self = state;
     const struct cay_v1_build_base_response *frame = message;
-    struct cay_output log = {.file = stderr, .is_terminal = isatty(STDERR_FILENO)};
     if (frame->which_frame == CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE)
         self->is_done = true;
     if (self->cli->out.is_json)
         return frame->which_frame == CAY_V1_BUILD_BASE_RESPONSE_FRAME_HEARTBEAT ||
                cay_output_message(&self->cli->out, &cay_v1_build_base_response_desc, frame, err);
     switch (frame->which_frame) {
-    case CAY_V1_BUILD_BASE_RESPONSE_FRAME_LOG:
-        clear_bar(self);
-        cay_output_text(&log, CAY_STYLE_DIM, frame->frame.log->message);
-        fputc('\n', stderr);
-        break;
+    case CAY_V1_BUILD_BASE_RESPONSE_FRAME_LOG: take_line(self, frame->frame.log); break;
     case CAY_V1_BUILD_BASE_RESPONSE_FRAME_PROGRESS: draw_bar(self, frame->frame.progress); break;
     case CAY_V1_BUILD_BASE_RESPONSE_FRAME_BASE:
         clear_bar(self);
@@ -150,6 +185,7 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
     const struct cay_args *args = &cli->args;
     struct cay_pb_pair params[CAY_COUNT(names)];
     struct build self = {.cli = cli};
+    self.is_folded = args->word_count && !cay_args_has(args, "verbose");
     struct cay_client *client = NULL;
     struct cay_str name = cay_values_text(cli, "name");
     struct cay_str recipe = args->word_count ? cay_str(args->words[0]) : (struct cay_str){};
@@ -173,9 +209,13 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
         !cay_values_network(cli, &request.network, err) ||
         !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
         return false;
+    cay_buf_init(&self.kept, KEPT_BYTES_MAX);
     bool done = cay_client_call_stream(client, &cay_v1_methods[CAY_V1_BASE_SERVICE_BUILD_BASE],
                                        &request, receive, &self, err);
+    if (!self.is_done)
+        show_kept(&self);
     clear_bar(&self);
+    cay_buf_finish(&self.kept);
     return done && (self.is_done || cay_fail(err, CAY_R_UNAVAILABLE, "the stream broke off"));
 }
 
@@ -196,6 +236,7 @@ static const struct cay_flag build_flags[] = {
     {.name = "packages", .value = "A,B,C", .help = "packages to add to the usual ones"},
     CAY_FLAG_NETWORK,
     {.name = "replace", .help = "put it in place of a base of the same name"},
+    {.name = "verbose", .help = "show all that the programs of a recipe print"},
     {.name = "label",
      .letter = 'l',
      .value = "NAME=VALUE",

@@ -4,13 +4,16 @@
 
 import base64
 import hashlib
+import http.server
 import json
 import os
 import re
 import signal
 import stat
+import struct
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -879,6 +882,59 @@ def over_tls(cayd):
         assert result.status == 125 and "write https://" in result.note, result
     result = cayd.cay("ls", env={"CAY_URL": cayd.tcp.replace("http:", "https:"), "CAY_API_KEY": "x"})
     assert result.status == 125 and "write http://" in result.note, result
+
+
+def build_stream(lines, end):
+    """The frames of a build as a daemon sends them, and the frame that ends the stream."""
+    def field(number, data):
+        size = len(data)
+        assert size < 1 << 14
+        return bytes([number << 3 | 2, size & 127 | 128, size >> 7]) + data
+
+    def frame(data, flags=0):
+        return struct.pack(">BI", flags, len(data)) + data
+    phase = b"\x19" + struct.pack("<d", 0.4) + field(4, b"Extracting")
+    frames = [field(1, field(3, level) + field(4, text)) for level, text in lines]
+    frames.insert(1, field(2, phase))
+    if end == b"{}":
+        frames.append(field(3, field(1, b"made")))
+    return b"".join(map(frame, frames)) + frame(end, 2)
+
+
+@case
+def folded_build(cayd):
+    """of a recipe base build tells phases and warnings; the rest with --verbose, or when it fails"""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", self.headers["Content-Type"])
+            self.send_header("Content-Length", str(len(self.server.answer)))
+            self.end_headers()
+            self.wfile.write(self.server.answer)
+
+        def log_message(self, *_):
+            pass
+    log = [(b"info", b"I: line %d" % number) for number in range(600)] + [(b"warn", b"W: odd")]
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        there = {"CAY_URL": f"http://127.0.0.1:{server.server_port}", "CAY_API_KEY": "none"}
+        try:
+            server.answer = build_stream(log, b"{}")
+            result = cayd.cay("base", "build", "debian", env=there)
+            assert (result.status, result.out, result.err) == (0, b"made\n", b"Extracting\nW: odd\n"), result
+            result = cayd.cay("base", "build", "debian", "--verbose", env=there)
+            assert result.status == 0 and result.note.count("I: line") == 600, result
+            assert cayd.ok("base", "build", "debian", "--json", env=there).count("I: line") == 600
+            server.answer = build_stream(log, b'{"error":{"code":"failed_precondition","message":"no room"}}')
+            result = cayd.fails(125, "no room", "base", "build", "debian", env=there)
+            assert result.note.count("I: line") == 600, result
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @case
