@@ -32,6 +32,13 @@ const struct cay_variable cay_variables[] = {
     {},
 };
 
+void cay_cli_failed_one(struct cay_cli *cli, const struct cay_error *failure, struct cay_error *err)
+{
+    if (err->reason)
+        cay_output_error(&cli->out, err);
+    *err = *failure;
+}
+
 const char *cay_cli_url(const struct cay_cli *cli)
 {
     const char *url = cay_args_text(&cli->args, "url");

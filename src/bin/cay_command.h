@@ -86,5 +86,10 @@ enum cay_call_kind { CAY_CALL_UNARY = 1, CAY_CALL_STREAM };
 [[nodiscard]] bool cay_cli_call(struct cay_cli *cli, unsigned method, const void *request,
                                 void *out_response, struct cay_error *err);
 
+/* Of several names one failed, and the rest is still done: the failure goes into *err for the end
+ * of the run; the one that was in it is told now. */
+void cay_cli_failed_one(struct cay_cli *cli, const struct cay_error *failure,
+                        struct cay_error *err);
+
 /* Where --url and CAY_URL point. */
 const char *cay_cli_url(const struct cay_cli *cli);

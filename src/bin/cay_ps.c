@@ -161,6 +161,7 @@ static bool read_signal(struct cay_cli *cli, int *out_signal, struct cay_error *
                     text);
 }
 
+/* What could not be signalled does not keep the rest from it. */
 static bool run_kill(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_args *args = &cli->args;
@@ -174,16 +175,21 @@ static bool run_kill(struct cay_cli *cli, struct cay_error *err)
         !cay_values_wait(cli, "kill-after", &request.kill_after, err))
         return false;
     request.signal = number;
+    bool all_done = true;
     for (size_t i = 1; i < args->word_count; i++) {
         struct cay_v1_kill_process_response response = {};
+        struct cay_error failure = {};
         request.process_id = cay_str(args->words[i]);
-        if (!cay_cli_call(cli, CAY_V1_PROCESS_SERVICE_KILL_PROCESS, &request, &response, err))
-            return false;
-        if (cli->out.is_json &&
-            !cay_output_message(&cli->out, &cay_v1_kill_process_response_desc, &response, err))
-            return false;
+        if (cay_cli_call(cli, CAY_V1_PROCESS_SERVICE_KILL_PROCESS, &request, &response, &failure) &&
+            (!cli->out.is_json || cay_output_message(&cli->out, &cay_v1_kill_process_response_desc,
+                                                     &response, &failure)))
+            continue;
+        cay_cli_failed_one(cli, &failure, err);
+        all_done = false;
+        if (failure.reason == CAY_R_UNAVAILABLE || failure.reason == CAY_R_SESSION_NOT_FOUND)
+            break; /* so would the others */
     }
-    return true;
+    return all_done;
 }
 
 static const struct cay_flag ps_flags[] = {
@@ -223,6 +229,9 @@ const struct cay_command cay_command_kill = {
     .name = "kill",
     .arguments = "SESSION PROCESS...",
     .summary = "Send a signal to processes of a session",
+    .details =
+        "When one of several processes is not there, cay says so, signals the others and fails\n"
+        "at the end.",
     .flags = kill_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 2,

@@ -211,6 +211,7 @@ static bool run_rm(struct cay_cli *cli, struct cay_error *err)
     cay_buf_init(&buf, CAY_LIMIT_MESSAGE_BYTES);
     struct cay_json_writer json = {.buf = &buf};
     bool all_done = true;
+    bool any_done = false;
     cay_json_object_begin(&json);
     cay_json_key(&json, "removed");
     cay_json_array_begin(&json);
@@ -226,20 +227,19 @@ static bool run_rm(struct cay_cli *cli, struct cay_error *err)
         struct cay_error failure = {};
         if (cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &request, &response,
                          &failure)) {
+            any_done = true;
             if (response.existed)
                 cay_json_text(&json, args->words[i]);
             continue;
         }
-        if (!all_done)
-            cay_output_error(&(struct cay_output){.file = stdout}, err);
-        *err = failure;
+        cay_cli_failed_one(cli, &failure, err);
         all_done = false;
         if (failure.reason == CAY_R_UNAVAILABLE)
             break;
     }
     cay_json_array_end(&json);
     cay_json_object_end(&json);
-    if (cli->out.is_json && all_done)
+    if (cli->out.is_json && any_done)
         cay_output_json(&cli->out, cay_buf_str(&buf));
     return all_done;
 }
@@ -305,6 +305,9 @@ const struct cay_command cay_command_rm = {
     .name = "rm",
     .arguments = "SESSION...",
     .summary = "Destroy sessions with their processes, files and snapshots",
+    .details =
+        "When one of several sessions cannot be destroyed, cay says so, destroys the others and\n"
+        "fails at the end.",
     .flags = rm_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 1,

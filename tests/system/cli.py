@@ -884,6 +884,31 @@ def over_tls(cayd):
     assert result.status == 125 and "write http://" in result.note, result
 
 
+@case
+def several_names(cayd):
+    """kill and rm of several names go on after one that is not there, tell each, and fail in the end"""
+    def start():
+        return cayd.ok("exec", "demo", "--background", "--", "sleep", "1000").strip()
+    first, second = start(), start()
+    result = cayd.fails(125, "no process 'nosuch'", "kill", "demo", "--wait", first, "nosuch", "other", second)
+    assert "no process 'other'" in result.note and result.out == b"", result
+    assert not {first, second} & set(cayd.ok("ps", "-q", "demo").split())
+    third = start()
+    result = cayd.cay("kill", "--json", "--wait", "demo", "nosuch", third, "other")
+    lines = [json.loads(line) for line in result.text.splitlines()]
+    assert result.status == 125 and ["error" in line for line in lines] == [False, True, True], lines
+    assert [line["error"]["message"].count(name) for line, name in zip(lines[1:], ("nosuch", "other"))] == [1, 1], lines
+    assert cayd.fails(125, "no session 'gone'", "kill", "gone", "a", "b").note.count("cay:") == 1
+    for name in ("rm1", "rm2"):
+        cayd.ok("create", "--lazy", "--name", name)
+    result = cayd.cay("rm", "--json", "rm1", "nosuch", "rm2", "other")
+    lines = [json.loads(line) for line in result.text.splitlines()]
+    assert result.status == 125 and {"removed": ["rm1", "rm2"]} in lines, lines
+    told = [line["error"]["message"] for line in lines if "error" in line]
+    assert len(told) == 2 and "'nosuch'" in told[0] and "'other'" in told[1], lines
+    assert not {"rm1", "rm2"} & set(cayd.sessions())
+
+
 def build_stream(lines, end):
     """The frames of a build as a daemon sends them, and the frame that ends the stream."""
     def field(number, data):
