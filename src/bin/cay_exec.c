@@ -379,6 +379,39 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
 
 enum { PORT_MAX = 65535 };
 
+/* --restart and what goes with it; *out_policy is NULL without. */
+static bool read_restart(struct cay_cli *cli, struct cay_v1_restart_policy **out_policy,
+                         struct cay_error *err)
+{
+    static const struct {
+        const char *name;
+        enum cay_v1_restart_mode mode;
+    } modes[] = {
+        {"never", CAY_V1_RESTART_MODE_NEVER},
+        {"on-failure", CAY_V1_RESTART_MODE_ON_FAILURE},
+        {"always", CAY_V1_RESTART_MODE_ALWAYS},
+    };
+    struct cay_str text = cay_values_text(cli, "restart");
+    bool has_count = false;
+    *out_policy = NULL;
+    if (!text.ptr)
+        return true;
+    struct cay_v1_restart_policy *policy = cay_arena_new(&cli->arena, struct cay_v1_restart_policy);
+    if (!policy)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    for (size_t i = 0; i < CAY_COUNT(modes); i++) {
+        if (cay_str_is(text, modes[i].name))
+            policy->mode = modes[i].mode;
+    }
+    if (!policy->mode)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--restart '%.40s': write never, on-failure or always", text.ptr);
+    *out_policy = policy;
+    return cay_values_number(cli, "max-restarts", 0, INT32_MAX, &has_count, &policy->max_restarts,
+                             err) &&
+           cay_values_wait(cli, "restart-delay", &policy->delay, err);
+}
+
 static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
                                 const char *const *argv, size_t argc, struct cay_error *err)
 {
@@ -390,7 +423,7 @@ static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
     struct cay_v1_launch_process_response response = {};
     const struct cay_v1_launch_process_request request = {.session_id = session_id, .spec = &spec};
     if (!make_spec(cli, argv, argc, &spec, &policy, err) ||
-        !cay_values_limits(cli, &policy.limits, err) ||
+        !cay_values_limits(cli, &policy.limits, err) || !read_restart(cli, &spec.restart, err) ||
         !cay_values_number(cli, "port", 1, PORT_MAX, &has_port, &number, err) ||
         !cay_values_duration(cli, "wait-port", &port.wait_listening, err))
         return false;
@@ -414,6 +447,24 @@ static bool start_in_background(struct cay_cli *cli, struct cay_str session_id,
     return true;
 }
 
+/* Each of these flags means something only next to another. */
+static bool check_company(const struct cay_args *args, struct cay_error *err)
+{
+    static const struct {
+        const char *flag;
+        const char *needs;
+    } pairs[] = {
+        {"port", "background"},      {"restart", "background"},    {"wait-port", "port"},
+        {"max-restarts", "restart"}, {"restart-delay", "restart"},
+    };
+    for (size_t i = 0; i < CAY_COUNT(pairs); i++) {
+        if (cay_args_has(args, pairs[i].flag) && !cay_args_has(args, pairs[i].needs))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s goes with --%s", pairs[i].flag,
+                            pairs[i].needs);
+    }
+    return true;
+}
+
 static bool run_exec(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_args *args = &cli->args;
@@ -421,12 +472,9 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "before '--' stands one SESSION, after it the command; usage: cay exec "
                         "SESSION -- COMMAND...");
-    bool is_background = cay_args_has(args, "background");
-    if (!is_background && (cay_args_has(args, "port") || cay_args_has(args, "wait-port")))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--port and --wait-port go with --background");
-    if (cay_args_has(args, "wait-port") && !cay_args_has(args, "port"))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--wait-port goes with --port");
-    if (is_background)
+    if (!check_company(args, err))
+        return false;
+    if (cay_args_has(args, "background"))
         return start_in_background(cli, cay_str(args->words[0]), args->words + 1,
                                    args->word_count - 1, err);
     struct cay_v1_resource_limits *limits = NULL;
@@ -448,6 +496,15 @@ static const struct cay_flag exec_flags[] = {
     {.name = "wait-port",
      .value = "DURATION",
      .help = "with --port: return when it listens, so long at most"},
+    {.name = "restart",
+     .value = "WHEN",
+     .help = "with --background: start it again: never, on-failure or always"},
+    {.name = "max-restarts",
+     .value = "N",
+     .help = "with --restart: so often at most; 0: any number of times"},
+    {.name = "restart-delay",
+     .value = "DURATION",
+     .help = "with --restart: wait so long before the first time; 1s otherwise"},
     {},
 };
 

@@ -33,6 +33,8 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         .lazy_start = cay_args_has(&cli->args, "lazy"),
     };
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
+        !cay_values_switch(cli, "tool-snapshots", &request.has_tool_snapshots,
+                           &request.tool_snapshots, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
         !cay_values_network(cli, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
@@ -265,6 +267,7 @@ static const struct cay_flag create_flags[] = {
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
     {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
+    CAY_FLAG_TOOL_SNAPSHOTS,
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},
     {},
 };

@@ -26,6 +26,8 @@ static bool run_update(struct cay_cli *cli, struct cay_error *err)
         .extend_only = cay_args_has(&cli->args, "extend-only"),
     };
     if (!cay_values_pairs(cli, "label", &request.set_labels, err) ||
+        !cay_values_switch(cli, "tool-snapshots", &request.has_tool_snapshots,
+                           &request.tool_snapshots, err) ||
         !cay_values_pairs(cli, "env", &request.set_env, err) ||
         !cay_values_names(cli, "unlabel", &request.remove_labels, err) ||
         !cay_values_names(cli, "unset", &request.remove_env, err) ||
@@ -59,6 +61,7 @@ static const struct cay_flag update_flags[] = {
     {.name = "extend-only", .help = "never bring the deadline forward"},
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only; 0: all"},
     {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
+    CAY_FLAG_TOOL_SNAPSHOTS,
     {},
 };
 

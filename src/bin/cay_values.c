@@ -165,6 +165,16 @@ bool cay_values_number(struct cay_cli *cli, const char *flag, int32_t min, int32
     return true;
 }
 
+bool cay_values_switch(struct cay_cli *cli, const char *flag, bool *out_is_given, bool *out_is_on,
+                       struct cay_error *err)
+{
+    struct cay_str text = cay_values_text(cli, flag);
+    *out_is_given = text.ptr;
+    *out_is_on = cay_str_is(text, "on");
+    return !text.ptr || *out_is_on || cay_str_is(text, "off") ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s '%.40s': write on or off", flag, text.ptr);
+}
+
 static bool read_action(struct cay_cli *cli, const char *flag,
                         enum cay_v1_expiry_action *out_action, struct cay_error *err)
 {

@@ -40,6 +40,10 @@
                                      int32_t max, bool *out_is_given, int32_t *out_number,
                                      struct cay_error *err);
 
+/* on or off; *out_is_given says whether the flag was there. */
+[[nodiscard]] bool cay_values_switch(struct cay_cli *cli, const char *flag, bool *out_is_given,
+                                     bool *out_is_on, struct cay_error *err);
+
 /* What CAY_FLAGS_LIFECYCLE say; NULL when none was given. */
 [[nodiscard]] bool cay_values_lifecycle(struct cay_cli *cli,
                                         struct cay_v1_lifecycle **out_lifecycle,
@@ -61,6 +65,8 @@
     {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
 #define CAY_FLAG_NETWORK                                                                          \
     {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
+#define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
+    {.name = "tool-snapshots", .value = "on|off", .help = "take a snapshot after each tool call that may change files"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \
     {.name = "expire-in", .value = "DURATION", .help = "when its time is up, e.g. 30m"},           \
     {.name = "on-expiry", .value = "ACTION", .help = "what then: destroy, pause or stop"},         \

@@ -157,7 +157,7 @@ def exec_status(cayd):
                      "bs=40M", "count=1").strip()
     cayd.fails(137, "its memory limit", "attach", "demo", hungry)
     ends(127, "'nosuch': the program cannot be run: No such file", "--", "nosuch")
-    ends(125, "go with --background", "--wait-port", "1s", "--", "true")
+    ends(125, "--wait-port goes with --port", "--wait-port", "1s", "--", "true")
     ends(125, "goes with --port", "--background", "--wait-port", "1s", "--", "true")
     ends(125, "cannot be entered", "--cwd", "/nosuch", "--", "true")
     cayd.fails(125, "no session 'nosuch'", "exec", "nosuch", "--", "true")
@@ -907,6 +907,43 @@ def several_names(cayd):
     told = [line["error"]["message"] for line in lines if "error" in line]
     assert len(told) == 2 and "'nosuch'" in told[0] and "'other'" in told[1], lines
     assert not {"rm1", "rm2"} & set(cayd.sessions())
+
+
+@case
+def started_again(cayd):
+    """exec --background --restart starts a command again when it fails, as often as it may"""
+    process = cayd.ok("exec", "demo", "--background", "--restart", "on-failure", "--max-restarts", "2",
+                      "--restart-delay", "10ms", "--", "sh", "-c", "echo run; exit 3").strip()
+    eventually(lambda: cayd.ok("logs", "demo", process) == "run\n" * 3, "it ran three times")
+
+    def ended():
+        found, = [entry for entry in cayd.cay("ps", "-a", "--json", "demo").json()["processes"]
+                  if entry["id"] == process]
+        return found if found["state"] == "PROCESS_STATE_EXITED" else None
+    eventually(ended, "it is given up")
+    policy = ended()["restart"]
+    assert ended()["restartCount"] == 2 and policy["mode"] == "RESTART_MODE_ON_FAILURE", ended()
+    assert policy["maxRestarts"] == 2 and policy["delay"] == "0.010s", policy
+    background = ("exec", "demo", "--background")
+    cayd.fails(125, "write never, on-failure or always", *background, "--restart", "often", "--", "true")
+    cayd.fails(125, "--max-restarts goes with --restart", *background, "--max-restarts", "1", "--", "true")
+    cayd.fails(125, "--restart goes with --background", "exec", "demo", "--restart", "always", "--", "true")
+
+
+@case
+def tool_snapshots(cayd):
+    """create and update say whether each tool call is followed by a snapshot"""
+    cayd.ok("create", "--lazy", "--name", "careful", "--tool-snapshots", "on")
+    assert "one after each tool call" in cayd.ok("show", "careful")
+    cayd.ok("tool", "careful", "write_file", "path=f", "content=1")
+    assert len(cayd.cay("log", "--json", "careful").json()["snapshots"]) == 1
+    cayd.ok("update", "careful", "--label", "a=b")  # what is not named stays
+    assert "one after each tool call" in cayd.ok("show", "careful")
+    cayd.ok("update", "careful", "--tool-snapshots", "off")
+    cayd.ok("tool", "careful", "write_file", "path=f", "content=2")
+    assert len(cayd.cay("log", "--json", "careful").json()["snapshots"]) == 1
+    cayd.fails(125, "write on or off", "update", "careful", "--tool-snapshots", "maybe")
+    cayd.ok("rm", "careful")
 
 
 def build_stream(lines, end):
