@@ -946,6 +946,22 @@ def tool_snapshots(cayd):
     cayd.ok("rm", "careful")
 
 
+@case
+def port_of_a_remote_daemon(cayd):
+    """cay port says that a loopback address of a daemon elsewhere does not lead there from here"""
+    key = cayd.ok("key", "create", "--admin").strip()
+    note = "this address works on the daemon's machine alone"
+    # By its address 0.0.0.0 a daemon on this machine is reached, but not known to be here.
+    elsewhere = {"CAY_URL": f"http://0.0.0.0:{cayd.port}", "CAY_API_KEY": key}
+    result = cayd.cay("port", "demo", "8099", env=elsewhere)
+    assert result.status == 0 and note in result.note, result
+    assert f"ssh -L 8099:{result.text.strip()} HOST" in result.note, result
+    cayd.ok("port", "rm", "demo", "8099")
+    result = cayd.cay("port", "demo", "8099", env=elsewhere | {"CAY_URL": cayd.tcp})
+    assert result.status == 0 and note not in result.note, result
+    cayd.ok("port", "rm", "demo", "8099")
+
+
 def build_stream(lines, end):
     """The frames of a build as a daemon sends them, and the frame that ends the stream."""
     def field(number, data):
