@@ -122,6 +122,10 @@ VERBS = {
         "RemoveBase": gone({"name": "{raw}", "force": True}, {"name": "{alias}", "force": True},
                            {"name": "{base}", "force": True}),
     },
+    "QuotaService": {
+        "GetQuota": gone({"owner": "{owner}"}) + ok({}),
+        "SetQuota": [(DENIED, [{"owner": "{owner}", "set": {"sessions": "1"}}])],
+    },
     "KeyService": {
         "CreateKey": [(DENIED, [{"owner": "{owner}"}])],
         "ListKeys": ok({}, {"owner": "{owner}", "includeRevoked": True}) + [(BAD, [{"pageToken": "{key}"}])],

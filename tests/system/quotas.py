@@ -3,10 +3,16 @@
 """What one owner may have, and one session: refused with the quota's name, its value and what to do."""
 
 import contextlib
+import json
+import os
+import subprocess
+import sys
 
 from daemon import KEY, PROCESS, SANDBOX, Client, case, fails
 from small_base import run_with_cayd
 
+CAY = sys.argv[2]
+QUOTA = "cay.v1.QuotaService/"
 MIB = 1 << 20
 FLAGS = ("--default-memory", "128MiB", "--default-pids", "64", "--quota-sessions", "4", "--quota-memory", "1GiB",
          "--quota-pids", "1000", "--quota-snapshots", "6", "--session-max-snapshots", "4", "--quota-ports", "2",
@@ -23,6 +29,8 @@ def sessions_of(cay, name, *ids):
     finally:
         for session in client.call(SANDBOX + "ListSessions").get("sessions", []):
             client.destroy(session["id"])
+        cay.call(QUOTA + "SetQuota", {"owner": name, "clear": ["sessions", "memory_bytes", "cpus", "disk_bytes", "pids",
+                                                               "snapshots", "ports"]})
 
 
 def refused(what, *arguments, code="resource_exhausted", **fields):
@@ -89,6 +97,139 @@ def ports(cay):
         expose(one, "a1", 8000)
         expose(one, "a2", 8000)
         refused(["quota_ports", "2"], expose, one, "a2", 8001)
+
+
+def expose(client, session_id, port):
+    return client.call(PROCESS + "ExposePort", {"sessionId": session_id, "port": {"port": port}})
+
+
+def set_quota(client, owner, clear=(), **values):
+    return client.call(QUOTA + "SetQuota", {"owner": owner, "set": values, "clear": clear})["quota"]
+
+
+def get_quota(client, owner=""):
+    return client.call(QUOTA + "GetQuota", {"owner": owner})["quota"]
+
+
+@case
+def own_values(cay):
+    """an owner's own values hold at once, for every verb, and for nobody else; cleared, the configuration's hold again"""
+    with sessions_of(cay, "a", "a1") as one, sessions_of(cay, "b", "b1") as other:
+        quota = set_quota(cay, "a", sessions="2", memoryBytes=str(300 * MIB), pids="200", snapshots="1", ports="1")
+        assert quota["own"] == {"sessions": "2", "memoryBytes": str(300 * MIB), "pids": "200", "snapshots": "1",
+                                "ports": "1"}, quota
+        refused(["quota_sessions", "'a' has 1 of at most 2 sessions", "cay quota set a --sessions"], one.fork, "a1", count=2)
+        refused(["quota_memory", "300 MiB", "cay quota set a --memory"], one.call, SANDBOX + "UpdateSession",
+                {"sessionId": "a1", "limits": {"memoryBytes": str(301 * MIB)}})
+        refused(["quota_pids", "has 64 of at most 200 processes", "--pids"], one.create, "a2", limits={"pids": "137"})
+        one.turn("a1")
+        refused(["quota_snapshots", "has 1 of at most 1 snapshots", "--snapshots"], one.turn, "a1")
+        expose(one, "a1", 8000)
+        refused(["quota_ports", "has 1 of at most 1 exposed", "--ports"], expose, one, "a1", 8001)
+        one.create("a2", lazyStart=True)
+        refused(["quota_sessions"], one.create, "a3", lazyStart=True)
+        for number in (2, 3, 4):
+            other.create(f"b{number}", lazyStart=True)
+        refused(["'b' has 4 of at most 4 sessions"], other.create, "b5", lazyStart=True)
+        set_quota(cay, "a", sessions="0", clear=["memory_bytes", "pids", "snapshots", "ports"])
+        for number in (3, 4, 5):
+            one.create(f"a{number}", lazyStart=True)
+        one.turn("a1")
+        expose(one, "a1", 8001)
+        set_quota(cay, "a", clear=["sessions"])
+        assert get_quota(cay, "a")["own"] == {}
+        refused(["'a' has 5 of at most 4 sessions"], one.create, "a6", lazyStart=True)
+
+
+@case
+def limits_that_come_later(cay):
+    """what is over a new quota stays and may become less; sessions need the limits that a quota counts"""
+    with sessions_of(cay, "a", "a1", "a2") as one:
+        set_quota(cay, "a", sessions="1", memoryBytes=str(100 * MIB), cpus=1.5)
+        refused(["limits.cpus", "quota_cpus"], one.create, "a3", lazyStart=True, code="invalid_argument")
+        one.call(SANDBOX + "UpdateSession", {"sessionId": "a1", "limits": {"memoryBytes": str(64 * MIB), "cpus": 1}})
+        refused(["quota_cpus", "has 1 of at most 1.5 processors", "asks for 0.75 more"], one.call,
+                SANDBOX + "UpdateSession", {"sessionId": "a2", "limits": {"cpus": 0.75}})
+        refused(["quota_memory"], one.call, SANDBOX + "UpdateSession",
+                {"sessionId": "a1", "limits": {"memoryBytes": str(65 * MIB)}})
+        set_quota(cay, "a", clear=["cpus"], sessions="0", memoryBytes="0", pids="0", diskBytes=str(1 << 62))
+        one.create("a3", lazyStart=True, limits={"diskBytes": str(1 << 61)})
+        refused(["quota_disk"], one.create, "a4", lazyStart=True, limits={"diskBytes": str((1 << 63) - 1)})
+        refused(["quota_disk"], one.fork, "a3", count=8)
+
+
+@case
+def kept(cay):
+    """own values are there again after the daemon was killed, and changed ones are"""
+    with sessions_of(cay, "a", "a1") as one:
+        set_quota(cay, "a", sessions="3", cpus=0.5, diskBytes=str(1 << 40))
+        set_quota(cay, "a", sessions="1", clear=["cpus"])
+        before = get_quota(cay, "a")
+        assert before["own"] == {"sessions": "1", "diskBytes": str(1 << 40)}, before
+        cay.restart()
+        assert get_quota(cay, "a") == before
+        refused(["'a' has 1 of at most 1 sessions"], one.create, "a2", lazyStart=True, limits={"diskBytes": "2000000"})
+        set_quota(cay, "a", clear=["sessions", "disk_bytes"])
+        cay.restart()
+        assert get_quota(cay, "a")["own"] == {}
+        one.create("a2", lazyStart=True)
+
+
+@case
+def who_may_know(cay):
+    """an owner reads its own quota and sets none; another owner's is not found; what is wrong is refused"""
+    with sessions_of(cay, "a", "a1") as one, sessions_of(cay, "b"):
+        one.turn("a1")
+        expose(one, "a1", 8000)
+        quota = get_quota(one)
+        assert quota == get_quota(one, "a") == get_quota(cay, "a")
+        assert quota["owner"] == "a" and quota["limits"] == {
+            "sessions": "4", "memoryBytes": str(1024 * MIB), "pids": "1000", "snapshots": "6", "ports": "2"}, quota
+        used = quota["used"]
+        assert (used["sessions"], used["memoryBytes"], used["pids"], used["snapshots"], used["ports"]) \
+            == ("1", str(128 * MIB), "64", "1", "1"), quota
+        theirs = fails("not_found", get_quota, one, "b")
+        nobodys = fails("not_found", get_quota, one, "c")
+        assert theirs.message.replace("'b'", "'c'") == nobodys.message
+        for owner in ("a", "b"):
+            fails("permission_denied", set_quota, one, owner, sessions="9")
+        for message in ({}, {"owner": "../x"}, {"owner": "a", "clear": ["nothing"]}, {"owner": "a", "set": {"pids": "-1"}},
+                        {"owner": "a", "set": {"cpus": -1}}, {"owner": "a", "set": {"ports": "-7"}},
+                        {"owner": "a", "set": {"ports": "1"}, "clear": ["ports"]}):
+            fails("invalid_argument", cay.call, QUOTA + "SetQuota", message)
+        assert get_quota(cay, "a") == quota
+
+
+@case
+def command(cay):
+    """cay quota shows limits and use, and sets them"""
+    def run(*words, key=None):
+        environment = dict(os.environ) | {"CAY_URL": f"unix:{cay.socket_path}"}
+        environment.pop("CAY_API_KEY", None)
+        if key:
+            environment |= {"CAY_URL": f"http://{cay.host}:{cay.port}", "CAY_API_KEY": key}
+        return subprocess.run([CAY, "quota", *words], env=environment, capture_output=True, text=True, check=False)
+
+    def rows(done):
+        assert done.returncode == 0, done
+        return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+
+    with sessions_of(cay, "a", "a1") as one:
+        shown = rows(run("set", "a", "--sessions", "50", "--memory", "64G", "--cpus", "8.5", "--disk", "100G",
+                         "--pids", "none", "--snapshots", "5000", "--ports", "20"))
+        assert shown == rows(run("a")) == rows(run(key=one.key)), shown
+        assert shown["sessions"] == ["1", "50", "its", "own"] and shown["memory"] == ["128MiB", "64GiB", "its", "own"]
+        assert shown["cpus"][1] == "8.5" and shown["pids"] == ["64", "none", "its", "own"], shown
+        assert rows(run("set", "a", "--pids", "default"))["pids"] == ["64", "1000", "configuration"]
+        assert json.loads(run("a", "--json").stdout)["quota"]["own"] == {
+            "sessions": "50", "memoryBytes": str(64 << 30), "cpus": 8.5, "diskBytes": str(100 << 30),
+            "snapshots": "5000", "ports": "20"}
+        for words, told in ((("set", "a"), "--sessions 50"), (("set", "a", "--memory", "much"), "default"),
+                            (("set", "a", "--ports", "-1"), "none")):
+            done = run(*words)
+            assert done.returncode == 125 and told in done.stderr, done
+        done = run("b", key=one.key)
+        assert done.returncode == 125 and "'b'" in done.stderr, done
 
 
 if __name__ == "__main__":

@@ -105,6 +105,13 @@ static const char *const migrations[] = {
     "  created_ns INTEGER NOT NULL"
     ") STRICT;"
     "CREATE INDEX ports_of_session ON ports (session_id);",
+
+    "CREATE TABLE quotas ("
+    "  owner TEXT NOT NULL,"
+    "  name TEXT NOT NULL," /* a field of cay.v1.QuotaLimits */
+    "  value INTEGER NOT NULL,"
+    "  PRIMARY KEY (owner, name)"
+    ") STRICT, WITHOUT ROWID;",
 };
 
 int cay_db_schema_version(void)

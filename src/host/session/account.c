@@ -26,6 +26,7 @@ void cay_accounts_finish(struct cay_host *host)
     size_t cursor = 0;
     for (struct cay_account *account; (account = cay_map_next(&host->accounts, &cursor));) {
         cay_shares_unref(account->shares);
+        free(account->quotas);
         free(account);
     }
     cay_map_finish(&host->accounts);

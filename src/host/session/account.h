@@ -2,20 +2,23 @@
 #pragma once
 
 /*
- * An owner's account with this host: its lanes to the workers. Made when an owner is first heard
- * of; it stays until the host ends. Loop thread only.
+ * An owner's account with this host: its lanes to the workers and its quota. Made when an owner is
+ * first heard of; it stays until the host ends. Loop thread only.
  */
 
 #include "io/share.h"
 
 struct cay_host;
+struct cay_quotas;
 
 struct cay_account {
     char owner[129];
     struct cay_shares *shares;
-    struct cay_lane lane;   /* of what it orders outside of sessions */
-    struct cay_lane search; /* the same for long searches */
-    struct cay_lane intake; /* of what waits for its client: bases and sessions that come in */
+    struct cay_lane lane;      /* of what it orders outside of sessions */
+    struct cay_lane search;    /* the same for long searches */
+    struct cay_lane intake;    /* of what waits for its client: bases and sessions that come in */
+    struct cay_quotas *quotas; /* its own, CAY_QUOTA_UNSET where it has none; NULL: none at all */
+    bool is_quota_changing;
 };
 
 /* Never NULL. */

@@ -6,40 +6,52 @@
 #include "host/session/host.h"
 #include "host/session/ports.h"
 
-enum { QUOTAS = 7 };
-
-/* How much of what: in the order of struct cay_quotas. */
-static const struct {
-    const char *key; /* of the configuration */
-    const char *noun;
-    int64_t unit; /* that the sentence counts in */
-    const char *unit_name;
-} kinds[QUOTAS] = {
-    {"quota_sessions", "sessions", 1, ""},
-    {"quota_memory", "memory of its sessions", 1 << 20, " MiB"},
-    {"quota_cpus", "thousandths of processors of its sessions", 1, ""},
-    {"quota_disk", "disk space of its sessions", 1 << 20, " MiB"},
-    {"quota_pids", "processes of its sessions", 1, ""},
-    {"quota_snapshots", "snapshots", 1, ""},
-    {"quota_ports", "exposed ports", 1, ""},
+const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS] = {
+    {"quota_sessions", "sessions", "sessions", "sessions", 1},
+    {"quota_memory", "memory_bytes", "memory", "MiB of memory for its sessions", 1 << 20},
+    {"quota_cpus", "cpus", "cpus", "processors for its sessions", 1000},
+    {"quota_disk", "disk_bytes", "disk", "MiB of disk space for its sessions", 1 << 20},
+    {"quota_pids", "pids", "pids", "processes for its sessions", 1},
+    {"quota_snapshots", "snapshots", "snapshots", "snapshots", 1},
+    {"quota_ports", "ports", "ports", "exposed ports", 1},
 };
+enum { SNAPSHOTS = 5, PORTS };
 
-static_assert(sizeof(struct cay_quotas) == QUOTAS * sizeof(int64_t));
+static_assert(sizeof(struct cay_quotas) == CAY_QUOTA_KINDS * sizeof(int64_t));
+
+struct cay_quotas cay_quotas_of(const struct cay_host *host, const char *owner)
+{
+    const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
+    struct cay_quotas quotas = host->quotas;
+    for (size_t i = 0; account && account->quotas && i < CAY_QUOTA_KINDS; i++) {
+        int64_t own = *cay_quotas_at(account->quotas, i);
+        if (own != CAY_QUOTA_UNSET)
+            *cay_quotas_at(&quotas, i) = own;
+    }
+    return quotas;
+}
+
+/* Limits are what clients say: they may be anything. */
+static int64_t add(int64_t a, int64_t b)
+{
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
 
 static bool check(const struct cay_host *host, const char *owner, size_t kind, int64_t used,
                   int64_t more, struct cay_error *err)
 {
-    int64_t most = ((const int64_t *)&host->quotas)[kind];
-    if (!most || more <= 0 || used + more <= most)
+    struct cay_quotas quotas = cay_quotas_of(host, owner);
+    int64_t most = *cay_quotas_at(&quotas, kind);
+    if (!most || more <= 0 || add(used, more) <= most)
         return true;
-    cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
-             "%s: owner '%.64s' may have %lld%s of %s, has %lld%s and asks for %lld%s more; remove "
-             "some, or let an administrator raise %s",
-             kinds[kind].key, owner, (long long)(most / kinds[kind].unit), kinds[kind].unit_name,
-             kinds[kind].noun, (long long)(used / kinds[kind].unit), kinds[kind].unit_name,
-             (long long)((more + kinds[kind].unit - 1) / kinds[kind].unit), kinds[kind].unit_name,
-             kinds[kind].key);
-    return false;
+    const struct cay_quota_kind *it = &cay_quota_kinds[kind];
+    double unit = (double)it->unit;
+    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                    "%s: owner '%.64s' has %.10g of at most %.10g %s and asks for %.10g more; "
+                    "remove some, or let an administrator raise it: cay quota set %.64s --%s N",
+                    it->key, owner, (double)used / unit, (double)most / unit, it->noun,
+                    (double)more / unit, owner, it->flag);
 }
 
 static struct cay_quotas of_limits(const struct cay_v1_resource_limits *limits)
@@ -53,17 +65,25 @@ static struct cay_quotas of_limits(const struct cay_v1_resource_limits *limits)
     };
 }
 
-/* What the owner's sessions may use together. */
-static struct cay_quotas sum_up(const struct cay_host *host, const char *owner,
-                                const struct cay_session *except)
+static struct cay_quotas of_session(const struct cay_session *session)
+{
+    struct cay_quotas one = of_limits(session->spec ? session->spec->limits : NULL);
+    one.snapshots = (int64_t)cay_session_snapshot_count(session);
+    for (struct cay_list_node *node = cay_list_first(&session->ports); node;
+         node = cay_list_next(&session->ports, node))
+        one.ports++;
+    return one;
+}
+
+struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner)
 {
     struct cay_quotas sum = {};
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
-        if (session->is_gone || session == except || strcmp(session->owner, owner) != 0)
+        if (session->is_gone || strcmp(session->owner, owner) != 0)
             continue;
-        struct cay_quotas one = of_limits(session->spec ? session->spec->limits : NULL);
-        for (size_t i = 0; i < QUOTAS; i++)
-            ((int64_t *)&sum)[i] += ((int64_t *)&one)[i];
+        struct cay_quotas one = of_session(session);
+        for (size_t i = 0; i < CAY_QUOTA_KINDS; i++)
+            *cay_quotas_at(&sum, i) = add(*cay_quotas_at(&sum, i), *cay_quotas_at(&one, i));
     }
     return sum;
 }
@@ -87,24 +107,26 @@ static bool check_ceilings(const struct cay_host *host, const struct cay_v1_reso
 }
 
 /* What has no limit cannot be counted. */
-static bool has_limits(const struct cay_host *host, const struct cay_v1_resource_limits *limits,
-                       struct cay_error *err)
+static bool has_limits(const struct cay_host *host, const char *owner,
+                       const struct cay_v1_resource_limits *limits, struct cay_error *err)
 {
+    struct cay_quotas quotas = cay_quotas_of(host, owner);
     const struct {
         bool is_missing;
         const char *key;
-        const char *flag;
+        const char *field;
     } rules[] = {
-        {host->quotas.memory_bytes && !limits->has_memory_bytes, "quota_memory", "memory_bytes"},
-        {host->quotas.cpu_millis && !limits->has_cpus, "quota_cpus", "cpus"},
-        {host->quotas.disk_bytes && !limits->has_disk_bytes, "quota_disk", "disk_bytes"},
-        {host->quotas.pids && !limits->has_pids, "quota_pids", "pids"},
+        {quotas.memory_bytes && !limits->has_memory_bytes, "quota_memory", "memory_bytes"},
+        {quotas.cpu_millis && !limits->has_cpus, "quota_cpus", "cpus"},
+        {quotas.disk_bytes && !limits->has_disk_bytes, "quota_disk", "disk_bytes"},
+        {quotas.pids && !limits->has_pids, "quota_pids", "pids"},
     };
     for (size_t i = 0; i < CAY_COUNT(rules); i++) {
         if (rules[i].is_missing)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "limits.%s: a session needs this limit on a host with %s; set it",
-                            rules[i].flag, rules[i].key);
+                            "limits.%s: a session of owner '%.64s' needs this limit, because of "
+                            "its %s; set it",
+                            rules[i].field, owner, rules[i].key);
     }
     return true;
 }
@@ -118,13 +140,18 @@ bool cay_quotas_check_sessions(const struct cay_host *host, const struct cay_cal
         return false;
     if (caller->role == CAY_ROLE_ADMIN)
         return true;
-    if (limits && !has_limits(host, limits, err))
+    if (limits && !has_limits(host, owner, limits, err))
         return false;
-    struct cay_quotas used = sum_up(host, owner, changed);
+    struct cay_quotas used = cay_quotas_used(host, owner);
     struct cay_quotas one = of_limits(limits);
-    for (size_t i = 0; i < QUOTAS; i++) {
-        if (!check(host, owner, i, ((int64_t *)&used)[i], ((int64_t *)&one)[i] * (int64_t)count,
-                   err))
+    struct cay_quotas old = {};
+    if (changed) /* who has too much may always have less */
+        old = of_session(changed);
+    for (size_t i = 0; i < CAY_QUOTA_KINDS; i++) {
+        int64_t more = 0;
+        if (__builtin_mul_overflow(*cay_quotas_at(&one, i), (int64_t)count, &more))
+            more = INT64_MAX;
+        if (!check(host, owner, i, *cay_quotas_at(&used, i), more - *cay_quotas_at(&old, i), err))
             return false;
     }
     return true;
@@ -134,35 +161,22 @@ bool cay_quotas_check_snapshot(const struct cay_session *session, const struct c
                                struct cay_error *err)
 {
     const struct cay_host *host = session->host;
-    int64_t used = 0;
     if (host->ceilings.snapshots &&
         (int64_t)cay_session_snapshot_count(session) >= host->ceilings.snapshots)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "session '%s' has %zu snapshots, as many as session_max_snapshots allows; "
                         "prune it, or set its max_snapshots, so that old ones go by themselves",
                         session->id, cay_session_snapshot_count(session));
-    if (!caller || caller->role == CAY_ROLE_ADMIN || !host->quotas.snapshots)
+    if (!caller || caller->role == CAY_ROLE_ADMIN)
         return true;
-    cay_list_for_each (struct cay_session, each, &host->sessions.list, in_table) {
-        if (!each->is_gone && strcmp(each->owner, session->owner) == 0)
-            used += (int64_t)cay_session_snapshot_count(each);
-    }
-    return check(host, session->owner, 5, used, 1, err);
+    return check(host, session->owner, SNAPSHOTS, cay_quotas_used(host, session->owner).snapshots,
+                 1, err);
 }
 
 bool cay_quotas_check_port(const struct cay_session *session, const struct cay_caller *caller,
                            struct cay_error *err)
 {
     const struct cay_host *host = session->host;
-    int64_t used = 0;
-    if (caller->role == CAY_ROLE_ADMIN || !host->quotas.ports)
-        return true;
-    cay_list_for_each (struct cay_session, each, &host->sessions.list, in_table) {
-        if (each->is_gone || strcmp(each->owner, session->owner) != 0)
-            continue;
-        for (struct cay_list_node *node = cay_list_first(&each->ports); node;
-             node = cay_list_next(&each->ports, node))
-            used++;
-    }
-    return check(host, session->owner, 6, used, 1, err);
+    return caller->role == CAY_ROLE_ADMIN ||
+           check(host, session->owner, PORTS, cay_quotas_used(host, session->owner).ports, 1, err);
 }

@@ -8,7 +8,12 @@
 
 #include "host/session/session.h"
 
-/* 0: no limit. All of one type: they are also walked. */
+enum {
+    CAY_QUOTA_UNSET = -1, /* of an owner's own: the configuration's holds */
+    CAY_QUOTA_KINDS = 7,
+};
+
+/* 0: no limit. All of one type: they are also walked, in the order of cay_quota_kinds. */
 struct cay_quotas {
     int64_t sessions;
     int64_t memory_bytes; /* the sum of its sessions' limits; so with the next three */
@@ -19,11 +24,34 @@ struct cay_quotas {
     int64_t ports;
 };
 
+struct cay_quota_kind {
+    const char *key;   /* of the configuration */
+    const char *field; /* of cay.v1.QuotaLimits, and in the database */
+    const char *flag;  /* of `cay quota set` */
+    const char *noun;
+    int64_t unit; /* that the noun counts in */
+};
+extern const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS];
+
+static inline int64_t *cay_quotas_at(struct cay_quotas *quotas, size_t kind)
+{
+    return (int64_t *)quotas + kind;
+}
+
 struct cay_ceilings {
     int64_t memory_bytes;
     int64_t pids;
     int64_t snapshots;
 };
+
+/* What holds for an owner: its own, else the configuration's. */
+[[nodiscard]] struct cay_quotas cay_quotas_of(const struct cay_host *host, const char *owner);
+
+/* What it has. */
+[[nodiscard]] struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner);
+
+/* verbs_quota.c: the owners' own, from the database. */
+[[nodiscard]] bool cay_quotas_load(struct cay_host *host, struct cay_error *err);
 
 /* Whether the owner may have `count` more sessions with these limits, or `changed` with them
  * instead of its own. `limits` may be NULL. */

@@ -179,6 +179,8 @@ cay_verb cay_host_get_capabilities;
 cay_verb cay_host_create_key;
 cay_verb cay_host_list_keys;
 cay_verb cay_host_revoke_key;
+cay_verb cay_host_get_quota;
+cay_verb cay_host_set_quota;
 cay_verb cay_host_create_session;
 cay_verb cay_host_get_session;
 cay_verb cay_host_list_sessions;

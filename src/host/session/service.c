@@ -127,6 +127,8 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
     [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,
     [CAY_V1_KEY_SERVICE_REVOKE_KEY]              = cay_host_revoke_key,
+    [CAY_V1_QUOTA_SERVICE_GET_QUOTA]             = cay_host_get_quota,
+    [CAY_V1_QUOTA_SERVICE_SET_QUOTA]             = cay_host_set_quota,
 };
 /* clang-format on */
 
@@ -334,7 +336,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
                                            .needs_owner_map = cay_host_needs_owner_map(host)};
     if (!cay_store_open(&store, &host->store, err) ||
         !cay_lost_open_records(host->store, db_path, &host->db, err) ||
-        !cay_keys_init(&host->keys, host->db, err) ||
+        !cay_keys_init(&host->keys, host->db, err) || !cay_quotas_load(host, err) ||
         !cay_tokens_init(&host->tokens, host->data_fd, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
