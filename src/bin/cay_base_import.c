@@ -189,7 +189,7 @@ static const struct cay_flag import_flags[] = {
     {.name = "replace", .help = "put it in place of a base of the same name"},
     {.name = "platform",
      .value = "OS/ARCH",
-     .help = "of an image for several, e.g. linux/arm64; this machine's otherwise"},
+     .help = "platform of the image, e.g. linux/arm64; this machine's otherwise"},
     {.name = "sha256", .value = "HEX", .help = "the archive must have this SHA-256"},
     {.name = "max-size", .value = "SIZE", .help = "refuse more than this when unpacked"},
     {.name = "label",
@@ -204,9 +204,10 @@ const struct cay_command cay_command_base_import = {
     .arguments = "NAME DIR|FILE|-",
     .summary = "Make a base from a directory, an archive or a container image",
     .details =
-        "What it is is found out by its content: a directory or tar archive that is the root of\n"
-        "a file system, an OCI image layout (directory or archive), or what 'docker save'\n"
-        "writes. Archives may be compressed by gzip, zstd or xz; '-' reads one from standard\n"
+        "The daemon sees by the content what it is given: a directory or tar archive that is\n"
+        "the root of a file system, an OCI image layout (directory or archive), or what\n"
+        "'docker save' writes. Archives may be compressed by gzip, zstd or xz; '-' reads one from "
+        "standard\n"
         "input. A directory is read by the daemon itself, which must be on this machine.",
     .examples = "  cay base import bookworm ./rootfs\n"
                 "  docker save debian:12 | cay base import debian -\n"

@@ -118,7 +118,7 @@ static bool run_grow(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag create_flags[] = {
-    {.name = "size", .value = "SIZE", .help = "of a file with a file system inside, e.g. 50G"},
+    {.name = "size", .value = "SIZE", .help = "size of a file with a file system inside, e.g. 50G"},
     {.name = "path", .value = "PATH", .help = "the file to make, or (without --size) a directory"},
     {.name = "filesystem", .value = "NAME", .help = "btrfs or ext4; btrfs if the host can"},
     {.name = "preallocate", .help = "reserve the whole size now"},

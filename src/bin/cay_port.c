@@ -94,8 +94,8 @@ static bool list(struct cay_cli *cli, struct cay_error *err)
     if (session->ports.count)
         print_table(&cli->out, &session->ports);
     else if (cli->out.is_terminal)
-        cay_output_printf(&cli->out,
-                          "No port of it is exposed; 'cay port SESSION PORT' does it.\n");
+        cay_output_printf(
+            &cli->out, "The session has no exposed port; 'cay port SESSION PORT' exposes one.\n");
     return true;
 }
 
@@ -133,7 +133,7 @@ static const struct cay_flag port_flags[] = {
 const struct cay_command cay_command_port = {
     .name = "port",
     .arguments = "SESSION [PORT]",
-    .summary = "Make a port of a sandbox reachable from outside, or list them",
+    .summary = "Make a port of a sandbox reachable from outside, or list such ports",
     .details = "Prints the address to connect to. The port stays exposed until 'cay port rm', or\n"
                "until the sandbox ends; a daemon that starts again opens it where it was.",
     .examples = "  cay port demo 8080 --wait 10s\n"

@@ -85,8 +85,10 @@ const struct cay_command cay_command_prune = {
     .name = "prune",
     .arguments = "SESSION [SNAPSHOT...]",
     .summary = "Delete snapshots, by name or by rule",
-    .details = "All or nothing. A rule never takes named, held or forked-from snapshots, nor what\n"
-               "the live files stand on. The live files and other snapshots do not change.",
+    .details =
+        "All of them are deleted, or none. A rule never takes named, held or forked-from\n"
+        "snapshots, nor what the live files stand on. The live files and other snapshots do\n"
+        "not change.",
     .examples = "  cay prune demo --keep-turns 10 --branches-older 24h\n"
                 "  cay prune demo turn-0003",
     .flags = prune_flags,

@@ -285,7 +285,7 @@ const struct cay_command cay_command_create = {
     .name = "create",
     .arguments = "",
     .summary = "Make a session and print its id",
-    .details = "Repeating it with the same name and flags finds the session it made.",
+    .details = "The same command given again, with the same name and flags, finds that session.",
     .examples = "  cay create --name demo\n"
                 "  S=$(cay create --memory 512M --label job=42)",
     .flags = create_flags,

@@ -69,8 +69,9 @@ const struct cay_command cay_command_update = {
     .name = "update",
     .arguments = "SESSION",
     .summary = "Change labels, variables, limits, network and end of a session",
-    .details = "All or nothing. What no flag names stays as it is; --expire-in alone moves the\n"
-               "deadline, with other rules for the end it replaces them all.",
+    .details =
+        "All changes are made, or none. What no flag names stays as it is. --expire-in alone\n"
+        "moves the deadline; with other rules for the end, all of these rules are replaced.",
     .examples = "  cay update demo --expire-in 1h\n"
                 "  cay update demo --memory 4G --label job=43",
     .flags = update_flags,
