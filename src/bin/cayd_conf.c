@@ -108,7 +108,7 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Take a snapshot after each tool call that may have changed files, in sessions that do not say otherwise."},
     {CAY_CONF_FIELD(struct cayd_conf, quota_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1000000000,
      .fallback = "1000",
-     .help = "Sessions that one owner may have; 0 for no limit. It does not bind administrators."},
+     .help = "Sessions that one owner may have; 0 for no limit. Quotas do not bind administrators; 'cay quota set' gives an owner values of its own."},
     {CAY_CONF_FIELD(struct cayd_conf, quota_memory), .type = CAY_CONF_SIZE, .metavar = "SIZE", .fallback = "0",
      .help = "Memory that the limits of one owner's sessions may add up to; 0 for no limit. It does not bind administrators."},
     {CAY_CONF_FIELD(struct cayd_conf, quota_cpus), .type = CAY_CONF_DECIMAL, .metavar = "N", .min = 0, .max = 1000000,
