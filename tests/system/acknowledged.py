@@ -239,7 +239,7 @@ def left_root(cay):
     cay.environment = {}
     cay.start()
     cay.write("left", "/workspace/after", b"2")
-    entries, _ = cay.diff("left", **{"from": "turn-0032"})
+    entries, _ = cay.diff("left", fromSnapshot="turn-0032")
     assert {path: entry["kind"] for path, entry in entries.items()} == {"/workspace/after": "DIFF_KIND_ADDED"}, entries
     pid = init_pid(cay, "left", "after")
     assert pid, "there is no sandbox"

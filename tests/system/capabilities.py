@@ -185,7 +185,7 @@ def told_truly(*flags):
         for name in FEATURES:
             assert is_there(getattr(tries, name)) == (name in can["features"]), (name, can["features"])
         limits = {limit["name"]: limit for limit in can["limits"]}
-        assert set(limits) == {"cpus", "memory", "pids", "disk", "call_memory"}, limits
+        assert set(limits) == {"cpus", "memory", "pids", "disk", "inodes", "call_memory"}, limits
         assert all(limit["detail"] for limit in limits.values()), limits
         for name in ("cpus", "memory", "pids", "call_memory"):
             is_kept = limits[name]["enforcement"] == "ENFORCEMENT_KERNEL"
@@ -230,7 +230,7 @@ def configured(_):
     """what sessions and calls do not say, the configuration does, and the capabilities tell it"""
     flags = ("--tool-timeout", "700ms", "--pause-drain", "100ms", "--max-snapshots", "3", "--tool-snapshots",
              "--max-sessions", "7", "--max-concurrent-tools", "5", "--durable-turns", "--default-memory", "64MiB",
-             "--default-cpus", "500", "--default-pids", "99", "--default-disk", "50MiB")
+             "--default-cpus", "0.5", "--default-pids", "99", "--default-disk", "50MiB")
     with small_cayd(*flags) as cay:
         can = capabilities(cay)
         assert can["toolTimeout"] == "0.700s" and can["maxSnapshotsPerSession"] == 3, can

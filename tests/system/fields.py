@@ -233,7 +233,8 @@ def configured(_):
 def call_memory(cay):
     """the capabilities name every limit that there is"""
     limits = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["limits"]
-    assert {limit["name"] for limit in limits} == {"cpus", "memory", "pids", "disk", "call_memory"}, limits
+    assert {limit["name"] for limit in limits} == {
+        "cpus", "memory", "pids", "disk", "inodes", "call_memory"}, limits
 
 
 @case

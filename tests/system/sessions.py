@@ -335,7 +335,10 @@ def tokens(cay):
     token = made["tokens"]["accessToken"]
     raw_create(cay, sessionId="other")
     again = cay.call(SANDBOX + "GetSession", {"sessionId": "tok", "includeTokens": True})
-    assert again["tokens"] == made["tokens"] and "trafficToken" not in made["tokens"]
+    assert again["tokens"] == made["tokens"] and made["tokens"]["trafficToken"] != token
+    public = raw_create(cay, sessionId="public", network={"publicPorts": True})
+    assert "trafficToken" not in public["tokens"], "what is open needs no token"
+    cay.destroy("public")
     holder = Client(cay.daemon, token)
     assert holder.call(SANDBOX + "GetSession", {"sessionId": "tok"})["session"]["labels"] == {"a": "b"}
     assert holder.call(FILE + "StatFile", {"sessionId": "tok", "path": "/"})["info"]["type"] == "FILE_TYPE_DIRECTORY"

@@ -264,6 +264,12 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
         .has_inodes = options->default_inodes > 0,
         .inodes = (int64_t)options->default_inodes,
     };
+    /* Who asks for nothing is not refused on a small machine. */
+    struct cay_v1_resource_limits *defaults = &host->default_limits;
+    if (host->ceilings.memory_bytes)
+        defaults->memory_bytes = CAY_MIN(defaults->memory_bytes, host->ceilings.memory_bytes);
+    if (host->ceilings.pids)
+        defaults->pids = CAY_MIN(defaults->pids, host->ceilings.pids);
 }
 
 static void look_at_stores(struct cay_host *host, const char *directory)
