@@ -2,6 +2,8 @@
 #include "base/stop.h"
 
 static thread_local const bool *watched;
+static thread_local uint32_t looks_max; /* 0: any number */
+static thread_local uint32_t looks;
 
 const bool *cay_stop_watch(const bool *flag)
 {
@@ -15,8 +17,16 @@ const bool *cay_stop_watched(void)
     return watched;
 }
 
+void cay_stop_after(uint32_t count)
+{
+    looks_max = count;
+    looks = 0;
+}
+
 bool cay_stop_asked(void)
 {
+    if (looks_max && ++looks > looks_max)
+        return true;
     return watched && __atomic_load_n(watched, __ATOMIC_RELAXED);
 }
 

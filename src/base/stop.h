@@ -15,6 +15,9 @@ const bool *cay_stop_watch(const bool *flag);
 /* For threads that help this one. */
 [[nodiscard]] const bool *cay_stop_watched(void);
 
+/* Asks this thread to stop after so many looks, too: work that is worth only a little. 0: never. */
+void cay_stop_after(uint32_t looks);
+
 /* Cheap: for every turn of a loop. */
 [[nodiscard]] bool cay_stop_asked(void);
 

@@ -442,5 +442,18 @@ def sizes(cay):
     cay.destroy("z")
 
 
+@case
+def large_turns(cay):
+    """a turn does not wait for the size of thousands of files; the list has it"""
+    cay.create("y")
+    cay.sh("y", "mkdir d; cd d; seq 3000 | while read n; do echo $n > $n; done; sync")
+    taken = cay.turn("y")
+    (listed,) = cay.log("y")
+    assert int(listed["sizeBytes"]) >= 3000, listed
+    # The kernel counts on btrfs; elsewhere it takes a walk.
+    assert taken.get("sizeBytes") == (None if cay.store()["l"] else listed["sizeBytes"]), (taken, listed)
+    cay.destroy("y")
+
+
 if __name__ == "__main__":
     run_with_cayd()

@@ -258,23 +258,28 @@ bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *s
     return true;
 }
 
-/* Bytes over the base; 0 for the base itself. */
+/* Bytes over the base; 0 for the base itself, less than 0 when it could not be measured. */
 static int64_t total_of(struct cay_store *store, const char *store_id)
 {
     const struct cay_store_ref ref = {.snapshot = store_id};
     struct cay_store_usage usage;
     struct cay_error ignored = {};
-    return store_id[0] && cay_store_usage(store, &ref, &usage, &ignored)
-               ? (int64_t)(usage.own_bytes + usage.history_bytes)
-               : 0;
+    if (!store_id[0])
+        return 0;
+    if (!cay_store_usage(store, &ref, &usage, &ignored))
+        return -1;
+    return (int64_t)(usage.own_bytes + usage.history_bytes);
 }
 
 struct cay_point_size cay_history_measure(struct cay_store *store, const char *store_id,
                                           const char *parent_store_id)
 {
     int64_t total = total_of(store, store_id);
+    int64_t before = total < 0 ? -1 : total_of(store, parent_store_id);
+    if (before < 0)
+        return (struct cay_point_size){};
     return (struct cay_point_size){
-        .own_bytes = CAY_MAX(total - total_of(store, parent_store_id), INT64_C(0)),
+        .own_bytes = CAY_MAX(total - before, INT64_C(0)),
         .total_bytes = total,
     };
 }

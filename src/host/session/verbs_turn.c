@@ -9,6 +9,7 @@
 #include "base/crash.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -18,7 +19,10 @@
 #include "host/session/request.h"
 #include "host/session/tell.h"
 
-enum { TIDY_EVERY = 16 }; /* snapshots: the store makes deep histories flat, and blanks ahead */
+enum {
+    TIDY_EVERY = 16,     /* snapshots: the store makes deep histories flat, and blanks ahead */
+    MEASURED_MAX = 2000, /* files, for the size in an answer: some two milliseconds */
+};
 
 /* One snapshot on its way: a turn, a named one, or one after a tool call. */
 struct snapshot_op {
@@ -253,9 +257,14 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     struct snapshot_op *self = snapshot_of(op);
     if (!self->repeated && !take_snapshot(op, err))
         return false;
-    if (!self->taken) /* nobody sees the size of one after a tool */
-        self->size =
-            cay_history_measure(op->host->store, self->snapshot.store_id, self->parent_store_id);
+    if (self->taken)
+        return true; /* nobody sees the size of one after a tool */
+    /* A turn costs the same however much changed; to count that does not. What is more is counted
+     * in the background, and for who asks. */
+    cay_stop_after(MEASURED_MAX);
+    self->size =
+        cay_history_measure(op->host->store, self->snapshot.store_id, self->parent_store_id);
+    cay_stop_after(0);
     return true;
 }
 
