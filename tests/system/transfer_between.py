@@ -43,6 +43,10 @@ def survives(daemons):
     for cay in daemons:
         cay.restart()
     compare(btrfs, "story", overlay, "back", points=["turn-0001"])
+    for cay in daemons:
+        for session_id in cay.ids():
+            cay.destroy(session_id)
+        assert not cay.leftovers(), cay.leftovers()
 
 
 if __name__ == "__main__":
