@@ -320,14 +320,14 @@ class Client:
 class Cayd(Client):
     """The daemon, with directories and a control group of its own."""
 
-    def __init__(self, *flags, binary=CAYD, environment=None):
+    def __init__(self, *flags, binary=CAYD, environment=None, run_dir=None):
         super().__init__(self)
         if os.geteuid() != 0:
             print("1..0 # SKIP needs root")
             sys.exit(0)
         self.folder = Path(tempfile.mkdtemp(prefix="caysys-"))
         self.data = self.folder / "data"
-        self.run_dir = self.folder / "run"
+        self.run_dir = run_dir or self.folder / "run"
         self.socket_path = self.run_dir / "cayd.sock"
         self.cgroup = f"{os.environ.get('CAY_TEST_RUN', 'caytest')}-{uuid.uuid4().hex[:8]}"
         # The built-in base is linked from /usr where that is possible; elsewhere it is copied, all of it.

@@ -52,7 +52,7 @@ def with_loop_pool(filesystem):
 
 @contextlib.contextmanager
 def on_small_disk():
-    """A daemon that has all it has on one small disk, records too."""
+    """A daemon that has all it keeps on one small disk, records too. Its sockets are elsewhere, as /run is."""
     if not has("ext4"):
         raise Skip("no loop devices or no ext4 here")
     with tempfile.TemporaryDirectory(prefix="caysys-disk-") as folder:
@@ -65,7 +65,7 @@ def on_small_disk():
         before = tempfile.tempdir
         try:
             tempfile.tempdir = str(place)
-            with Cayd(*FLAGS) as cay:
+            with Cayd(*FLAGS, run_dir=Path(folder) / "run") as cay:
                 tempfile.tempdir = before
                 yield cay
         finally:

@@ -213,6 +213,18 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
     return is_open;
 }
 
+static void close_file(struct cay_db *db)
+{
+    for (size_t i = 0; i < STATEMENTS_MAX; i++) {
+        if (!db->statements[i].is_in_use)
+            sqlite3_finalize(db->statements[i].prepared);
+    }
+    int status = sqlite3_close(cay_take_ptr(db->sqlite));
+    assert(status == SQLITE_OK); /* a query was left open */
+    (void)status;
+    memset(db->statements, 0, sizeof(db->statements));
+}
+
 static bool open_db(const char *path, bool may_begin, struct cay_db **out_db, struct cay_error *err)
 {
     struct cay_db *db = cay_new(struct cay_db);
@@ -224,7 +236,7 @@ static bool open_db(const char *path, bool may_begin, struct cay_db **out_db, st
     pthread_mutexattr_destroy(&recursive);
     bool is_open = open_file(db, path, may_begin, err);
     if (!is_open && cay_db_reserve_spend(path)) {
-        (void)sqlite3_close(cay_take_ptr(db->sqlite));
+        close_file(db);
         is_open = open_file(db, path, may_begin, err);
     }
     if (!is_open) {
@@ -249,13 +261,7 @@ void cay_db_close(struct cay_db *db)
 {
     if (!db)
         return;
-    for (size_t i = 0; i < STATEMENTS_MAX; i++) {
-        if (!db->statements[i].is_in_use)
-            sqlite3_finalize(db->statements[i].prepared);
-    }
-    int status = sqlite3_close(db->sqlite);
-    assert(status == SQLITE_OK); /* a query was left open */
-    (void)status;
+    close_file(db);
     cay_cleanup_close(&db->reserve_fd);
     pthread_mutex_destroy(&db->lock);
     free(db);
