@@ -112,6 +112,10 @@ static const char *const migrations[] = {
     "  value INTEGER NOT NULL,"
     "  PRIMARY KEY (owner, name)"
     ") STRICT, WITHOUT ROWID;",
+
+    /* cay.v1.Snapshot with what a client said of it and nothing else, which nobody keeps in memory.
+     * NULL: older than this; it is in `spec`. */
+    "ALTER TABLE snapshots ADD COLUMN words BLOB;",
 };
 
 int cay_db_schema_version(void)
@@ -364,6 +368,12 @@ void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes)
         query->status =
             sqlite3_bind_blob64(query->statement, ++query->bound, bytes.ptr ? bytes.ptr : "",
                                 bytes.len, SQLITE_TRANSIENT);
+}
+
+void cay_db_bind_null(struct cay_db_query *query)
+{
+    if (query->status == SQLITE_OK)
+        query->status = sqlite3_bind_null(query->statement, ++query->bound);
 }
 
 bool cay_db_row(struct cay_db_query *query)

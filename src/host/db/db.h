@@ -55,6 +55,7 @@ void cay_db_begin(struct cay_db_query *query, struct cay_db *db, const char *sql
 void cay_db_bind_int(struct cay_db_query *query, int64_t value);
 void cay_db_bind_text(struct cay_db_query *query, struct cay_str text);  /* copied */
 void cay_db_bind_blob(struct cay_db_query *query, struct cay_str bytes); /* copied */
+void cay_db_bind_null(struct cay_db_query *query);
 [[nodiscard]] bool cay_db_row(struct cay_db_query *query);
 [[nodiscard]] int64_t cay_db_int(struct cay_db_query *query, int column);
 /* Valid until the next row. */

@@ -8,6 +8,7 @@
 #include "api/noun.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
+#include "host/session/record.h"
 #include "host/store/changes.h"
 
 enum { PLAN_BYTES_MAX = 64 << 20 };
@@ -150,6 +151,18 @@ bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
     if (wish.has_live)
         cay_store_new_id(self->live_store_id);
     return add_points(self, &wish, err);
+}
+
+bool cay_export_read_words(struct cay_export *self, struct cay_db *db, struct cay_error *err)
+{
+    const struct cay_manifest *manifest = &self->manifest;
+    for (size_t i = 0; i < manifest->point_count; i++) {
+        struct cay_v1_snapshot *snapshot = manifest->points[i].snapshot;
+        if (!cay_snapshot_read_words(db, manifest->session->id, snapshot->name, &self->arena,
+                                     snapshot, err))
+            return false;
+    }
+    return true;
 }
 
 int64_t cay_export_estimate(const struct cay_export *self)

@@ -7,6 +7,7 @@
  * that nobody sees and that is deleted at the end.
  */
 
+#include "host/db/db.h"
 #include "host/session/manifest.h"
 #include "host/session/session.h"
 #include "host/store/pack.h"
@@ -30,6 +31,9 @@ struct cay_export {
 [[nodiscard]] bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
                                    const struct cay_v1_export_session_request *request,
                                    struct cay_error *err);
+/* On a worker, while the session cannot change: what clients said of its points. */
+[[nodiscard]] bool cay_export_read_words(struct cay_export *self, struct cay_db *db,
+                                         struct cay_error *err);
 /* Bytes of the files, roughly; for progress bars. On a worker. */
 [[nodiscard]] int64_t cay_export_estimate(const struct cay_export *self);
 /* On a worker. */

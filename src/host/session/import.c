@@ -285,9 +285,7 @@ static bool finish_section(struct applying *self)
     is_changed = is_changed && (!spec->unchanged || self->has_content);
     spec->unchanged =
         !is_changed && cay_str_equal(spec->parent, import->manifest.points[self->section - 1].onto);
-    cay_buf_clear(&record->spec, SIZE_MAX);
-    return cay_pb_encode(&cay_v1_snapshot_desc, spec, &record->spec) == 0 ||
-           cay_fail(self->err, CAY_R_INTERNAL, "encode a snapshot");
+    return cay_snapshot_record_set_spec(record, spec, self->err);
 }
 
 static size_t first_section(const struct cay_import *import)

@@ -171,7 +171,6 @@ static bool plan_snapshot(struct cay_import *self, const struct cay_export_point
     int64_t told_ns = time_of(spec->created_at);
     record->created_ns = CAY_MIN(told_ns, now_ns);
     record->created_ns = CAY_MAX(record->created_ns, after_ns + 1);
-    cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     *spec = (struct cay_v1_snapshot){
         .name = spec->name,
         .kind = spec->kind,
@@ -190,8 +189,7 @@ static bool plan_snapshot(struct cay_import *self, const struct cay_export_point
     };
     self->session.turn_count = CAY_MAX(self->session.turn_count, spec->turn_number);
     self->session.branch_count = CAY_MAX(self->session.branch_count, branch_number(spec->name));
-    return cay_pb_encode(&cay_v1_snapshot_desc, spec, &record->spec) == 0 ||
-           cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "a snapshot's message is too large");
+    return cay_snapshot_record_set_spec(record, spec, err);
 }
 
 bool cay_import_plan_records(struct cay_import *self, struct cay_session *session,

@@ -2,6 +2,7 @@
 #include "host/session/record.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "api/limits.h"
@@ -58,6 +59,21 @@ bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,
            cay_fail(err, CAY_R_INTERNAL, "encode snapshot '%s'", snapshot->name);
 }
 
+bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,
+                                  const struct cay_v1_snapshot *spec, struct cay_error *err)
+{
+    const struct cay_v1_snapshot words = {.message = spec->message, .metadata = spec->metadata};
+    const struct cay_v1_snapshot rest = cay_snapshot_without_words(spec);
+    cay_buf_finish(&record->spec);
+    cay_buf_finish(&record->words);
+    cay_buf_init(&record->spec, SPEC_BYTES_MAX);
+    cay_buf_init(&record->words, SPEC_BYTES_MAX);
+    record->has_words = true;
+    return (cay_pb_encode(&cay_v1_snapshot_desc, &rest, &record->spec) == 0 &&
+            cay_pb_encode(&cay_v1_snapshot_desc, &words, &record->words) == 0) ||
+           cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
+}
+
 void cay_session_record_finish(struct cay_session_record *record)
 {
     cay_buf_finish(&record->spec);
@@ -68,6 +84,7 @@ void cay_session_record_finish(struct cay_session_record *record)
 void cay_snapshot_record_finish(struct cay_snapshot_record *record)
 {
     cay_buf_finish(&record->spec);
+    cay_buf_finish(&record->words);
 }
 
 bool cay_session_record_put(struct cay_db *db, const struct cay_session_record *record,
@@ -116,11 +133,12 @@ bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record
     struct cay_db_query query;
     cay_db_begin(&query, db,
                  "INSERT INTO snapshots (session_id, name, store_id, is_pending, created_ns, spec,"
-                 " request_id) VALUES (?, ?, ?, ?, ?, ?, ?)"
+                 " request_id, words) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                  " ON CONFLICT (session_id, name) DO UPDATE SET"
                  " store_id = excluded.store_id, created_ns = excluded.created_ns,"
                  " request_id = excluded.request_id,"
-                 " is_pending = excluded.is_pending, spec = excluded.spec");
+                 " is_pending = excluded.is_pending, spec = excluded.spec,"
+                 " words = coalesce(excluded.words, words, spec)");
     cay_db_bind_text(&query, cay_str(record->session_id));
     cay_db_bind_text(&query, cay_str(record->name));
     cay_db_bind_text(&query, cay_str(record->store_id));
@@ -128,8 +146,47 @@ bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record
     cay_db_bind_int(&query, record->created_ns);
     cay_db_bind_blob(&query, cay_buf_str(&record->spec));
     cay_db_bind_text(&query, cay_str(record->request_id));
+    if (record->has_words)
+        cay_db_bind_blob(&query, cay_buf_str(&record->words));
+    else
+        cay_db_bind_null(&query);
     return cay_db_end(&query, err) ||
            cay_wrap(err, "record snapshot '%s' of '%s'", record->name, record->session_id);
+}
+
+static bool decode_words(struct cay_str bytes, struct cay_arena *arena,
+                         struct cay_v1_snapshot *message, struct cay_error *err)
+{
+    /* The decoded message borrows from its bytes, which are the query's. */
+    struct cay_str kept = cay_arena_str(arena, bytes);
+    struct cay_v1_snapshot words = {};
+    int status = bytes.len && !kept.len ? -ENOMEM
+                                        : cay_pb_decode(&cay_v1_snapshot_desc, kept, arena, &words);
+    if (status == -ENOMEM)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
+    if (status < 0)
+        return cay_fail(err, CAY_R_DATA_LOSS, "what was said of it is damaged");
+    message->message = words.message;
+    message->metadata = words.metadata;
+    return true;
+}
+
+bool cay_snapshot_read_words(struct cay_db *db, struct cay_str session_id, struct cay_str name,
+                             struct cay_arena *arena, struct cay_v1_snapshot *message,
+                             struct cay_error *err)
+{
+    struct cay_db_query query;
+    struct cay_error read_err = {};
+    cay_db_begin(&query, db,
+                 "SELECT coalesce(words, spec) FROM snapshots WHERE session_id = ? AND name = ?");
+    cay_db_bind_text(&query, session_id);
+    cay_db_bind_text(&query, name);
+    bool is_good = !cay_db_row(&query) || decode_words(cay_db_blob(&query, 0), arena, message, err);
+    bool is_read = cay_db_end(&query, &read_err);
+    if (is_good && !is_read)
+        *err = read_err;
+    return (is_good && is_read) ||
+           cay_wrap(err, "snapshot '%.*s'", (int)name.len, name.len ? name.ptr : "");
 }
 
 bool cay_session_record_delete(struct cay_db *db, const char *id, struct cay_error *err)

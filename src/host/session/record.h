@@ -37,17 +37,24 @@ struct cay_snapshot_record {
     char request_id[129]; /* what the client called it; empty: nothing */
     bool is_pending;      /* written down, not done */
     int64_t created_ns;
-    struct cay_buf spec; /* cay.v1.Snapshot */
+    struct cay_buf spec;  /* cay.v1.Snapshot, without its words */
+    struct cay_buf words; /* what a client said of it: message and metadata; see has_words */
+    bool has_words;       /* else the database keeps those that it has */
 };
 
 void cay_session_record_take(struct cay_session_record *out_record,
                              const struct cay_session *session);
-/* What is known of the snapshot, with `spec` in the place of its own. */
+/* What is known of the snapshot, with `spec` in the place of its own. Its words stay as they are.
+ */
 [[nodiscard]] bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,
                                             const struct cay_session *session,
                                             const struct cay_snapshot *snapshot,
                                             const struct cay_v1_snapshot *spec,
                                             struct cay_error *err);
+/* Everything of a new one. */
+[[nodiscard]] bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,
+                                                const struct cay_v1_snapshot *spec,
+                                                struct cay_error *err);
 /* Another spec in the place of the session's own. */
 [[nodiscard]] bool cay_session_record_set_spec(struct cay_session_record *record,
                                                const struct cay_v1_session *spec,
@@ -64,6 +71,11 @@ void cay_snapshot_record_finish(struct cay_snapshot_record *record);
 [[nodiscard]] bool cay_snapshot_record_put(struct cay_db *db,
                                            const struct cay_snapshot_record *record,
                                            struct cay_error *err);
+
+/* What a client said of a snapshot, into the message and its arena. */
+[[nodiscard]] bool cay_snapshot_read_words(struct cay_db *db, struct cay_str session_id,
+                                           struct cay_str name, struct cay_arena *arena,
+                                           struct cay_v1_snapshot *message, struct cay_error *err);
 
 /* Removes a session with its snapshots; a snapshot. Absent is done. */
 [[nodiscard]] bool cay_session_record_delete(struct cay_db *db, const char *id,

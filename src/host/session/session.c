@@ -301,11 +301,20 @@ void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapsho
     free(snapshot);
 }
 
+struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec)
+{
+    struct cay_v1_snapshot rest = *spec;
+    rest.message = CAY_STR("");
+    rest.metadata = NULL;
+    return rest;
+}
+
 void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec)
 {
     struct cay_arena arena;
     cay_arena_init(&arena, SPEC_BYTES_MAX);
-    snapshot->spec = cay_noun_keep(&cay_v1_snapshot_desc, spec, &arena);
+    const struct cay_v1_snapshot kept = cay_snapshot_without_words(spec);
+    snapshot->spec = cay_noun_keep(&cay_v1_snapshot_desc, &kept, &arena);
     assert(snapshot->spec); /* requests are bounded well below the arena */
     cay_arena_finish(&snapshot->arena);
     snapshot->arena = arena;

@@ -47,7 +47,7 @@ struct cay_snapshot {
     char store_id[CAY_STORE_ID_SIZE];
     char request_id[129]; /* what the client called the turn; empty: nothing */
     struct cay_arena arena;
-    struct cay_v1_snapshot *spec; /* in the arena; what clients see of it */
+    struct cay_v1_snapshot *spec; /* in the arena: what clients see of it, but not their words */
     int64_t created_ns;
     bool is_looked_after;     /* by aftermath.c */
     bool is_on_line;          /* the tree descends from it; as cay_history_mark left it */
@@ -178,8 +178,9 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
 struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
                                       const char *store_id, const struct cay_v1_snapshot *spec);
 void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot);
-/* Replaces what clients see of it. */
+/* Replaces what clients see of it. What they said of it is in the database only (record.h). */
 void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec);
+struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec);
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);
 
 /* The same, or SNAPSHOT_NOT_FOUND. */

@@ -132,7 +132,8 @@ static bool export_work(struct cay_op *op, struct cay_error *err)
     self->fd = cay_spool_open(self->host->data_fd);
     bool is_good =
         self->fd >= 0 || cay_fail_errno(err, CAY_R_NO_SPACE, self->fd, "keep the export");
-    is_good = is_good && (!self->live.store_id[0] || point_live(self, err));
+    is_good = is_good && cay_export_read_words(&self->export, self->host->db, err) &&
+              (!self->live.store_id[0] || point_live(self, err));
     if (is_good) {
         self->estimated_bytes = cay_export_estimate(&self->export);
         return true;

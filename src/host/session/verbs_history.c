@@ -140,6 +140,7 @@ struct hold_op {
     struct cay_snapshot_record record;
     struct cay_snapshot *snapshot; /* alone in the gate: it stays */
     struct cay_v1_snapshot spec;   /* as it will be; borrows from the present one */
+    struct cay_v1_snapshot words;  /* in the call's arena */
 };
 
 static struct hold_op *hold_of(struct cay_op *op)
@@ -161,7 +162,11 @@ static bool hold_begin(struct cay_op *op, struct cay_error *err)
 
 static bool hold_work(struct cay_op *op, struct cay_error *err)
 {
-    return cay_snapshot_record_put(op->host->db, &hold_of(op)->record, err);
+    struct hold_op *self = hold_of(op);
+    return cay_snapshot_read_words(op->host->db, cay_str(self->record.session_id),
+                                   cay_str(self->record.name), &op->call->arena, &self->words,
+                                   err) &&
+           cay_snapshot_record_put(op->host->db, &self->record, err);
 }
 
 static void hold_end(struct cay_op *op)
@@ -177,6 +182,8 @@ static void hold_end(struct cay_op *op)
         struct cay_v1_snapshot message;
         cay_history_mark(op->session);
         cay_history_message(op->session, self->snapshot, &message);
+        message.message = self->words.message;
+        message.metadata = self->words.metadata;
         struct cay_v1_hold_snapshot_response response = {.snapshot = &message};
         cay_call_done(op->call, &response);
     } else {
@@ -310,11 +317,17 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
-static bool list_work(struct cay_op *op, struct cay_error *)
+static bool list_work(struct cay_op *op, struct cay_error *err)
 {
     struct list_op *self = list_of(op);
     for (size_t i = 0; i < self->response.snapshots.count; i++) {
         struct cay_v1_snapshot *message = &self->response.snapshots.items[i];
+        if (!cay_snapshot_read_words(op->host->db, message->session_id, message->name,
+                                     &op->call->arena, message, err))
+            return err->reason == CAY_R_MESSAGE_TOO_LARGE
+                       ? cay_fail(err, CAY_R_MESSAGE_TOO_LARGE,
+                                  "page_size: ask for fewer at a time")
+                       : false;
         struct cay_point_size size =
             cay_history_measure(op->host->store, self->store_ids[i], self->parent_store_ids[i]);
         message->size_bytes = message->unchanged ? 0 : size.own_bytes;

@@ -254,9 +254,8 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
         .message = CAY_STR("live files of an import"),
         .created_at = cay_noun_time(&self->call->arena, live->created_ns),
     };
-    cay_buf_init(&live->spec, CAY_LIMIT_MESSAGE_BYTES);
-    if (cay_pb_encode(&cay_v1_snapshot_desc, &spec, &live->spec) < 0)
-        return cay_fail(err, CAY_R_INTERNAL, "encode a snapshot");
+    if (!cay_snapshot_record_set_spec(live, &spec, err))
+        return false;
     if (session->live)
         self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
     cay_fail(err, CAY_R_ROLLBACK_IN_PROGRESS, NULL);

@@ -81,7 +81,6 @@ static bool plan_branch(struct rollback_op *self, struct cay_session *session,
     cay_store_new_id(record->store_id);
     record->is_pending = true;
     record->created_ns = cay_clock_wall_ns();
-    cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     *self->branch_spec = (struct cay_v1_snapshot){
         .name = cay_str(record->name),
         .kind = CAY_V1_SNAPSHOT_KIND_BRANCH,
@@ -90,8 +89,7 @@ static bool plan_branch(struct rollback_op *self, struct cay_session *session,
         .created_at = cay_noun_time(&self->op.call->arena, record->created_ns),
     };
     self->wants_branch = true;
-    return cay_pb_encode(&cay_v1_snapshot_desc, self->branch_spec, &record->spec) == 0 ||
-           cay_fail(err, CAY_R_INTERNAL, "encode the branch");
+    return cay_snapshot_record_set_spec(record, self->branch_spec, err);
 }
 
 static bool rollback_begin(struct cay_op *op, struct cay_error *err)

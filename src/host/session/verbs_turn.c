@@ -50,14 +50,6 @@ static struct snapshot_op *snapshot_of(struct cay_op *op)
     return CAY_CONTAINER_OF(op, struct snapshot_op, op);
 }
 
-static bool encode_spec(struct snapshot_op *self, struct cay_error *err)
-{
-    cay_buf_clear(&self->snapshot.spec, SIZE_MAX);
-    if (cay_pb_encode(&cay_v1_snapshot_desc, self->spec, &self->snapshot.spec) < 0)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
-    return true;
-}
-
 /* The turn that an earlier call of the same id made; NULL when this is the first. */
 static const struct cay_snapshot *find_request(const struct snapshot_op *self)
 {
@@ -136,6 +128,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     struct cay_snapshot_record *record = &self->snapshot;
     self->repeated = find_request(self);
     if (self->repeated) {
+        memcpy(record->session_id, session->id, sizeof(record->session_id));
+        memcpy(record->name, self->repeated->name, sizeof(record->name));
         memcpy(record->store_id, self->repeated->store_id, sizeof(record->store_id));
         cay_history_parent_id(session, self->repeated, self->parent_store_id);
         return true;
@@ -162,7 +156,6 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     cay_store_new_id(record->store_id);
     record->is_pending = true;
     record->created_ns = cay_clock_wall_ns();
-    cay_buf_init(&record->spec, CAY_LIMIT_MESSAGE_BYTES);
     if (!choose_victims(self, session, err))
         return false;
     struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
@@ -183,7 +176,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     cay_pointing_init(&self->pointing, session);
     return (!self->publishing ||
             cay_publishing_begin(self->publishing, session, record->name, err)) &&
-           encode_spec(self, err);
+           cay_snapshot_record_set_spec(record, spec, err);
 }
 
 /* As if it had never been asked for. What cannot be removed now, the next start removes. */
@@ -236,7 +229,7 @@ static bool take_snapshot(struct cay_op *op, struct cay_error *err)
     self->spec->durable = self->is_durable;
     self->snapshot.is_pending = false;
     self->session.generation = pointing->point.generation;
-    if (!encode_spec(self, err) ||
+    if (!cay_snapshot_record_set_spec(&self->snapshot, self->spec, err) ||
         !(self->is_durable ? cay_db_transaction_begin_durable(host->db, err)
                            : cay_db_transaction_begin(host->db, err)) ||
         !cay_db_transaction_end(
@@ -252,10 +245,18 @@ static bool take_snapshot(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
+/* What was said the first time, in the place of what is said now. */
+static bool read_repeated(struct snapshot_op *self, struct cay_error *err)
+{
+    return cay_snapshot_read_words(self->op.host->db, cay_str(self->snapshot.session_id),
+                                   cay_str(self->snapshot.name), &self->op.call->arena, self->spec,
+                                   err);
+}
+
 static bool snapshot_work(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
-    if (!self->repeated && !take_snapshot(op, err))
+    if (self->repeated ? !read_repeated(self, err) : !take_snapshot(op, err))
         return false;
     if (self->taken)
         return true; /* nobody sees the size of one after a tool */
@@ -272,10 +273,13 @@ static void answer_snapshot(struct cay_op *op, const struct cay_snapshot *snapsh
 {
     struct snapshot_op *self = snapshot_of(op);
     struct cay_v1_snapshot *message = self->spec;
+    const struct cay_v1_snapshot said = *self->spec;
     /* The place of the head is known; a long history is walked through for others only. */
     if (strcmp(op->session->head, snapshot->name) != 0)
         cay_history_mark(op->session);
     cay_history_message(op->session, snapshot, message);
+    message->message = said.message;
+    message->metadata = said.metadata;
     message->size_bytes = message->unchanged ? 0 : self->size.own_bytes;
     message->total_bytes = self->size.total_bytes;
     if (self->taken) {

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The database: what clients say of snapshots is there and not in memory."""
+
+import contextlib
+import sqlite3
+
+from daemon import MIB, SANDBOX, b64, case, unb64
+from small_base import run_with_cayd
+
+WORDS = {"message": "what happened", "metadata": {"tool": "bash", "list": [1, None, True], "deep": {"x": "y"}}}
+
+
+def said(snapshot):
+    return {name: snapshot.get(name) for name in WORDS}
+
+
+def said_of(cay, session_id):
+    return [said(snapshot) for snapshot in cay.log(session_id)]
+
+
+def large(number):
+    return {"message": f"turn {number} " + "m" * 2000, "metadata": {"number": number, "text": "t" * 60_000}}
+
+
+@contextlib.contextmanager
+def database(cay):
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db:
+        db.execute("PRAGMA foreign_keys = ON")
+        with db:
+            yield db
+
+
+@case
+def words(cay):
+    """message and metadata come back from every verb, after a restart, a prune, an export and a fork"""
+    cay.create("one", lazyStart=True)
+    assert said(cay.turn("one", requestId="first", **WORDS)) == WORDS
+    assert said(cay.turn("one", requestId="first", message="again")) == WORDS, "a repeated turn tells what it was told"
+    assert said(cay.snapshot("one", "named", **WORDS)) == WORDS
+    assert said(cay.turn("one")) == {"message": None, "metadata": None}
+    expected = [WORDS, WORDS, {"message": None, "metadata": None}]
+    assert said_of(cay, "one") == expected
+    held = cay.call(SANDBOX + "HoldSnapshot", {"sessionId": "one", "snapshot": "named"})["snapshot"]
+    assert said(held) == WORDS and held["held"], held
+    cay.restart()
+    assert said_of(cay, "one") == expected
+    cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": "one", "snapshots": ["turn-0001"]})
+    assert said_of(cay, "one") == expected[1:], "an heir keeps what was said of it"
+    frames = cay.stream(SANDBOX + "ExportSession", {"sessionId": "one"})
+    data = b"".join(unb64(frame["data"]) for frame in frames if "data" in frame)
+    cay.send_all(SANDBOX + "ImportSession", [{"options": {"sessionId": "copy"}}, {"data": b64(data)}])
+    assert said_of(cay, "copy") == expected[1:]
+    cay.fork("one", snapshot="named", newSessionId="fork", lazyStart=True)
+    assert [snapshot.get("forks") for snapshot in cay.log("one")] == [["fork"], None]
+    cay.rollback("one", "named")
+    cay.restart()
+    assert said_of(cay, "one") == said_of(cay, "copy") == expected[1:] and not cay.log("fork")
+    for session_id in ("fork", "one", "copy"):
+        cay.destroy(session_id)
+
+
+@case
+def older_database(cay):
+    """what was said stands in the records of an older daemon in another place, and is found there"""
+    cay.create("one", lazyStart=True)
+    for _ in range(3):
+        cay.turn("one", **WORDS)
+    cay.kill()
+    with database(cay) as db:  # behind each other, two encoded messages are the one of both
+        rows = db.execute("SELECT name, spec, words FROM snapshots").fetchall()
+        assert len(rows) == 3 and all(kept for _, _, kept in rows), rows
+        db.executemany("UPDATE snapshots SET spec = ?, words = NULL WHERE name = ?",
+                       [(spec + kept, name) for name, spec, kept in rows])
+    cay.start()
+    assert said_of(cay, "one") == [WORDS] * 3
+    cay.call(SANDBOX + "HoldSnapshot", {"sessionId": "one", "snapshot": "turn-0003"})
+    cay.call(SANDBOX + "DeleteSnapshot", {"sessionId": "one", "snapshots": ["turn-0001"]})
+    cay.restart()
+    assert said_of(cay, "one") == [WORDS] * 2
+    cay.destroy("one")
+
+
+@case
+def memory(cay):
+    """a snapshot with 60 kB of metadata takes as much of the daemon's memory as one without"""
+    cay.create("one", lazyStart=True)
+    for number in range(200):
+        cay.turn("one", **large(number))
+    before = cay.rss_bytes()
+    for number in range(200, 1200):
+        cay.turn("one", **large(number))
+    grown = cay.rss_bytes() - before
+    assert grown < cay.rss_room(16), f"{grown / 1000:.0f} bytes for each"
+    page = cay.call(SANDBOX + "ListSnapshots", {"sessionId": "one", "pageSize": 20, "order": "ORDER_CREATED_DESC"})
+    assert [said(snapshot) for snapshot in page["snapshots"]] == [large(number) for number in range(1199, 1179, -1)]
+    cay.restart()
+    after = cay.rss_bytes()
+    assert after < before + cay.rss_room(16), (before, after)
+    cay.destroy("one")
+
+
+run_with_cayd("--session-max-snapshots", "0", "--quota-snapshots", "0")
