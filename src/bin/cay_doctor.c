@@ -142,6 +142,7 @@ static bool run_doctor(struct cay_cli *cli, struct cay_error *)
         cay_doctor_check_openat2,
         cay_doctor_check_clone3,
         cay_doctor_check_disk,
+        cay_doctor_check_pool,
         cay_doctor_check_init,
         cay_doctor_check_descriptors,
         cay_doctor_check_network,

@@ -46,6 +46,7 @@ void cay_doctor_check_clone3(struct cay_doctor *doctor);
 void cay_doctor_check_store(struct cay_doctor *doctor);
 void cay_doctor_check_cgroups(struct cay_doctor *doctor);
 void cay_doctor_check_disk(struct cay_doctor *doctor);
+void cay_doctor_check_pool(struct cay_doctor *doctor);
 void cay_doctor_check_init(struct cay_doctor *doctor);
 void cay_doctor_check_descriptors(struct cay_doctor *doctor);
 void cay_doctor_check_network(struct cay_doctor *doctor);

@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "bin/cay_doctor.h"
+#include "host/pool/pool.h"
 #include "host/store/store.h"
 #include "sys/cgroup.h"
 #include "sys/nftables.h"
@@ -200,6 +201,30 @@ void cay_doctor_check_disk(struct cay_doctor *doctor)
     }
     cay_doctor_say(doctor, "disk", verdict, fix, "%.100s on %s, %s free", doctor->data_dir, name,
                    free_text);
+}
+
+/* A pool whose file is not reserved dies as a whole with the disk below it. */
+void cay_doctor_check_pool(struct cay_doctor *doctor)
+{
+    struct cay_pool_space space = {};
+    char wanted[CAY_SIZE_BYTES];
+    char left[CAY_SIZE_BYTES];
+    cay_autofree char *file = cay_pool_file(doctor->data_dir);
+    if (!file)
+        return;
+    cay_pool_look_behind(file, &space);
+    cay_size_format(space.unreserved_bytes, wanted);
+    cay_size_format(space.behind_bytes, left);
+    if (!space.unreserved_bytes)
+        cay_doctor_say(doctor, "pool", CAY_VERDICT_OK, NULL, "%.100s, wholly reserved", file);
+    else if (space.unreserved_bytes <= space.behind_bytes)
+        cay_doctor_say(doctor, "pool", CAY_VERDICT_OK, NULL,
+                       "%.100s may still grow by %s; its disk has %s left", file, wanted, left);
+    else
+        cay_doctor_say(doctor, "pool", CAY_VERDICT_WARN,
+                       "keep the disk free: when it is full, everything in the pool is in danger",
+                       "%.100s may still grow by %s, but its disk has only %s left", file, wanted,
+                       left);
 }
 
 /* Where cayd looks: beside the programs in a build tree, else where it was installed. */

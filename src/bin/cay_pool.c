@@ -86,7 +86,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
     struct cay_v1_create_pool_request request = {
         .path = cay_values_text(cli, "path"),
         .filesystem = cay_values_text(cli, "filesystem"),
-        .preallocate = cay_args_has(&cli->args, "preallocate"),
+        .sparse = cay_args_has(&cli->args, "sparse"),
     };
     if (!read_size(cli, &request.size_bytes, err))
         return false;
@@ -121,7 +121,7 @@ static const struct cay_flag create_flags[] = {
     {.name = "size", .value = "SIZE", .help = "size of a file with a file system inside, e.g. 50G"},
     {.name = "path", .value = "PATH", .help = "the file to make, or (without --size) a directory"},
     {.name = "filesystem", .value = "NAME", .help = "btrfs or ext4; btrfs if the host can"},
-    {.name = "preallocate", .help = "reserve the whole size now"},
+    {.name = "sparse", .help = "reserve nothing: the file grows as it is filled"},
     {},
 };
 
@@ -143,7 +143,8 @@ const struct cay_command cay_command_pool_create = {
     .arguments = "",
     .summary = "Give sessions a place of their own on disk",
     .details = "With --size a file of that size with a file system inside, so that sandboxes can\n"
-               "never fill the host's disk. It is made before there are sessions and bases.",
+               "never fill the host's disk. The whole size is reserved, unless --sparse. It is\n"
+               "made before there are sessions and bases.",
     .examples = "  cay pool create --size 50G\n"
                 "  cay pool create --path /srv/cay",
     .flags = create_flags,

@@ -166,7 +166,7 @@ def btrfs(_):
 
 
 def once_in_a_file(filesystem):
-    with small_disk("ext4") as disk, pool_on(disk, sizeBytes=1 << 30, filesystem=filesystem) as cay:
+    with small_disk("ext4") as disk, pool_on(disk, sizeBytes=1 << 30, filesystem=filesystem, sparse=True) as cay:
         before, branch = fill_and_roll_back(cay, "full", Ballast(disk), 4 * MIB, False)
         if branch:
             cay.rollback("full", branch)

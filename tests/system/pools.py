@@ -130,6 +130,55 @@ def missing_record(_):
         assert text_of(cay, "p", "file") == "1" and len(cay.log("p")) == 2, cay.log("p")
 
 
+def taken_by(path):
+    return os.stat(path).st_blocks * 512
+
+
+@case
+def reserved(_):
+    """a loop pool takes its whole size of the disk at once, and keeps it whatever is written and removed in it"""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd("--default-base", "small") as cay:
+        file = cay.data / "pool.img"
+        free = os.statvfs(cay.data)
+        size = 300 * MIB
+        create(cay, sizeBytes=str(size))
+        assert taken_by(file) >= size, "the pool's file has holes"
+        import_small(cay)
+        cay.create("p")
+        cay.sh("p", "head -c 100000000 /dev/urandom > /workspace/big; sync; rm /workspace/big; sync", user="root")
+        grown = cay.call(POOL + "GrowPool", {"sizeBytes": str(size + 64 * MIB)})["pool"] \
+            if best_filesystem() == "btrfs" else {}
+        cay.destroy("p", wait=True)
+        cay.stop()
+        assert taken_by(file) >= size + (64 * MIB if grown else 0), "what was freed made holes"
+        cay.start()
+        too_much = str((free.f_bavail + 1000) * free.f_frsize)
+        error = fails("resource_exhausted", cay.call, POOL + "GrowPool", {"sizeBytes": too_much}, reason="no_space")
+        assert "left" in error.message and "GiB" in error.message, error.message
+
+
+@case
+def too_large(_):
+    """one that the disk has no room for is refused with both sizes, and takes nothing; sparse it is made, with a warning"""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd("--default-base", "small") as cay:
+        disk = os.statvfs(cay.data)
+        size = (disk.f_bavail + (1 << 18)) * disk.f_frsize  # a GiB too much
+        error = fails("resource_exhausted", create, cay, sizeBytes=str(size), reason="no_space")
+        assert "left" in error.message and "--sparse" in error.message, error.message
+        assert not list(cay.data.glob("pool*"))
+        made = create(cay, sizeBytes=str(size), sparse=True)
+        assert "may still grow by" in made.get("message", ""), made
+        assert taken_by(cay.data / "pool.img") < size // 2
+        assert pool_of(cay)["message"] == made["message"]
+        doctor = Path(cay.command[0]).with_name("cay")
+        said = subprocess.run([doctor, "doctor", "--data", cay.data], stdout=subprocess.PIPE, text=True, check=False).stdout
+        assert "may still grow by" in said, said
+
+
 @case
 def relative_data(_):
     """a data directory that is given by a relative path keeps its pool"""

@@ -39,6 +39,13 @@ void cay_pool_close(struct cay_pool *pool)
     free(cay_take_ptr(pool->data_dir));
 }
 
+static uint64_t unreserved(const struct stat *image)
+{
+    uint64_t size = (uint64_t)image->st_size;
+    uint64_t taken = (uint64_t)image->st_blocks * 512;
+    return size > taken ? size - taken : 0;
+}
+
 static bool open_loop(struct cay_pool *pool, struct cay_error *err)
 {
     char device[CAY_LOOP_DEVICE_PATH_BYTES];
@@ -50,8 +57,12 @@ static bool open_loop(struct cay_pool *pool, struct cay_error *err)
     if (pool->device_fd < 0)
         return cay_fail_errno(err, CAY_R_STORE_FAILED, pool->device_fd,
                               "make a loop device of '%s'", pool->path);
-    const struct cay_mount_option options[] = {{"source", device}};
-    pool->mount_fd = cay_mount_new(pool->filesystem, options, CAY_COUNT(options),
+    /* A file system that tells the device what it has freed makes holes in the file: what was
+     * reserved would be anybody's. */
+    struct stat image;
+    bool is_reserved = fstat(file_fd, &image) == 0 && !unreserved(&image);
+    const struct cay_mount_option options[] = {{"source", device}, {"nodiscard", NULL}};
+    pool->mount_fd = cay_mount_new(pool->filesystem, options, is_reserved ? 2 : 1,
                                    MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
     if (pool->mount_fd < 0)
         return cay_fail_errno(err, CAY_R_STORE_FAILED, pool->mount_fd, "mount the pool '%s'",
@@ -87,14 +98,24 @@ static void finish_keep(const char *data_dir, const char *path)
         (void)rename(unnamed, own);
 }
 
+/* What the data directory says its pool is. */
+struct record {
+    enum cay_pool_kind kind; /* 0: nothing */
+    char filesystem[16];
+    char *path;
+};
+
+static void record_finish(struct record *record)
+{
+    free(record->path);
+}
+
 /* "loop ext4 /var/lib/cay/pool.img" or "directory - /srv/cay". */
-static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *out_is_there,
-                        struct cay_error *err)
+static bool read_record(const char *data_dir, struct record *out, struct cay_error *err)
 {
     cay_autofree char *record_path = cay_asprintf("%s/" CAY_POOL_RECORD, data_dir);
     char text[RECORD_BYTES_MAX];
     cay_autoclose int fd = open(record_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    *out_is_there = fd >= 0;
     if (fd < 0 && errno == ENOENT)
         return true;
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -104,32 +125,51 @@ static bool read_record(const char *data_dir, struct cay_pool *out_pool, bool *o
     struct cay_str kind;
     struct cay_str filesystem;
     struct cay_str path;
-    char type[sizeof(out_pool->filesystem)];
     if (!cay_str_split(&rest, ' ', &kind) || !cay_str_split(&rest, ' ', &filesystem) ||
         !cay_str_split(&rest, '\n', &path) || !path.len ||
         (!cay_str_is(kind, "loop") && !cay_str_is(kind, "directory")))
         return cay_fail(err, CAY_R_DATA_LOSS, "'%s' does not say what the pool is", record_path);
-    snprintf(type, sizeof(type), "%.*s", (int)filesystem.len, filesystem.ptr);
-    cay_autofree char *plain = cay_strndup(path.ptr, path.len);
+    snprintf(out->filesystem, sizeof(out->filesystem), "%.*s", (int)filesystem.len, filesystem.ptr);
     /* Only the data directory itself was ever given by a relative path, and that is here. */
-    if (plain[0] != '/') {
-        free(plain);
-        plain = cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
-    }
-    finish_keep(data_dir, plain);
-    return cay_pool_open_at(data_dir, cay_str_is(kind, "loop") ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
-                            type, plain, out_pool, err);
+    out->path = path.ptr[0] == '/' ? cay_strndup(path.ptr, path.len)
+                                   : cay_asprintf("%s/" CAY_POOL_FILE, data_dir);
+    out->kind = cay_str_is(kind, "loop") ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY;
+    return true;
+}
+
+char *cay_pool_file(const char *data_dir)
+{
+    cay_auto(record_finish) struct record record = {};
+    struct cay_error ignored = {};
+    bool is_loop = read_record(data_dir, &record, &ignored) && record.kind == CAY_POOL_LOOP;
+    return is_loop ? cay_take_ptr(record.path) : NULL;
 }
 
 bool cay_pool_open(const char *data_dir, struct cay_pool *out_pool, struct cay_error *err)
 {
     cay_autofree char *unfinished = cay_asprintf("%s/" CAY_POOL_FILE_NEW, data_dir);
-    bool is_there = false;
-    if (!read_record(data_dir, out_pool, &is_there, err))
+    cay_auto(record_finish) struct record record = {};
+    if (!read_record(data_dir, &record, err))
+        return false;
+    if (record.kind)
+        finish_keep(data_dir, record.path);
+    if (record.kind &&
+        !cay_pool_open_at(data_dir, record.kind, record.filesystem, record.path, out_pool, err))
         return false;
     /* Of a daemon that died over it. */
     (void)unlink(unfinished);
-    return is_there || cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", data_dir, out_pool, err);
+    return record.kind ||
+           cay_pool_open_at(data_dir, CAY_POOL_DIRECTORY, "", data_dir, out_pool, err);
+}
+
+void cay_pool_look_behind(const char *path, struct cay_pool_space *out_space)
+{
+    struct statfs fs;
+    struct stat image;
+    if (statfs(path, &fs) < 0 || stat(path, &image) < 0)
+        return;
+    out_space->unreserved_bytes = unreserved(&image);
+    out_space->behind_bytes = fs.f_bavail * (uint64_t)fs.f_frsize;
 }
 
 /* What the disk behind a loop pool can still take; false when there is none, or all is reserved. */
@@ -138,7 +178,7 @@ static bool look_behind(const struct cay_pool *pool, uint64_t used_bytes, uint64
     struct statfs fs;
     struct stat image;
     if (pool->kind != CAY_POOL_LOOP || statfs(pool->path, &fs) < 0 ||
-        stat(pool->path, &image) < 0 || image.st_blocks * 512 >= image.st_size)
+        stat(pool->path, &image) < 0 || !unreserved(&image))
         return false;
     uint64_t taken = (uint64_t)image.st_blocks * 512;
     uint64_t spare = taken > used_bytes ? taken - used_bytes : 0;
@@ -180,6 +220,8 @@ bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space
         .is_read_only = fs.f_flags & MS_RDONLY,
     };
     uint64_t behind = 0;
+    if (pool->kind == CAY_POOL_LOOP)
+        cay_pool_look_behind(pool->path, out_space);
     if (look_behind(pool, out_space->used_bytes, &behind))
         out_space->available_bytes = CAY_MIN(out_space->available_bytes, behind);
     for (size_t i = 0; i < CAY_COUNT(known); i++) {

@@ -39,7 +39,7 @@ struct cay_pool_plan {
     const char *path;       /* NULL: below the data directory (loop pools only) */
     const char *filesystem; /* of a loop pool; NULL: btrfs if the host can, else ext4 */
     uint64_t bytes;
-    bool is_preallocated;
+    bool is_sparse; /* what is not written takes no space yet, and may find none later */
     cay_pool_progress_fn *progress;
     void *ctx;
 };
@@ -67,10 +67,20 @@ struct cay_pool_space {
     uint64_t free_inodes;
     bool is_read_only;
     char filesystem[16];
+    /* Of a sparse loop pool: what its file may still take of the disk behind it, and what that has.
+     */
+    uint64_t unreserved_bytes;
+    uint64_t behind_bytes;
 };
 /* Of a loop pool no more is available than the disk behind its file has. */
 [[nodiscard]] bool cay_pool_look(const struct cay_pool *pool, struct cay_pool_space *out_space,
                                  struct cay_error *err);
+
+/* The file behind the loop pool that the data directory knows of, to be freed; NULL: there is none.
+ */
+[[nodiscard]] char *cay_pool_file(const char *data_dir);
+/* The last two of struct cay_pool_space, of such a file. */
+void cay_pool_look_behind(const char *path, struct cay_pool_space *out_space);
 
 /* A file with holes on a disk that is nearly full: what programs have written, and what is in
  * memory still, may find no room on its way to the disk. Only who syncs learns of that. */

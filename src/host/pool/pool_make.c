@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/quantity.h"
 #include "host/pool/pool_internal.h"
 #include "sys/loop_device.h"
 #include "sys/run.h"
+
+#define FILE_BYTES_MAX ((uint64_t)1 << 60)
 
 enum { MKFS_TIMEOUT_MS = 600'000, MKFS_OUTPUT_BYTES = 4096 };
 
@@ -116,18 +119,45 @@ static enum cay_reason reason_of_size(int error)
     return error == ENOSPC ? CAY_R_NO_SPACE : CAY_R_STORE_FAILED;
 }
 
+/* Gives the file a size that nobody else can take any more, or as much as there is, as a hole. */
+static bool set_size(int fd, const char *path, uint64_t bytes, bool is_sparse,
+                     struct cay_error *err)
+{
+    struct statfs fs;
+    struct stat st;
+    if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+        return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "look at '%s'", path);
+    uint64_t left = fs.f_bavail * (uint64_t)fs.f_frsize;
+    uint64_t taken = (uint64_t)st.st_blocks * 512;
+    /* Of what does not fit the kernel would take all there is, before it says so. What no file
+     * system has in one file is for the kernel to say. */
+    if (!is_sparse && bytes < FILE_BYTES_MAX && bytes > taken && bytes - taken > left) {
+        char wanted[CAY_SIZE_BYTES];
+        char free_text[CAY_SIZE_BYTES];
+        cay_size_format(bytes - taken, wanted);
+        cay_size_format(left, free_text);
+        return cay_fail(err, CAY_R_NO_SPACE,
+                        "the pool would take %s, and its disk has %s left; make it smaller, or let "
+                        "it grow as it is filled (--sparse)",
+                        wanted, free_text);
+    }
+    int rc = is_sparse ? ftruncate(fd, (off_t)bytes) : fallocate(fd, 0, 0, (off_t)bytes);
+    if (rc < 0 && errno == EOPNOTSUPP)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "the file system of '%.100s' cannot reserve space; let the pool grow as it "
+                        "is filled (--sparse)",
+                        path);
+    return rc == 0 ||
+           cay_fail_errno(err, reason_of_size(errno), -errno, "give '%s' its size", path);
+}
+
 static bool make_file(const char *path, const struct cay_pool_plan *plan, struct cay_error *err)
 {
     cay_autoclose int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_errno(err, errno == EEXIST ? CAY_R_ALREADY_EXISTS : CAY_R_STORE_FAILED,
                               -errno, "make '%s'", path);
-    int rc = plan->is_preallocated                   ? posix_fallocate(fd, 0, (off_t)plan->bytes)
-             : ftruncate(fd, (off_t)plan->bytes) < 0 ? errno
-                                                     : 0;
-    if (rc)
-        return cay_fail_errno(err, reason_of_size(rc), -rc, "give '%s' its size", path);
-    return true;
+    return set_size(fd, path, plan->bytes, plan->is_sparse, err);
 }
 
 static bool make_filesystem(const struct maker *maker, const char *path, struct cay_error *err)
@@ -259,14 +289,11 @@ bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error
     if (bytes < (uint64_t)st.st_size)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "size: the pool has %lld bytes and does not shrink", (long long)st.st_size);
-    bool is_dense = (uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size;
-    int rc = is_dense                          ? posix_fallocate(fd, 0, (off_t)bytes)
-             : ftruncate(fd, (off_t)bytes) < 0 ? errno
-                                               : 0;
-    if (rc)
-        return cay_fail_errno(err, reason_of_size(rc), -rc, "enlarge '%s'", pool->path);
+    bool is_sparse = (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
+    if (!set_size(fd, pool->path, bytes, is_sparse, err))
+        return false;
     CAY_CRASH_POINT("grow.file");
-    rc = cay_loop_device_grow(pool->device_fd);
+    int rc = cay_loop_device_grow(pool->device_fd);
     CAY_CRASH_POINT("grow.device");
     cay_autoclose int root_fd = openat(pool->mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (rc == 0)

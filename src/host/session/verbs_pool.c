@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/quantity.h"
 #include "host/session/host.h"
 #include "host/session/space.h"
 
@@ -12,6 +13,19 @@ static bool check_admin(const struct cay_call *call, struct cay_error *err)
 {
     return call->caller.role == CAY_ROLE_ADMIN ||
            cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may look after the pool");
+}
+
+/* Nothing is wrong with a sparse pool until its disk is full, and then everything is. */
+static struct cay_str overcommitted(const struct cay_pool_space *space, struct cay_arena *arena)
+{
+    char wanted[CAY_SIZE_BYTES];
+    char left[CAY_SIZE_BYTES];
+    cay_size_format(space->unreserved_bytes, wanted);
+    cay_size_format(space->behind_bytes, left);
+    const char *text = cay_arena_printf(
+        arena, "the pool's file may still grow by %s, but its disk has only %s left; keep it free",
+        wanted, left);
+    return text ? cay_str(text) : (struct cay_str){};
 }
 
 static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_arena *arena)
@@ -47,6 +61,8 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
     cay_space_problems(host, &problems);
     if (problems.count)
         message->message = problems.items[0].message;
+    else if (space->unreserved_bytes > space->behind_bytes)
+        message->message = overcommitted(space, arena);
     return message;
 }
 
@@ -226,7 +242,7 @@ void cay_host_create_pool(struct cay_service *service, struct cay_call *call)
         .filesystem =
             request->filesystem.len ? cay_arena_copy(&call->arena, request->filesystem) : NULL,
         .bytes = (uint64_t)request->size_bytes,
-        .is_preallocated = request->preallocate,
+        .is_sparse = request->sparse,
     };
     self->store_kind = cay_strdup(host->store_wanted);
     host->is_moving = true;
