@@ -5,6 +5,8 @@ Files and histories are as anywhere. Nothing here may name a path of the host.""
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 from daemon import BASE, SANDBOX, case, eventually, fails
 from process_client import Processes
@@ -100,6 +102,28 @@ def survives(cay):
 def network(cay):
     """a network of its own is refused"""
     fails("unimplemented", cay.create, "three", network={"mode": "NETWORK_MODE_OPEN"}, reason="not_supported")
+
+
+def build(cay, *steps, **fields):
+    request = {"name": "built", "fromBase": "small", "steps": [
+        {"kind": f"BUILD_STEP_KIND_{kind}", "args": list(args)} for kind, *args in steps]}
+    return cay.stream(BASE + "BuildBase", request | fields)
+
+
+@case
+def builds(cay):
+    """a build with a RUN step is refused before anything is done: it would run on the host; other steps work"""
+    with tempfile.TemporaryDirectory() as folder:
+        mark = Path(folder) / "mark"
+        steps = ("ENV", "A", "b"), ("RUN", f"touch {mark}")
+        error = fails("unimplemented", build, cay, *steps, reason="not_supported")
+        assert "step 2" in error.message and "'none'" in error.message, error.message
+        assert not mark.exists(), "a step of a build ran on the host"
+    names = [base["name"] for base in cay.call(BASE + "ListBases")["bases"]]
+    assert "built" not in names, names
+    made = build(cay, ("ENV", "A", "b"), ("WORKDIR", "/srv/app"))[-1]["base"]
+    assert made["settings"]["env"] == {"A": "b"} and made["settings"]["cwd"] == "/srv/app", made
+    cay.call(BASE + "RemoveBase", {"name": "built"})
 
 
 @case
