@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/event/audit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "host/event/audit_ring.h"
 
-enum {
-    WAITING_BYTES_MAX = 4 << 20,
-    FILE_BYTES_MAX = 16 << 20,
-    OLD_FILES = 4,
-};
+enum { WAITING_BYTES_MAX = 4 << 20 };
 
 struct cay_audit {
     struct cay_loop *loop;
@@ -38,42 +30,10 @@ struct cay_audit *cay_audit_create(struct cay_loop *loop, int dir_fd)
     return audit;
 }
 
-static void rotate(int dir_fd)
-{
-    char from[32];
-    char to[32];
-    for (int i = OLD_FILES - 1; i >= 0; i--) {
-        snprintf(to, sizeof(to), "audit.log.%d", i + 1);
-        if (i)
-            snprintf(from, sizeof(from), "audit.log.%d", i);
-        else
-            snprintf(from, sizeof(from), "audit.log");
-        (void)renameat(dir_fd, from, dir_fd, to);
-    }
-}
-
-static int write_out(int dir_fd, struct cay_buf *lines)
-{
-    struct stat st;
-    if (fstatat(dir_fd, "audit.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > FILE_BYTES_MAX)
-        rotate(dir_fd);
-    cay_autoclose int fd =
-        openat(dir_fd, "audit.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    for (size_t done = 0; done < lines->len;) {
-        ssize_t count = write(fd, lines->data + done, lines->len - done);
-        if (count < 0)
-            return -errno;
-        done += (size_t)count;
-    }
-    return 0;
-}
-
 static void work(struct cay_job *job)
 {
     struct cay_audit *audit = CAY_CONTAINER_OF(job, struct cay_audit, job);
-    audit->result = write_out(audit->dir_fd, &audit->writing);
+    audit->result = cay_audit_ring_write(audit->dir_fd, cay_buf_str(&audit->writing));
 }
 
 static void submit(struct cay_audit *audit);
@@ -124,7 +84,7 @@ void cay_audit_destroy(struct cay_audit *audit)
     if (!audit)
         return;
     if (audit->waiting.len)
-        (void)write_out(audit->dir_fd, &audit->waiting);
+        (void)cay_audit_ring_write(audit->dir_fd, cay_buf_str(&audit->waiting));
     cay_buf_finish(&audit->waiting);
     cay_buf_finish(&audit->writing);
     free(audit);
