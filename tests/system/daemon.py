@@ -245,8 +245,14 @@ class Client:
         return self.call(SANDBOX + "CreateSnapshot", request)["snapshot"]
 
     def log(self, session_id):
-        request = {"sessionId": session_id, "pageSize": 1000}
-        return self.call(SANDBOX + "ListSnapshots", request).get("snapshots", [])
+        found, token = [], ""
+        while True:
+            request = {"sessionId": session_id, "pageSize": 1000, "pageToken": token}
+            answer = self.call(SANDBOX + "ListSnapshots", request)
+            found += answer.get("snapshots", [])
+            token = answer.get("nextPageToken")
+            if not token:
+                return found
 
     def rollback(self, session_id, snapshot, **fields):
         request = {"sessionId": session_id, "snapshot": snapshot} | fields

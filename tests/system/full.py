@@ -5,6 +5,7 @@
 import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 from pathlib import Path
@@ -112,6 +113,39 @@ def roll_back(cay):
 
 def clean_up(cay):
     cay.sh("greedy", "rm -rf f big rest small*; sync")
+
+
+def vacuum_mode(cay):
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db:
+        return db.execute("PRAGMA auto_vacuum").fetchone()[0]
+
+
+@case
+def older_database(_):
+    """a database that must be written anew to become smaller waits for a disk that has room for it"""
+    with on_small_disk() as cay:
+        import_small(cay)
+        cay.create("one", lazyStart=True)
+        for number in range(300):
+            cay.turn("one", metadata={"number": number, "text": "t" * 60_000})
+        cay.stop()
+        with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db:
+            db.execute("PRAGMA auto_vacuum = NONE")
+            db.execute("VACUUM")
+        with open(cay.folder / "filler", "wb") as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(MIB))
+        for _ in range(2):
+            cay.start()
+            assert cay.log("one")[299]["metadata"]["number"] == 299
+            cay.stop()
+            assert vacuum_mode(cay) == 0
+        (cay.folder / "filler").unlink()
+        cay.start()
+        assert cay.log("one")[299]["metadata"]["number"] == 299
+        cay.destroy("one")
+        eventually(lambda: (cay.data / "cay.db").stat().st_size < 4 * MIB, "the database is small")
+        assert vacuum_mode(cay) == 2
 
 
 @case

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The database: what clients say of snapshots is there and not in memory."""
+"""The database: what clients say of snapshots is there and not in memory, and it shrinks."""
 
 import contextlib
 import sqlite3
+import subprocess
 
-from daemon import MIB, SANDBOX, b64, case, unb64
+from daemon import MIB, SANDBOX, b64, case, eventually, unb64
 from small_base import run_with_cayd
 
 WORDS = {"message": "what happened", "metadata": {"tool": "bash", "list": [1, None, True], "deep": {"x": "y"}}}
@@ -17,6 +18,11 @@ def said(snapshot):
 
 def said_of(cay, session_id):
     return [said(snapshot) for snapshot in cay.log(session_id)]
+
+
+def newest(cay, session_id):
+    request = {"sessionId": session_id, "pageSize": 20, "order": "ORDER_CREATED_DESC"}
+    return cay.call(SANDBOX + "ListSnapshots", request)["snapshots"]
 
 
 def large(number):
@@ -92,11 +98,66 @@ def memory(cay):
         cay.turn("one", **large(number))
     grown = cay.rss_bytes() - before
     assert grown < cay.rss_room(16), f"{grown / 1000:.0f} bytes for each"
-    page = cay.call(SANDBOX + "ListSnapshots", {"sessionId": "one", "pageSize": 20, "order": "ORDER_CREATED_DESC"})
-    assert [said(snapshot) for snapshot in page["snapshots"]] == [large(number) for number in range(1199, 1179, -1)]
+    assert [said(snapshot) for snapshot in newest(cay, "one")] == [large(number) for number in range(1199, 1179, -1)]
+    assert [snapshot["metadata"]["number"] for snapshot in cay.log("one")] == list(range(1200)), "page by page"
     cay.restart()
     after = cay.rss_bytes()
     assert after < before + cay.rss_room(16), (before, after)
+    cay.destroy("one")
+
+
+def database_bytes(cay):
+    return (cay.data / "cay.db").stat().st_size
+
+
+@case
+def shrinks(cay):
+    """the database becomes smaller when what it told of is gone"""
+    cay.create("one", lazyStart=True)
+    cay.create("two", lazyStart=True)
+    eventually(lambda: database_bytes(cay) < 4 * MIB, "the database is small")
+    for number in range(400):
+        cay.turn("one", **large(number))
+        if number % 20 == 0:
+            cay.turn("two", **large(number))
+    assert database_bytes(cay) > 16 * MIB, database_bytes(cay)
+    cay.destroy("one")
+    eventually(lambda: database_bytes(cay) < 6 * MIB, "the database is small again")
+    assert said_of(cay, "two") == [large(number) for number in range(0, 400, 20)]
+    cay.restart()
+    assert said_of(cay, "two") == [large(number) for number in range(0, 400, 20)]
+    cay.destroy("two")
+
+
+def make_old(cay):
+    """As an older daemon left it: a database that does not shrink."""
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db:
+        db.execute("PRAGMA auto_vacuum = NONE")
+        db.execute("VACUUM")
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+
+
+@case
+def killed_at_it(cay):
+    """a daemon killed while it writes an older database anew loses nothing of it, and the next one does it"""
+    cay.create("one", lazyStart=True)
+    for number in range(300):
+        cay.turn("one", **large(number))
+    expected = [snapshot["name"] for snapshot in newest(cay, "one")]
+    cay.stop()
+    for number in range(8):
+        make_old(cay)
+        with subprocess.Popen(cay.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.01 * number + 0.005)  # somewhere in its start
+            process.kill()
+    cay.start()
+    with contextlib.closing(sqlite3.connect(f"file:{cay.data / 'cay.db'}?mode=ro", uri=True)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert [snapshot["name"] for snapshot in newest(cay, "one")] == expected
+    assert newest(cay, "one")[0]["metadata"] == large(299)["metadata"]
     cay.destroy("one")
 
 

@@ -9,11 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "host/db/reserve.h"
 
-enum { STATEMENTS_MAX = 32 };
+enum {
+    STATEMENTS_MAX = 32,
+    INCREMENTAL = 2, /* what PRAGMA auto_vacuum answers */
+    VACUUM_ROOM_BYTES = 64 << 20,
+    /* Free pages that stay: what is written next needs no room on a disk that is full by then. */
+    FREE_PAGES_KEPT = 256,
+    STEP_PAGES = 64, /* of one transaction */
+    SHRINK_STEPS = 16,
+};
 
 struct statement {
     sqlite3_stmt *prepared; /* NULL: free */
@@ -154,21 +164,23 @@ static bool run(struct cay_db *db, const char *sql, struct cay_error *err)
     return status == SQLITE_OK || fail(db, err, status, "database");
 }
 
-static bool read_version(struct cay_db *db, int *out_version, struct cay_error *err)
+static bool read_number(struct cay_db *db, const char *sql, int64_t *out_number,
+                        struct cay_error *err)
 {
     struct cay_db_query query;
-    cay_db_begin(&query, db, "PRAGMA user_version");
+    cay_db_begin(&query, db, sql);
     if (cay_db_row(&query))
-        *out_version = (int)cay_db_int(&query, 0);
+        *out_number = cay_db_int(&query, 0);
     return cay_db_end(&query, err);
 }
 
 static bool migrate(struct cay_db *db, bool may_begin, struct cay_error *err)
 {
-    int version = 0;
+    int64_t stamped = 0;
     int newest = cay_db_schema_version();
-    if (!read_version(db, &version, err))
+    if (!read_number(db, "PRAGMA user_version", &stamped, err))
         return false;
+    int version = (int)stamped;
     if (version < 0)
         return cay_fail(err, CAY_R_DATA_LOSS, "the database has schema %d, which no cayd writes",
                         version);
@@ -191,6 +203,25 @@ static bool migrate(struct cay_db *db, bool may_begin, struct cay_error *err)
     return true;
 }
 
+/* So that the file can become smaller. One that was begun without is written anew, once, in one
+ * transaction; where there is no room for that, it stays as it is until the next start. */
+static void make_shrinkable(struct cay_db *db, const char *path)
+{
+    struct cay_error ignored = {};
+    struct stat info;
+    struct statvfs disk;
+    int64_t mode = 0;
+    if (!read_number(db, "PRAGMA auto_vacuum", &mode, &ignored) || mode == INCREMENTAL)
+        return;
+    (void)run(db, "PRAGMA wal_checkpoint(TRUNCATE)", &ignored); /* of one that was cut short */
+    /* A copy beside it, and all of it in the log. */
+    if (stat(path, &info) < 0 || statvfs(path, &disk) < 0 ||
+        (uint64_t)disk.f_bavail * disk.f_frsize < (uint64_t)info.st_size * 2 + VACUUM_ROOM_BYTES)
+        return;
+    (void)(run(db, "PRAGMA auto_vacuum = INCREMENTAL", &ignored) && run(db, "VACUUM", &ignored));
+    (void)run(db, "PRAGMA wal_checkpoint(TRUNCATE)", &ignored);
+}
+
 static bool open_file(struct cay_db *db, const char *path, bool may_begin, struct cay_error *err)
 {
     /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file.
@@ -209,12 +240,16 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
         return fail(db, err, status, "open database");
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_timeout(db->sqlite, 5000);
-    bool is_open = run(db, "PRAGMA journal_mode = WAL", err) &&
+    /* The first takes effect while there is nothing in the file yet. */
+    bool is_open = run(db, "PRAGMA auto_vacuum = INCREMENTAL", err) &&
+                   run(db, "PRAGMA journal_mode = WAL", err) &&
                    run(db, "PRAGMA synchronous = NORMAL", err) &&
                    run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, may_begin, err);
-    if (is_open)
-        db->reserve_fd = cay_db_reserve_log(path);
-    return is_open;
+    if (!is_open)
+        return false;
+    make_shrinkable(db, path);
+    db->reserve_fd = cay_db_reserve_log(path);
+    return true;
 }
 
 static void close_file(struct cay_db *db)
@@ -304,6 +339,36 @@ bool cay_db_transaction_end(struct cay_db *db, bool is_good, struct cay_error *e
     if (!is_good)
         (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
     end_durable(db);
+    pthread_mutex_unlock(&db->lock);
+    return is_good;
+}
+
+bool cay_db_shrink(struct cay_db *db, bool *out_has_more, struct cay_error *err)
+{
+    char step[48];
+    snprintf(step, sizeof(step), "PRAGMA incremental_vacuum(%d)", STEP_PAGES);
+    int64_t before = 0;
+    int64_t count = 0;
+    *out_has_more = false;
+    if (!read_number(db, "PRAGMA freelist_count", &before, err))
+        return false;
+    count = before;
+    for (int i = 0; i < SHRINK_STEPS && count >= FREE_PAGES_KEPT + STEP_PAGES; i++) {
+        int64_t last = count;
+        pthread_mutex_lock(&db->lock);
+        bool is_good = run(db, step, err);
+        pthread_mutex_unlock(&db->lock);
+        if (!is_good || !read_number(db, "PRAGMA freelist_count", &count, err))
+            return false;
+        if (count >= last)
+            return true; /* it is one of those that cannot */
+    }
+    *out_has_more = count >= FREE_PAGES_KEPT + STEP_PAGES;
+    if (*out_has_more || count == before)
+        return true;
+    /* The file ends where the log says once that is written back. */
+    pthread_mutex_lock(&db->lock);
+    bool is_good = run(db, "PRAGMA wal_checkpoint(PASSIVE)", err);
     pthread_mutex_unlock(&db->lock);
     return is_good;
 }

@@ -21,6 +21,10 @@ struct cay_db;
 [[nodiscard]] bool cay_db_open_old(const char *path, struct cay_db **out_db, struct cay_error *err);
 void cay_db_close(struct cay_db *db);
 
+/* Gives back what was deleted, a piece at a time: the file becomes smaller. On a worker, when
+ * something may have been. */
+[[nodiscard]] bool cay_db_shrink(struct cay_db *db, bool *out_has_more, struct cay_error *err);
+
 /* How many migrations this build knows. */
 [[nodiscard]] int cay_db_schema_version(void);
 

@@ -24,6 +24,7 @@ struct collect_job {
     struct cay_job job;
     struct cay_host *host;
     bool has_more;
+    bool has_records; /* more to do in the database */
     bool is_awaited;
     uint64_t mark;
     bool is_freed;
@@ -34,6 +35,9 @@ static void collect_work(struct cay_job *job)
 {
     struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
     struct cay_store *store = self->host->store;
+    struct cay_error db_err = {};
+    if (!cay_db_shrink(self->host->db, &self->has_records, &db_err))
+        cay_log(CAY_WARN, "db.shrink_failed", CAY_ERR(&db_err));
     if (!cay_store_collect(store, COLLECT_STEP, &self->has_more, &self->err) ||
         (!self->has_more && self->is_awaited &&
          !cay_store_is_freed(store, &self->mark, &self->is_freed, &self->err))) {
@@ -68,7 +72,7 @@ static void collect_done(struct cay_job *job)
 {
     struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
     struct cay_host *host = self->host;
-    bool goes_on = self->has_more || host->is_collect_wanted;
+    bool goes_on = self->has_more || self->has_records || host->is_collect_wanted;
     host->is_collecting = false;
     host->is_collect_wanted = false;
     host->freeing_mark = self->mark;

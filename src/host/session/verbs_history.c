@@ -210,6 +210,9 @@ void cay_host_hold_snapshot(struct cay_service *service, struct cay_call *call)
 
 /* --- listing --- */
 
+/* Several times less than a message may have: in JSON it is longer. */
+enum { PAGE_BYTES_MAX = 2 << 20 };
+
 struct list_op {
     struct cay_op op;
     struct cay_v1_list_snapshots_response response; /* in the call's arena */
@@ -320,14 +323,19 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
 static bool list_work(struct cay_op *op, struct cay_error *err)
 {
     struct list_op *self = list_of(op);
-    for (size_t i = 0; i < self->response.snapshots.count; i++) {
-        struct cay_v1_snapshot *message = &self->response.snapshots.items[i];
+    struct cay_v1_list_snapshots_response *response = &self->response;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < response->snapshots.count; i++) {
+        struct cay_v1_snapshot *message = &response->snapshots.items[i];
         if (!cay_snapshot_read_words(op->host->db, message->session_id, message->name,
                                      &op->call->arena, message, err))
-            return err->reason == CAY_R_MESSAGE_TOO_LARGE
-                       ? cay_fail(err, CAY_R_MESSAGE_TOO_LARGE,
-                                  "page_size: ask for fewer at a time")
-                       : false;
+            return false;
+        bytes += cay_pb_encoded_size(&cay_v1_snapshot_desc, message);
+        if (i && bytes > PAGE_BYTES_MAX) {
+            response->snapshots.count = i;
+            response->next_page_token = response->snapshots.items[i - 1].name;
+            return true;
+        }
         struct cay_point_size size =
             cay_history_measure(op->host->store, self->store_ids[i], self->parent_store_ids[i]);
         message->size_bytes = message->unchanged ? 0 : size.own_bytes;

@@ -244,6 +244,75 @@ static int64_t ask(struct cay_db *db, const char *sql)
     return value;
 }
 
+enum { FILLED_BYTES = 20'000'000 };
+
+static void fill(struct cay_db *db)
+{
+    struct cay_error err = {};
+    assert_true(run(db, "CREATE TABLE t (a BLOB)", &err));
+    for (int i = 0; i < FILLED_BYTES / 50'000; i++)
+        assert_true(run(db, "INSERT INTO t VALUES (randomblob(50000))", &err));
+}
+
+static off_t size_of(const struct fixture *self)
+{
+    struct stat info;
+    assert_int_equal(stat(self->path, &info), 0);
+    return info.st_size;
+}
+
+/* Returns how often it had to be asked. */
+static int shrink(struct cay_db *db)
+{
+    struct cay_error err = {};
+    bool has_more = true;
+    int steps = 0;
+    while (has_more) {
+        if (!cay_db_shrink(db, &has_more, &err))
+            fail_msg("%s", err.text);
+        steps++;
+        assert_true(steps < 1000);
+    }
+    return steps;
+}
+
+static void what_was_deleted_is_given_back(void **state)
+{
+    struct fixture *self = *state;
+    struct cay_db *db = open_db(self);
+    struct cay_error err = {};
+    fill(db);
+    assert_int_equal(shrink(db), 1); /* there is nothing to give back */
+    assert_true(size_of(self) > FILLED_BYTES * 3 / 4);
+    assert_true(run(db, "DELETE FROM t WHERE rowid % 10 != 0", &err));
+    assert_true(shrink(db) > 3); /* in pieces */
+    assert_true(size_of(self) < FILLED_BYTES / 4);
+    assert_int_equal(number(db, "SELECT count(*) FROM t"), FILLED_BYTES / 50'000 / 10);
+    assert_true(number(db, "PRAGMA freelist_count") > 0); /* some stay, for a disk that is full */
+    cay_db_close(db);
+}
+
+static void an_older_file_learns_to_shrink(void **state)
+{
+    struct fixture *self = *state;
+    struct cay_db *db = open_db(self);
+    fill(db);
+    cay_db_close(db);
+    sqlite3 *old = NULL;
+    assert_int_equal(sqlite3_open(self->path, &old), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(old, "PRAGMA auto_vacuum = NONE; VACUUM", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(old);
+    db = open_db(self);
+    struct cay_error err = {};
+    assert_int_equal(number(db, "PRAGMA auto_vacuum"), 2);
+    assert_int_equal(number(db, "SELECT count(*) FROM t"), FILLED_BYTES / 50'000);
+    assert_true(run(db, "DELETE FROM t", &err));
+    shrink(db);
+    assert_true(size_of(self) < FILLED_BYTES / 4);
+    cay_db_close(db);
+}
+
 static void only_a_durable_transaction_waits_for_the_disk(void **state)
 {
     enum { NORMAL = 1, FULL = 2 };
@@ -274,6 +343,8 @@ int main(void)
         CASE(a_migration_that_fails_changes_nothing),
         CASE(a_damaged_file_gets_a_sentence),
         CASE(a_link_or_a_directory_is_not_opened),
+        CASE(what_was_deleted_is_given_back),
+        CASE(an_older_file_learns_to_shrink),
         cmocka_unit_test_setup_teardown(only_a_durable_transaction_waits_for_the_disk, setup,
                                         teardown),
     };
