@@ -94,6 +94,62 @@ static void usage_is_what_came_after_the_base(void **state)
     world_end(world, &session);
 }
 
+static uint64_t whole_bytes(struct world *world, const struct session *session,
+                            const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count)
+{
+    struct cay_store_usage usage;
+    MUST(world, cay_store_sync(world->store, &world->err));
+    MUST(world,
+         cay_store_usage_whole(world->store, session->id, snapshots, count, &usage, &world->err));
+    return usage.own_bytes + usage.history_bytes;
+}
+
+static void go_back(struct world *world, struct session *session, const char *id)
+{
+    struct cay_store_point point;
+    MUST(world,
+         cay_store_rollback(world->store, session->id, id, &tree_owner, &point, &world->err));
+    world_follow(session, &point);
+    world_collect(world);
+}
+
+/* What a rollback left behind counts while its snapshots are there; what is shared counts once. */
+static void branches_count(void **state)
+{
+    enum { START, A, AFTER_A, B, SNAPSHOTS, MUCH_BYTES = 4 << 20, SLACK = 1 << 20 };
+    struct world *world = *state;
+    struct session session = world_from_base(world);
+    char ids[SNAPSHOTS][CAY_STORE_ID_SIZE];
+    const char(*all)[CAY_STORE_ID_SIZE] = ids;
+    if (!(cay_store_caps(world->store) & CAY_STORE_SHARING)) {
+        world_end(world, &session);
+        print_message("%s: has no snapshots that share\n", world_kind);
+        skip();
+    }
+    (void)world_take(world, &session, CAY_STORE_QUIET, ids[START]);
+    assert_int_equal(fill(world, session.root_fd, "workspace/a", MUCH_BYTES), MUCH_BYTES);
+    (void)world_take(world, &session, CAY_STORE_QUIET, ids[A]);
+    assert_int_equal(fill(world, session.root_fd, "workspace/small", 64 << 10), 64 << 10);
+    (void)world_take(world, &session, CAY_STORE_QUIET, ids[AFTER_A]);
+    uint64_t one = whole_bytes(world, &session, all, SNAPSHOTS - 1);
+    assert_true(one >= MUCH_BYTES && one < MUCH_BYTES + SLACK);
+    go_back(world, &session, ids[START]);
+    assert_int_equal(fill(world, session.root_fd, "workspace/b", MUCH_BYTES), MUCH_BYTES);
+    (void)world_take(world, &session, CAY_STORE_QUIET, ids[B]);
+    uint64_t two = whole_bytes(world, &session, all, SNAPSHOTS);
+    assert_true(two >= 2 * MUCH_BYTES && two < 2 * MUCH_BYTES + SLACK);
+    go_back(world, &session, ids[AFTER_A]); /* everything is a snapshot's now */
+    uint64_t same = whole_bytes(world, &session, all, SNAPSHOTS);
+    assert_true(same >= 2 * MUCH_BYTES && same < 2 * MUCH_BYTES + SLACK);
+    MUST(world, cay_store_delete_snapshot(world->store, ids[B], &world->err));
+    world_collect(world);
+    uint64_t less = whole_bytes(world, &session, all, SNAPSHOTS - 1);
+    assert_true(less >= MUCH_BYTES && less < MUCH_BYTES + SLACK);
+    for (size_t i = 0; i < SNAPSHOTS - 1; i++)
+        MUST(world, cay_store_delete_snapshot(world->store, ids[i], &world->err));
+    world_end(world, &session);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +157,7 @@ int main(int argc, char **argv)
                                         world_teardown),
         cmocka_unit_test_setup_teardown(usage_is_what_came_after_the_base, world_setup,
                                         world_teardown),
+        cmocka_unit_test_setup_teardown(branches_count, world_setup, world_teardown),
     };
     return world_may_run(argc, argv) ? cmocka_run_group_tests_name(world_kind, tests, NULL, NULL)
                                      : WORLD_SKIPPED;

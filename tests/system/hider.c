@@ -7,14 +7,17 @@
  *   mapped   by a mapping alone
  *   thread   by a descriptor that only a thread has
  *   message  by a message that nobody receives
+ *   volume   in a subvolume of its own
  */
 
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,8 +36,9 @@ static int make(void)
     int fd = open(".", O_TMPFILE | O_RDWR, 0600);
     if (fd < 0)
         die("open");
-    for (long done = 0; done < bytes; done += (long)sizeof(block)) {
-        if (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block))
+    for (long done = 0, len; done < bytes; done += len) {
+        len = write(fd, block, sizeof(block));
+        if (len < 0)
             die("write");
     }
     return fd;
@@ -97,6 +101,18 @@ static void send_away(void)
     rest();
 }
 
+static void make_volume(void)
+{
+    struct btrfs_ioctl_vol_args args = {.name = "volume"};
+    int fd = open(".", O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &args) < 0)
+        die("subvolume");
+    if (chdir("volume") < 0)
+        die("chdir");
+    make();
+    rest();
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -112,5 +128,7 @@ int main(int argc, char **argv)
         start_thread();
     if (!strcmp(argv[1], "message"))
         send_away();
+    if (!strcmp(argv[1], "volume"))
+        make_volume();
     return 2;
 }

@@ -10,6 +10,7 @@
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/op.h"
+#include "host/session/usage.h"
 #include "sys/hidden_files.h"
 
 enum {
@@ -37,9 +38,7 @@ static bool has_limit(const struct cay_session *session)
 
 struct measure_op {
     struct cay_op op;
-    char store_id[CAY_STORE_ID_SIZE];
-    char (*snapshots)[CAY_STORE_ID_SIZE];
-    size_t snapshot_count;
+    struct cay_session_trees trees;
     int group_fd; /* of its processes, or -1 */
     dev_t dev;    /* of its tree */
     bool may_skip;
@@ -56,16 +55,11 @@ static bool measure_begin(struct cay_op *op, struct cay_error *)
     struct cay_session *session = op->session;
     const struct cay_sandbox *sandbox = cay_session_sandbox(session);
     struct stat root;
-    memcpy(self->store_id, session->store_id, sizeof(self->store_id));
-    self->snapshots =
-        cay_realloc_array(NULL, cay_session_snapshot_count(session) + 1, sizeof(*self->snapshots));
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
-        memcpy(self->snapshots[self->snapshot_count++], snapshot->store_id, CAY_STORE_ID_SIZE);
+    cay_session_trees_copy(session, &self->trees);
     self->may_skip =
         !session->quota.is_dirty && !session->quota.is_over && !session->quota.in_flight_ms;
     self->cpu_usec = session->quota.cpu_usec;
     session->quota.is_dirty = false;
-    /* Where the kernel counts, it counts files without names, too. */
     if (sandbox && session->root_fd >= 0 && fstat(session->root_fd, &root) == 0) {
         self->group_fd = cay_sandbox_group(sandbox);
         self->dev = root.st_dev;
@@ -83,10 +77,8 @@ static bool measure_work(struct cay_op *op, struct cay_error *err)
     self->cpu_usec = cpu_usec;
     if (self->is_skipped)
         return true;
-    bool is_done = cay_store_usage_whole(op->host->store, self->store_id,
-                                         (const char(*)[CAY_STORE_ID_SIZE])self->snapshots,
-                                         self->snapshot_count, &self->usage, err);
-    if (is_done && self->group_fd >= 0 && !is_kept_by_kernel(op->host))
+    bool is_done = cay_session_trees_measure(op->host->store, &self->trees, &self->usage, err);
+    if (is_done && self->group_fd >= 0)
         (void)cay_hidden_files_look(self->group_fd, self->dev, &self->hidden);
     self->took_ms = (uint64_t)(cay_clock_ns() - started_ns) / 1'000'000;
     return is_done;
@@ -136,8 +128,8 @@ static void judge(struct cay_session *session, const struct measure_op *self)
     quota->files =
         (int64_t)(self->usage.entries + self->usage.history_entries + self->hidden.count);
     quota->handed_bytes = 0;
-    bool is_bytes = limits->has_disk_bytes && quota->bytes > limits->disk_bytes &&
-                    !is_kept_by_kernel(session->host);
+    quota->is_dirty = quota->is_dirty || self->usage.is_behind;
+    bool is_bytes = limits->has_disk_bytes && quota->bytes > limits->disk_bytes;
     bool is_files = limits->has_inodes && quota->files > limits->inodes;
     bool hides = hides_descriptors(session, self->hidden.in_flight);
     quota->why = !has_limit(session)       ? NULL
@@ -170,7 +162,7 @@ static void measure_end(struct cay_op *op)
     cay_op_leave(op);
     if (self->group_fd >= 0)
         close(self->group_fd);
-    free(self->snapshots);
+    cay_session_trees_finish(&self->trees);
     free(self);
 }
 

@@ -415,8 +415,8 @@ struct list_job {
     struct cay_job job;
     struct cay_call *call;
     struct cay_store *store;
-    struct cay_v1_list_sessions_response page; /* in the call's arena, as are the ids */
-    char (*store_ids)[CAY_STORE_ID_SIZE];
+    struct cay_v1_list_sessions_response page; /* in the call's arena, as are the trees */
+    struct cay_session_trees *trees;
 };
 
 static void list_work(struct cay_job *job)
@@ -425,26 +425,28 @@ static void list_work(struct cay_job *job)
     for (size_t i = 0; i < self->page.sessions.count; i++) {
         struct cay_v1_session_usage *usage = self->page.sessions.items[i].usage;
         if (usage)
-            cay_usage_measure(self->store, self->store_ids[i], usage);
+            cay_usage_measure(self->store, &self->trees[i], usage);
     }
 }
 
 static void list_done(struct cay_job *job)
 {
     struct list_job *self = CAY_CONTAINER_OF(job, struct list_job, job);
+    for (size_t i = 0; i < self->page.sessions.count; i++)
+        cay_session_trees_finish(&self->trees[i]);
     cay_call_done(self->call, &self->page);
     free(self);
 }
 
 static void measure_page(struct cay_host *host, struct cay_call *call,
                          const struct cay_v1_list_sessions_response *page,
-                         char (*store_ids)[CAY_STORE_ID_SIZE])
+                         struct cay_session_trees *trees)
 {
     struct list_job *self = cay_new(struct list_job);
     self->call = call;
     self->store = host->store;
     self->page = *page;
-    self->store_ids = store_ids;
+    self->trees = trees;
     self->job.work = list_work;
     self->job.done = list_done;
     cay_loop_submit(host->loop, &self->job);
@@ -471,9 +473,8 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
     struct cay_v1_list_sessions_response response = {
         .sessions.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_session))};
     struct cay_str last_place = {};
-    char(*store_ids)[CAY_STORE_ID_SIZE] =
-        request->include_usage ? cay_arena_array(&call->arena, page_size, sizeof(*store_ids))
-                               : NULL;
+    struct cay_session_trees *trees =
+        request->include_usage ? cay_arena_array(&call->arena, page_size, sizeof(*trees)) : NULL;
     for (; node && response.sessions.items; node = step(host, node, is_ascending)) {
         const struct cay_session *session = CAY_CONTAINER_OF(node, struct cay_session, in_table);
         if (!is_listed(call, session) || !is_past(&place, session, is_ascending))
@@ -483,17 +484,16 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
             break;
         }
         last_place = place_of(session, &call->arena);
-        const struct cay_v1_session *message = store_ids
-                                                   ? message_with_usage(session, &call->arena)
-                                                   : cay_session_message(session, &call->arena);
+        const struct cay_v1_session *message = trees ? message_with_usage(session, &call->arena)
+                                                     : cay_session_message(session, &call->arena);
         if (!message)
             break;
-        if (store_ids)
-            memcpy(store_ids[response.sessions.count], session->store_id, CAY_STORE_ID_SIZE);
+        if (trees)
+            cay_session_trees_copy(session, &trees[response.sessions.count]);
         response.sessions.items[response.sessions.count++] = *message;
     }
-    if (store_ids)
-        measure_page(host, call, &response, store_ids);
+    if (trees)
+        measure_page(host, call, &response, trees);
     else
         cay_call_done(call, &response);
 }

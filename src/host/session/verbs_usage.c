@@ -22,7 +22,7 @@
 
 struct measured {
     char session_id[129];
-    char store_id[CAY_STORE_ID_SIZE];
+    struct cay_session_trees trees;
     struct cay_v1_session_usage usage;
 };
 
@@ -63,17 +63,41 @@ void cay_usage_read(const struct cay_session *session, struct cay_v1_session_usa
     usage->cpu_time = cay_noun_duration(arena, (int64_t)stats.usage.cpu_usec * 1000);
 }
 
-void cay_usage_measure(struct cay_store *store, const char *store_id,
+void cay_session_trees_copy(const struct cay_session *session, struct cay_session_trees *out)
+{
+    *out = (struct cay_session_trees){
+        .snapshots = cay_realloc_array(NULL, cay_session_snapshot_count(session) + 1,
+                                       sizeof(*out->snapshots)),
+    };
+    memcpy(out->store_id, session->store_id, sizeof(out->store_id));
+    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
+        memcpy(out->snapshots[out->snapshot_count++], snapshot->store_id, CAY_STORE_ID_SIZE);
+}
+
+void cay_session_trees_finish(struct cay_session_trees *trees)
+{
+    free(trees->snapshots);
+    *trees = (struct cay_session_trees){};
+}
+
+bool cay_session_trees_measure(struct cay_store *store, const struct cay_session_trees *trees,
+                               struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    return cay_store_usage_whole(store, trees->store_id,
+                                 (const char(*)[CAY_STORE_ID_SIZE])trees->snapshots,
+                                 trees->snapshot_count, out_usage, err);
+}
+
+void cay_usage_measure(struct cay_store *store, const struct cay_session_trees *trees,
                        struct cay_v1_session_usage *out_usage)
 {
-    const struct cay_store_ref ref = {.session = store_id};
     struct cay_store_usage usage;
     struct cay_error ignored = {};
-    if (!cay_store_usage(store, &ref, &usage, &ignored))
+    if (!cay_session_trees_measure(store, trees, &usage, &ignored))
         return;
     out_usage->disk_bytes = (int64_t)(usage.own_bytes + usage.history_bytes);
     out_usage->snapshot_bytes = (int64_t)usage.history_bytes;
-    out_usage->inodes = (int64_t)usage.entries;
+    out_usage->inodes = (int64_t)(usage.entries + usage.history_entries);
 }
 
 static void usage_work(struct cay_job *job)
@@ -81,8 +105,16 @@ static void usage_work(struct cay_job *job)
     struct usage_job *self = CAY_CONTAINER_OF(job, struct usage_job, job);
     (void)cay_stop_watch(&self->call->is_cancelled);
     for (size_t i = 0; i < self->count && !cay_stop_asked(); i++)
-        cay_usage_measure(self->host->store, self->all[i].store_id, &self->all[i].usage);
+        cay_usage_measure(self->host->store, &self->all[i].trees, &self->all[i].usage);
     (void)cay_stop_watch(NULL);
+}
+
+static void finish(struct usage_job *self)
+{
+    for (size_t i = 0; i < self->count; i++)
+        cay_session_trees_finish(&self->all[i].trees);
+    free(self->all);
+    free(self);
 }
 
 static int larger_first(const void *left, const void *right)
@@ -159,8 +191,7 @@ static void usage_done(struct cay_job *job)
     if (token)
         response.next_page_token = cay_str(token);
     cay_call_done(self->call, &response);
-    free(self->all);
-    free(self);
+    finish(self);
 }
 
 static void add(struct usage_job *self, const struct cay_session *session)
@@ -168,7 +199,7 @@ static void add(struct usage_job *self, const struct cay_session *session)
     struct measured *one = &self->all[self->count++];
     *one = (struct measured){};
     memcpy(one->session_id, session->id, sizeof(one->session_id));
-    memcpy(one->store_id, session->store_id, sizeof(one->store_id));
+    cay_session_trees_copy(session, &one->trees);
     cay_usage_read(session, &one->usage, &self->call->arena);
 }
 
@@ -222,7 +253,6 @@ void cay_host_get_usage(struct cay_service *service, struct cay_call *call)
         cay_loop_submit(self->host->loop, &self->job);
         return;
     }
-    free(self->all);
-    free(self);
+    finish(self);
     cay_call_fail(call, &err);
 }

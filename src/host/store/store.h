@@ -209,6 +209,7 @@ struct cay_store_usage {
     uint64_t entries;         /* files in the topmost layer */
     uint64_t history_entries; /* in those between it and the base */
     bool is_too_deep;         /* there is more below, deeper than anybody looks */
+    bool is_behind;           /* something was written that is not on its way to the disk yet */
     uint32_t layers;          /* of which the tree is made */
     uint64_t fs_total_bytes;
     uint64_t fs_free_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -22,11 +23,21 @@ static bool start(struct cay_trees *trees, struct cay_error *err)
     if (!check(trees->directory, err))
         return false;
     trees->missing_caps = btrfs_has_quota(trees) ? 0 : CAY_STORE_KERNEL_QUOTA;
-    return cay_trees_without_atime(trees, err);
+    if (!cay_trees_without_atime(trees, err))
+        return false;
+    trees->own = cay_new(struct btrfs);
+    btrfs_sweep_groups(trees);
+    return true;
+}
+
+static void stop(struct cay_trees *trees)
+{
+    free(trees->own);
 }
 
 static const struct cay_tree_ops tree_ops = {
     .start = start,
+    .stop = stop,
     .make = btrfs_make,
     .clone = btrfs_clone,
     .seal = btrfs_seal,
@@ -64,12 +75,13 @@ const struct cay_store_ops cay_store_btrfs = {
     .destroy = cay_trees_destroy,
     .forget_owner = cay_trees_forget_owner,
     .delete_snapshot = cay_trees_delete_snapshot,
-    .collect = cay_trees_collect,
+    .collect = btrfs_collect,
     .is_freed = btrfs_is_freed,
     .sync = cay_trees_sync,
     .diff = cay_trees_diff,
     .view = cay_trees_view,
     .usage = cay_trees_usage,
+    .usage_whole = cay_trees_usage_whole,
     .list = cay_trees_list,
     .base_begin = cay_trees_base_begin,
     .base_begin_from = cay_trees_base_begin_from,

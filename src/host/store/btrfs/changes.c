@@ -72,15 +72,6 @@ struct family {
     size_t count;
 };
 
-static int read_info(struct cay_trees *trees, const char *id,
-                     struct btrfs_ioctl_get_subvol_info_args *out_info)
-{
-    cay_autoclose int fd = cay_trees_open_tree(trees, id);
-    if (fd < 0)
-        return fd;
-    return ioctl(fd, BTRFS_IOC_GET_SUBVOL_INFO, out_info) < 0 ? -errno : 0;
-}
-
 static int read_family(struct cay_trees *trees, struct family *family)
 {
     cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
@@ -90,7 +81,8 @@ static int read_family(struct cay_trees *trees, struct family *family)
     family->members = cay_alloc((names.count + 1) * sizeof(*family->members));
     for (size_t i = 0; i < names.count; i++) {
         /* One that is removed meanwhile is in nobody's line any more. */
-        if (read_info(trees, cay_dir_list_name(&names, i), &family->members[family->count]) == 0)
+        if (btrfs_subvolume_info(trees, cay_dir_list_name(&names, i),
+                                 &family->members[family->count]) == 0)
             family->count++;
     }
     return 0;
@@ -139,8 +131,9 @@ static uint64_t find_shared(struct cay_trees *trees, const char *from, const cha
     struct btrfs_ioctl_get_subvol_info_args from_info = {};
     struct btrfs_ioctl_get_subvol_info_args to_info = {};
     struct btrfs_ioctl_get_subvol_info_args base_info = {};
-    if (read_info(trees, from, &from_info) < 0 || read_info(trees, to, &to_info) < 0 ||
-        read_info(trees, base, &base_info) < 0)
+    if (btrfs_subvolume_info(trees, from, &from_info) < 0 ||
+        btrfs_subvolume_info(trees, to, &to_info) < 0 ||
+        btrfs_subvolume_info(trees, base, &base_info) < 0)
         return 0;
     struct family family = {};
     cay_autofree struct line *lines = cay_alloc(2 * sizeof(*lines));

@@ -49,8 +49,12 @@ bool btrfs_seal(struct cay_trees *trees, const char *id, struct cay_error *err)
 /* The kernel frees the blocks behind our back. Inside may be subvolumes that a sandbox has made. */
 int btrfs_remove(struct cay_trees *trees, const char *id, uint64_t *)
 {
-    enum btrfs_util_error rc =
-        btrfs_util_delete_subvolume_fd(trees->trees_fd, id, BTRFS_UTIL_DELETE_SUBVOLUME_RECURSIVE);
+    enum { DEEP = BTRFS_UTIL_DELETE_SUBVOLUME_RECURSIVE };
+    enum btrfs_util_error rc = btrfs_util_delete_subvolume_fd(trees->trees_fd, id, DEEP);
+    if (rc && errno == EDQUOT) { /* taking away what is inside needs room, too */
+        btrfs_leave_groups(trees, id);
+        rc = btrfs_util_delete_subvolume_fd(trees->trees_fd, id, DEEP);
+    }
     if (!rc)
         return 0;
     int number = errno;

@@ -159,12 +159,10 @@ static bool walk_tree(struct cay_trees *trees, const char *id, struct cay_store_
     return rc == 0 || cay_store_fail(err, rc, "walk tree");
 }
 
-/* What the tree has more than its base, which is walked once. */
-static bool measure(struct cay_trees *trees, struct tree *tree, struct tree *base,
-                    struct cay_store_usage *out_usage, struct cay_error *err)
+/* What a tree has more than its base, which is walked once. */
+static bool walk_beyond(struct cay_trees *trees, const struct tree *tree, struct tree *base,
+                        struct cay_store_usage *out_usage, struct cay_error *err)
 {
-    if (trees->ops->measure && tree != base)
-        return trees->ops->measure(trees, tree->id, base->id, out_usage, err);
     pthread_mutex_lock(&trees->lock);
     bool is_measured = base->is_measured;
     struct cay_store_usage below = base->usage;
@@ -188,25 +186,74 @@ static bool measure(struct cay_trees *trees, struct tree *tree, struct tree *bas
     return true;
 }
 
+static bool measure(struct cay_trees *trees, struct tree *tree, struct tree *base,
+                    const char *const *others, size_t other_count,
+                    struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    struct statvfs fs;
+    struct cay_store_usage usage = {};
+    const struct cay_tree_group group = {tree->id, base->id, others, other_count};
+    if (!(trees->ops->measure && tree != base ? trees->ops->measure(trees, &group, &usage, err)
+                                              : walk_beyond(trees, tree, base, &usage, err)))
+        return false;
+    if (fstatvfs(trees->root_fd, &fs) < 0)
+        return cay_store_fail(err, -errno, "ask the file system");
+    usage.layers = 1;
+    usage.fs_total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    usage.fs_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *out_usage = usage;
+    return true;
+}
+
 bool cay_trees_usage(struct cay_store *store, const struct cay_store_ref *ref,
                      struct cay_store_usage *out_usage, struct cay_error *err)
 {
     struct cay_trees *trees = cay_trees_of(store);
     struct tree *tree = NULL;
     struct tree *base = NULL;
-    struct cay_store_usage usage = {};
     if (!trees_hold(trees, ref, &tree, &base, err))
         return false;
-    bool ok = measure(trees, tree, base, &usage, err);
-    usage.layers = 1;
-    struct statvfs fs;
-    if (ok && fstatvfs(trees->root_fd, &fs) == 0) {
-        usage.fs_total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
-        usage.fs_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-        *out_usage = usage;
-    } else if (ok) {
-        ok = cay_store_fail(err, -errno, "ask the file system");
+    bool ok = measure(trees, tree, base, NULL, 0, out_usage, err);
+    trees_drop(trees, tree);
+    trees_drop(trees, base);
+    return ok;
+}
+
+/* References to the trees of those snapshots that are there and changed something. */
+static size_t hold_others(struct cay_trees *trees, const struct tree *tree, const struct tree *base,
+                          const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count,
+                          struct tree **out_held)
+{
+    size_t held = 0;
+    pthread_mutex_lock(&trees->lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct snapshot *snapshot = trees_snapshot(trees, snapshots[i]);
+        if (snapshot && snapshot->tree != tree && snapshot->base == base &&
+            snapshot->tree != base && (!held || out_held[held - 1] != snapshot->tree))
+            out_held[held++] = trees_ref(snapshot->tree);
     }
+    pthread_mutex_unlock(&trees->lock);
+    return held;
+}
+
+bool cay_trees_usage_whole(struct cay_store *store, const char *session_id,
+                           const char (*snapshots)[CAY_STORE_ID_SIZE], size_t count,
+                           struct cay_store_usage *out_usage, struct cay_error *err)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    struct tree *tree = NULL;
+    struct tree *base = NULL;
+    const struct cay_store_ref ref = {.session = session_id};
+    if (!trees_hold(trees, &ref, &tree, &base, err))
+        return false;
+    cay_autofree struct tree **held = cay_alloc((count + 1) * sizeof(struct tree *));
+    cay_autofree const char **others = cay_alloc((count + 1) * sizeof(*others));
+    size_t other_count = hold_others(trees, tree, base, snapshots, count, held);
+    for (size_t i = 0; i < other_count; i++)
+        others[i] = held[i]->id;
+    bool ok = measure(trees, tree, base, others, other_count, out_usage, err);
+    for (size_t i = 0; i < other_count; i++)
+        trees_drop(trees, held[i]);
     trees_drop(trees, tree);
     trees_drop(trees, base);
     return ok;

@@ -103,13 +103,25 @@ bool cay_trees_mount(struct cay_store *store, const char *id, const struct cay_s
     return session && trees_mount_tree(trees, session->tree->id, owner, false, out_root_fd, err);
 }
 
+static bool set_limit(struct cay_trees *trees, const struct session *session, uint64_t bytes_max,
+                      struct cay_error *err)
+{
+    const struct cay_tree_limit limit = {
+        .session_id = session->id,
+        .id = session->tree->id,
+        .base = session->base->id,
+        .bytes_max = bytes_max,
+    };
+    return trees->ops->limit(trees, &limit, err);
+}
+
 /* The session as it will be on the tree `after->tree`, with everything prepared that may fail. */
 static bool prepare(struct cay_trees *trees, struct session *after, struct tree *last,
                     const struct cay_store_owner *owner, int *out_root_fd, struct cay_error *err)
 {
     const char *id = after->tree->id;
     if (after->quota_bytes && trees->ops->limit &&
-        !trees->ops->limit(trees, id, after->base->id, after->quota_bytes, err))
+        !set_limit(trees, after, after->quota_bytes, err))
         return false;
     if (!stamp_clone(trees, after, last, err))
         return false;
@@ -239,7 +251,7 @@ bool cay_trees_set_quota(struct cay_store *store, const char *id, uint64_t bytes
         return false;
     if (session->quota_bytes == bytes_max)
         return true;
-    if (!trees->ops->limit(trees, session->tree->id, session->base->id, bytes_max, err))
+    if (!set_limit(trees, session, bytes_max, err))
         return false;
     CAY_CRASH_POINT("trees.quota_set");
     struct session after = *session;

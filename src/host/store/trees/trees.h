@@ -30,6 +30,23 @@ struct cay_tree_stamp {
     uint64_t words[2];
 };
 
+/* No more than so much beyond its base for a tree, and where the file system can count it, for all
+ * trees that the session has had and what is kept of them. 0: no limit. */
+struct cay_tree_limit {
+    const char *session_id;
+    const char *id;
+    const char *base;
+    uint64_t bytes_max;
+};
+
+/* A tree and others of the same session, which are sealed. What several have counts once. */
+struct cay_tree_group {
+    const char *id;
+    const char *base; /* of all of them */
+    const char *const *others;
+    size_t other_count;
+};
+
 /* All may block. Trees are named by id and lie in trees->trees_fd; those that a call reads exist,
  * those that it makes do not. */
 struct cay_tree_ops {
@@ -55,11 +72,10 @@ struct cay_tree_ops {
     /* False when something may have been written that no stamp shows before the tree is cloned.
      * NULL: there is no such thing. */
     bool (*stamps_tell)(struct cay_trees *, const char *id);
-    /* No more than so much beyond its base, 0: no limit. NULL: cannot. */
-    bool (*limit)(struct cay_trees *, const char *id, const char *base, uint64_t bytes_max,
-                  struct cay_error *);
-    /* What the tree has beyond its base. NULL: by walking both. */
-    bool (*measure)(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
+    /* NULL: cannot. */
+    bool (*limit)(struct cay_trees *, const struct cay_tree_limit *, struct cay_error *);
+    /* What the trees have beyond their base. NULL: by walking both, and only the first. */
+    bool (*measure)(struct cay_trees *, const struct cay_tree_group *, struct cay_store_usage *,
                     struct cay_error *);
     /* Brings all trees to the disk, beyond what syncfs of the directory does. NULL: nothing. */
     bool (*sync)(struct cay_trees *, struct cay_error *);
@@ -135,6 +151,8 @@ bool cay_trees_view(struct cay_store *, const struct cay_store_ref *,
                     const struct cay_store_owner *, int *, struct cay_error *);
 bool cay_trees_usage(struct cay_store *, const struct cay_store_ref *, struct cay_store_usage *,
                      struct cay_error *);
+bool cay_trees_usage_whole(struct cay_store *, const char *, const char (*)[CAY_STORE_ID_SIZE],
+                           size_t, struct cay_store_usage *, struct cay_error *);
 bool cay_trees_list(struct cay_store *, cay_store_item_fn *, void *, struct cay_error *);
 bool cay_trees_set_quota(struct cay_store *, const char *, uint64_t, struct cay_error *);
 bool cay_trees_base_begin(struct cay_store *, struct cay_store_base_draft *, struct cay_error *);

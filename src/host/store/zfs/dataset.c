@@ -245,27 +245,57 @@ bool zfs_is_same(struct cay_trees *trees, const char *id, const char *last)
 
 /* What is seen in the dataset is limited, not what it keeps alive: one with a limit on that could
  * not take over the snapshots of a dataset that goes. */
-bool zfs_limit(struct cay_trees *trees, const char *id, const char *base, uint64_t bytes_max,
-               struct cay_error *err)
+bool zfs_limit(struct cay_trees *trees, const struct cay_tree_limit *wanted, struct cay_error *err)
 {
     char dataset[ZFS_NAME_SIZE];
     char below[ZFS_NAME_SIZE];
     char quota[48] = "refquota=none";
     uint64_t base_bytes = 0;
     const struct zfs *zfs = zfs_of(trees);
-    name_dataset(zfs, id, dataset);
-    name_dataset(zfs, base, below);
-    if (bytes_max) {
+    name_dataset(zfs, wanted->id, dataset);
+    name_dataset(zfs, wanted->base, below);
+    if (wanted->bytes_max) {
         if (!read_numbers("referenced", below, &base_bytes, 1, err))
             return false;
-        snprintf(quota, sizeof(quota), "refquota=%" PRIu64, base_bytes + bytes_max);
+        snprintf(quota, sizeof(quota), "refquota=%" PRIu64, base_bytes + wanted->bytes_max);
     }
     return zfs_call(&(struct zfs_args){{"zfs", "set", quota, dataset}}, NULL, err);
 }
 
-/* What the dataset would free, or what it shows more than its base: a clone of a clone shares what
- * its origin wrote, and yet it is not the base's. */
-bool zfs_measure(struct cay_trees *trees, const char *id, const char *base,
+/* What the datasets would free, with the snapshots that they have taken over. */
+static bool add_used(const struct zfs *zfs, const char *const *ids, size_t count,
+                     uint64_t *in_out_bytes, struct cay_error *err)
+{
+    enum { AT_ONCE = 32 };
+    char names[AT_ONCE][ZFS_NAME_SIZE];
+    for (size_t first = 0; first < count; first += AT_ONCE) {
+        struct zfs_args get = {
+            {"zfs", "get", "-H", "-p", "-o", "value", "usedbydataset,usedbysnapshots"}};
+        size_t some = CAY_MIN(count - first, (size_t)AT_ONCE);
+        static_assert(AT_ONCE + 8 <= ZFS_ARGS_MAX, "");
+        for (size_t i = 0; i < some; i++) {
+            name_dataset(zfs, ids[first + i], names[i]);
+            get.argv[7 + i] = names[i];
+        }
+        cay_auto(cay_buf_finish) struct cay_buf text;
+        cay_buf_init(&text, 4096);
+        if (!zfs_call(&get, &text, err))
+            return false;
+        cay_buf_append_byte(&text, '\0');
+        char *next = text.failed ? NULL : text.data;
+        for (size_t i = 0; i < 2 * some; i++) {
+            uint64_t bytes;
+            if (!next || !parse_number(&next, &bytes))
+                return cay_fail(err, CAY_R_STORE_FAILED, "zfs does not tell what is used");
+            *in_out_bytes += bytes;
+        }
+    }
+    return true;
+}
+
+/* What all of them would free, or what the first shows more than its base: a clone of a clone
+ * shares what its origin wrote, and yet it is not the base's. */
+bool zfs_measure(struct cay_trees *trees, const struct cay_tree_group *group,
                  struct cay_store_usage *out_usage, struct cay_error *err)
 {
     enum { OWN, HISTORY, SEEN, PROPERTIES };
@@ -274,15 +304,19 @@ bool zfs_measure(struct cay_trees *trees, const char *id, const char *base,
     char below[ZFS_NAME_SIZE];
     uint64_t numbers[PROPERTIES];
     uint64_t seen_below = 0;
-    name_dataset(zfs, id, dataset);
-    name_dataset(zfs, base, below);
+    name_dataset(zfs, group->id, dataset);
+    name_dataset(zfs, group->base, below);
     if (!read_numbers("usedbydataset,usedbysnapshots,referenced", dataset, numbers, PROPERTIES,
                       err) ||
         !read_numbers("referenced", below, &seen_below, 1, err))
         return false;
     uint64_t seen = numbers[SEEN];
-    out_usage->history_bytes = numbers[HISTORY];
-    out_usage->own_bytes = CAY_MAX(numbers[OWN], seen > seen_below ? seen - seen_below : 0);
+    uint64_t own = CAY_MAX(numbers[OWN], seen > seen_below ? seen - seen_below : 0);
+    uint64_t all = numbers[OWN] + numbers[HISTORY];
+    if (!add_used(zfs, group->others, group->other_count, &all, err))
+        return false;
+    out_usage->own_bytes = own;
+    out_usage->history_bytes = all > own ? all - own : 0;
     return true;
 }
 

@@ -123,6 +123,7 @@ const struct cay_store_ops cay_store_zfs = {
     .diff = cay_trees_diff,
     .view = cay_trees_view,
     .usage = cay_trees_usage,
+    .usage_whole = cay_trees_usage_whole,
     .list = cay_trees_list,
     .base_begin = cay_trees_base_begin,
     .base_begin_from = cay_trees_base_begin_from,

@@ -8,7 +8,7 @@
 
 enum {
     ZFS_NAME_SIZE = 256, /* of a dataset or snapshot, with NUL */
-    ZFS_ARGS_MAX = 16,
+    ZFS_ARGS_MAX = 40,
 };
 
 struct zfs {
@@ -49,9 +49,8 @@ bool zfs_clone(struct cay_trees *, const char *from, const char *id, bool sealed
 bool zfs_seal(struct cay_trees *, const char *id, struct cay_error *);
 int zfs_remove(struct cay_trees *, const char *id, uint64_t *budget);
 bool zfs_is_same(struct cay_trees *, const char *id, const char *last);
-bool zfs_limit(struct cay_trees *, const char *id, const char *base, uint64_t bytes_max,
-               struct cay_error *);
-bool zfs_measure(struct cay_trees *, const char *id, const char *base, struct cay_store_usage *,
+bool zfs_limit(struct cay_trees *, const struct cay_tree_limit *, struct cay_error *);
+bool zfs_measure(struct cay_trees *, const struct cay_tree_group *, struct cay_store_usage *,
                  struct cay_error *);
 bool zfs_sync(struct cay_trees *, struct cay_error *);
 
