@@ -76,7 +76,13 @@ class FailingDisk(Disk):
         """As a reboot does: the fault is gone, and so is what had not reached the disk."""
         (Path(self.memory) / "filler").unlink()
         subprocess.run(["umount", self.folder], check=True)
+        # A mount namespace that was copied meanwhile still has the mount, and a second one of the same image
+        # would be the broken file system again.
+        eventually(lambda: not self.loops(), "nobody has the broken file system any more", PATIENCE_S)
         self.attach()
+
+    def loops(self):
+        return subprocess.run(["losetup", "--associated", self.image], check=True, capture_output=True).stdout
 
     def close(self):
         super().close()
