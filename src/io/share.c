@@ -16,6 +16,9 @@ struct cay_shares *cay_shares_ref(struct cay_loop *loop, const char *owner)
         shares->quick.threads_max = CAY_OWNER_THREADS;
         shares->search.threads_max = CAY_OWNER_SEARCH_THREADS;
         shares->search.is_patient = true;
+        shares->door.threads_max = CAY_OWNER_DOOR_THREADS;
+        shares->door.is_patient = true;
+        shares->door_lane.share = &shares->door;
         snprintf(shares->owner, sizeof(shares->owner), "%s", owner);
         (void)cay_map_put(&loop->shares, cay_str(shares->owner), shares);
     }
@@ -27,7 +30,7 @@ void cay_shares_unref(struct cay_shares *shares)
 {
     if (!shares || --shares->ref_count > 0)
         return;
-    assert(shares->quick.at_work == 0 && shares->search.at_work == 0);
+    assert(shares->quick.at_work == 0 && shares->search.at_work == 0 && shares->door.at_work == 0);
     (void)cay_map_remove(&shares->loop->shares, cay_str(shares->owner));
     free(shares);
 }

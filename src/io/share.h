@@ -12,11 +12,14 @@
 enum {
     CAY_OWNER_THREADS = 16,       /* of one owner's jobs, at once */
     CAY_OWNER_SEARCH_THREADS = 8, /* and of those that search and compare trees */
+    CAY_OWNER_DOOR_THREADS = 2,   /* and of those that decode and pack its messages */
 };
 
 struct cay_shares {
     struct cay_share quick;  /* what answers soon, or waits for the disk */
     struct cay_share search; /* what may keep a processor busy for long */
+    struct cay_share door;   /* large messages, before and after their verbs */
+    struct cay_lane door_lane;
     char owner[129];
     unsigned ref_count;
     struct cay_loop *loop;

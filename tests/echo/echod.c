@@ -154,6 +154,7 @@ int main(int argc, char **argv)
     cay_signal_close(&daemon.term);
     echo_service_end_calls(&daemon.service);
     cay_server_destroy(daemon.server);
+    cay_loop_finish_jobs(daemon.loop);
     cay_connect_door_finish(&daemon.door);
     cay_loop_destroy(daemon.loop);
     return 0;

@@ -3,6 +3,7 @@
 """One owner does its worst; another does not notice."""
 
 import contextlib
+import gzip
 import os
 import time
 from pathlib import Path
@@ -120,5 +121,62 @@ def bodies(cay):
     assert grown < cay.rss_room(300), grown
 
 
+def loop_s(cay):
+    """Processor time of the thread that everybody's calls go through."""
+    fields = Path(f"/proc/{cay.process.pid}/task/{cay.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def dear_messages():
+    """Small to send, large to decode; (its encoding, the bytes)."""
+    head = b'{"sessionId":"polite","call":{"toolName":"read_file","params":{"path":['
+    plain = head + b"1.234567890123456789e-300," * 500000 + b"0]}}}"
+    return [("identity", plain), ("gzip", gzip.compress(plain, 1))]
+
+
+@case
+def messages(cay):
+    """a message that takes long to decode is decoded beside the loop, and others are answered meanwhile"""
+    evil = owner(cay, "evil")
+    for encoding, body in dear_messages():
+        head = (f"POST /{SANDBOX}ExecuteTool HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+                f"content-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n{evil.auth}\r\n").encode()
+        before, loop_before = cpu_s(cay), loop_s(cay)
+        with Raw(evil.socket(60)) as raw:
+            for _ in range(10):
+                raw.send(head + body)
+                assert raw.answer().status == 400
+        # Processor time, not time: however busy the machine is, the loop's part of the work stays the same.
+        used, of_loop = cpu_s(cay) - before, loop_s(cay) - loop_before
+        assert of_loop < used / 3, (encoding, of_loop, used)
+
+
+def packed_stream(client, message):
+    """A stream without an end, begun by a packed message; its connection."""
+    data = gzip.compress(message, 1)
+    raw = Raw(client.socket(60))
+    raw.send((f"POST /{SANDBOX}WatchEvents HTTP/1.1\r\nhost: test\r\ncontent-type: application/connect+json\r\n"
+              f"connect-content-encoding: gzip\r\ncontent-length: {len(data) + 5}\r\n{client.auth}\r\n").encode()
+             + b"\1" + len(data).to_bytes(4, "big") + data)
+    return raw
+
+
+@case
+def decoded(cay):
+    """what messages decode to takes bounded memory, too, however small they came"""
+    evil, polite = owner(cay, "evil"), owner(cay, "polite")
+    message = b'{"labels":{' + b",".join(b'"%d":""' % number for number in range(400000)) + b"}}"
+    before = cay.rss_bytes()
+    raws = [packed_stream(evil, message) for _ in range(30)]
+    said = [raw.until(b"}") for raw in raws]
+    grown = cay.rss_bytes() - before
+    assert polite.call(SANDBOX + "ListSessions")
+    for raw in raws:
+        raw.sock.close()
+    assert sum(b"owner_body_memory" in text for text in said) >= 20, said[-1]
+    assert grown < cay.rss_room(400), grown
+
+
 if __name__ == "__main__":
-    run_with_cayd()
+    # Not the base that the daemon makes of the host by itself: that takes time, too.
+    run_with_cayd("--default-base", "small")

@@ -19,6 +19,8 @@ static void free_rpc(struct cay_rpc *rpc)
     cay_body_release(&rpc->charge);
     cay_buf_finish(&rpc->body);
     cay_buf_finish(&rpc->unpacked);
+    cay_buf_finish(&rpc->answer);
+    cay_buf_finish(&rpc->packed);
     cay_envelope_reader_finish(&rpc->reader);
     cay_arena_finish(&rpc->message_arena);
     cay_arena_finish(&rpc->call.arena);
@@ -32,7 +34,8 @@ void cay_rpc_enter(struct cay_rpc *rpc)
 
 void cay_rpc_leave(struct cay_rpc *rpc)
 {
-    if (--rpc->depth == 0 && !rpc->exchange && (rpc->is_answered || !rpc->is_started))
+    if (--rpc->depth == 0 && !rpc->exchange && !rpc->is_away &&
+        (rpc->is_answered || !rpc->is_started))
         free_rpc(rpc);
 }
 
@@ -107,9 +110,10 @@ static bool call_send(struct cay_call *call, const void *message)
 static void call_next(struct cay_call *call)
 {
     struct cay_rpc *rpc = cay_rpc_of(call);
+    bool is_asked_again = rpc->wants_message; /* for the one that is decoded just now */
     cay_rpc_enter(rpc);
     rpc->wants_message = true;
-    if (rpc->has_message) {
+    if (rpc->has_message && !is_asked_again) {
         rpc->has_message = false;
         cay_envelope_reader_next(&rpc->reader);
         cay_arena_finish(&rpc->message_arena);
@@ -143,10 +147,40 @@ static const struct cay_call_ops call_ops = {
     .unsent = call_unsent,
 };
 
+bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
+{
+    const struct cay_arena *arena =
+        rpc->call.method->client_streaming ? &rpc->message_arena : &rpc->call.arena;
+    size_t held = rpc->body.len + rpc->reader.message.len + more;
+    if (!rpc->is_away)
+        held += rpc->unpacked.len + arena->used_bytes;
+    return cay_body_charge_to(&rpc->charge, rpc->door->bodies, rpc->call.caller.owner, held, err);
+}
+
 static void start_verb(struct cay_rpc *rpc)
 {
     rpc->is_started = true;
     cay_service_call(rpc->door->service, &rpc->call);
+}
+
+static void start_decoded(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    struct cay_error own = {};
+    if (!err && !cay_rpc_charge(rpc, 0, &own))
+        err = &own;
+    if (err)
+        cay_rpc_give_up(rpc, err);
+    else
+        start_verb(rpc);
+}
+
+static void decode_and_start(struct cay_rpc *rpc)
+{
+    struct cay_error err = {};
+    if (cay_rpc_is_dear(rpc->body.len, rpc->request_compression == CAY_RPC_GZIP))
+        cay_rpc_send_away(rpc, cay_rpc_decode_single, start_decoded);
+    else
+        start_decoded(rpc, cay_rpc_decode_single(rpc, &err) ? NULL : &err);
 }
 
 /* A body that was refused is not kept while the rest of it arrives. */
@@ -162,15 +196,14 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
 {
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
-    /* The message of a GET is there already, and borrows from `body`. */
+    /* The message of a GET is there already. */
     if (rpc->is_over || rpc->is_get) {
         cay_exchange_taken(exchange, len);
         cay_rpc_leave(rpc);
         return;
     }
     struct cay_error err = {};
-    if (!cay_body_charge_to(&rpc->charge, rpc->door->bodies, rpc->call.caller.owner,
-                            rpc->body.len + rpc->reader.message.len + len, &err)) {
+    if (!cay_rpc_charge(rpc, len, &err)) {
         cay_rpc_give_up(rpc, &err);
         drop_body(rpc);
         cay_rpc_leave(rpc);
@@ -193,17 +226,14 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
 static void on_body_end(struct cay_exchange *exchange)
 {
     struct cay_rpc *rpc = exchange->state;
-    struct cay_error err = {};
     cay_rpc_enter(rpc);
     rpc->is_body_over = true;
     if (rpc->is_over)
         ;
     else if (rpc->call.method->client_streaming)
         cay_rpc_pump(rpc);
-    else if (rpc->is_get || cay_rpc_decode_single(rpc, &err))
-        start_verb(rpc);
     else
-        cay_rpc_give_up(rpc, &err);
+        decode_and_start(rpc);
     cay_rpc_leave(rpc);
 }
 
@@ -225,6 +255,7 @@ static void on_closed(struct cay_exchange *exchange)
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
     rpc->exchange = NULL;
+    cay_stop_ask(&rpc->is_unwanted);
     cay_timer_close(&rpc->deadline);
     if (!rpc->is_over) {
         rpc->is_over = true;
@@ -316,7 +347,7 @@ static bool read_query_message(struct cay_rpc *rpc, struct cay_error *err)
     } else {
         cay_buf_append_str(&rpc->body, text);
     }
-    return cay_rpc_decode_single(rpc, err);
+    return true;
 }
 
 static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
@@ -347,6 +378,8 @@ static void start(struct cay_connect_door *door, struct cay_exchange *exchange,
     cay_arena_init(&rpc->message_arena, CAY_LIMIT_CALL_ARENA_BYTES);
     cay_buf_init(&rpc->body, CAY_LIMIT_MESSAGE_BYTES + CAY_ENVELOPE_HEAD_BYTES);
     cay_buf_init(&rpc->unpacked, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_init(&rpc->answer, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_init(&rpc->packed, CAY_LIMIT_MESSAGE_BYTES + CAY_LIMIT_GZIP_MIN_BYTES);
     cay_buf_init(&rpc->reader.message, CAY_LIMIT_MESSAGE_BYTES);
     exchange->state = rpc;
     exchange->handler = &handler;

@@ -19,8 +19,9 @@ static bool unpack(struct cay_rpc *rpc, struct cay_str *bytes, struct cay_error 
     return true;
 }
 
-bool cay_rpc_decode(struct cay_rpc *rpc, struct cay_str bytes, struct cay_arena *arena,
-                    const void **out_message, struct cay_error *err)
+/* `bytes` must outlive the arena's use. */
+static bool decode(const struct cay_rpc *rpc, struct cay_str bytes, struct cay_arena *arena,
+                   const void **out_message, struct cay_error *err)
 {
     const struct cay_pb_message *input = rpc->call.method->input;
     void *message = cay_arena_alloc(arena, input->size_bytes);
@@ -94,7 +95,7 @@ bool cay_rpc_decode_single(struct cay_rpc *rpc, struct cay_error *err)
                         "a message is marked as compressed, but no compression was announced");
     if (is_compressed && !unpack(rpc, &bytes, err))
         return false;
-    return cay_rpc_decode(rpc, bytes, &rpc->call.arena, &rpc->call.request, err);
+    return decode(rpc, bytes, &rpc->call.arena, &rpc->call.request, err);
 }
 
 static size_t unread_bytes(const struct cay_rpc *rpc)
@@ -123,7 +124,8 @@ static bool read_envelope(struct cay_rpc *rpc, struct cay_error *err)
     return true;
 }
 
-static bool deliver(struct cay_rpc *rpc, struct cay_error *err)
+/* The message that the reader holds. */
+static bool decode_message(struct cay_rpc *rpc, struct cay_error *err)
 {
     struct cay_str bytes = cay_buf_str(&rpc->reader.message);
     if (rpc->reader.flags & ~CAY_ENVELOPE_COMPRESSED)
@@ -136,11 +138,32 @@ static bool deliver(struct cay_rpc *rpc, struct cay_error *err)
         if (bytes.len && !unpack(rpc, &bytes, err))
             return false;
     }
-    const void *message = NULL;
-    if (!cay_rpc_decode(rpc, bytes, &rpc->message_arena, &message, err))
+    return decode(rpc, bytes, &rpc->message_arena, &rpc->message, err);
+}
+
+static void message_decoded(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    struct cay_error own = {};
+    if (!err && !cay_rpc_charge(rpc, 0, &own))
+        err = &own;
+    if (err)
+        cay_rpc_give_up(rpc, err);
+    else
+        cay_rpc_pump(rpc);
+}
+
+/* Gives the verb the message, or has it decoded first: then it comes back to the pump. */
+static bool deliver(struct cay_rpc *rpc, struct cay_error *err)
+{
+    if (!rpc->message &&
+        cay_rpc_is_dear(rpc->reader.message.len, rpc->reader.flags & CAY_ENVELOPE_COMPRESSED)) {
+        cay_rpc_send_away(rpc, decode_message, message_decoded);
+        return true;
+    }
+    if (!rpc->message && !decode_message(rpc, err))
         return false;
     rpc->wants_message = false;
-    rpc->call.on_message(&rpc->call, message);
+    rpc->call.on_message(&rpc->call, cay_take_ptr(rpc->message));
     return true;
 }
 
@@ -150,7 +173,8 @@ void cay_rpc_pump(struct cay_rpc *rpc)
     if (rpc->depth > 1)
         return;
     struct cay_error err = {};
-    while (rpc->is_started && !rpc->is_over && rpc->wants_message && !rpc->end_delivered) {
+    while (rpc->is_started && !rpc->is_over && rpc->wants_message && !rpc->end_delivered &&
+           !rpc->is_away) {
         if (!read_envelope(rpc, &err)) {
             cay_rpc_give_up(rpc, &err);
             return;

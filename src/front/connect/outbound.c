@@ -54,15 +54,19 @@ static size_t answer_headers(const struct cay_rpc *rpc, bool is_compressed, cons
     return count;
 }
 
-static void unary_answer(struct cay_rpc *rpc, int status, const char *type, struct cay_str body)
+static bool is_worth_packing(const struct cay_rpc *rpc, size_t len)
+{
+    return rpc->accepts_gzip && len >= CAY_LIMIT_GZIP_MIN_BYTES;
+}
+
+/* Packed if that was done and made it smaller. */
+static void unary_answer(struct cay_rpc *rpc, int status, const char *type, struct cay_str body,
+                         struct cay_str packed)
 {
     struct cay_http_header headers[ANSWER_HEADERS_MAX];
-    cay_auto(cay_buf_finish) struct cay_buf packed;
-    cay_buf_init(&packed, CAY_LIMIT_MESSAGE_BYTES + CAY_LIMIT_GZIP_MIN_BYTES);
-    bool is_compressed = rpc->accepts_gzip && body.len >= CAY_LIMIT_GZIP_MIN_BYTES &&
-                         cay_gzip(body, &packed) == 0 && packed.len < body.len;
+    bool is_compressed = packed.len && packed.len < body.len;
     if (is_compressed)
-        body = cay_buf_str(&packed);
+        body = packed;
     size_t count = answer_headers(rpc, is_compressed, type, headers);
     cay_exchange_respond(rpc->exchange, status, headers, count, (int64_t)body.len);
     cay_exchange_write(rpc->exchange, body.ptr, body.len);
@@ -72,11 +76,15 @@ static void unary_answer(struct cay_rpc *rpc, int status, const char *type, stru
 static void unary_error(struct cay_rpc *rpc, const struct cay_error *err)
 {
     cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_auto(cay_buf_finish) struct cay_buf packed;
     cay_buf_init(&body, 4096);
+    cay_buf_init(&packed, 8192);
     cay_rpc_error_json(&body, err);
     count_call(rpc, err);
+    if (is_worth_packing(rpc, body.len))
+        (void)cay_gzip(cay_buf_str(&body), &packed);
     unary_answer(rpc, cay_reason_info(err->reason)->http_status, "application/json",
-                 cay_buf_str(&body));
+                 cay_buf_str(&body), cay_buf_str(&packed));
 }
 
 static void respond_stream(struct cay_rpc *rpc)
@@ -101,8 +109,9 @@ bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message, struct cay_e
     size_t payload = begin + CAY_ENVELOPE_HEAD_BYTES;
     struct cay_str plain = {out.data + payload, out.len - payload};
     unsigned char flags = 0;
-    /* As it is when packing does not make it smaller, or does not fit. */
-    if (rpc->accepts_gzip && plain.len >= CAY_LIMIT_GZIP_MIN_BYTES &&
+    /* As it is when packing does not make it smaller, does not fit, or takes long: pieces of files
+     * follow one another, and nobody gains by waiting for a worker in between. */
+    if (is_worth_packing(rpc, plain.len) && !cay_rpc_is_dear(plain.len, false) &&
         cay_gzip(plain, &packed) == 0 && packed.len < plain.len) {
         flags = CAY_ENVELOPE_COMPRESSED;
         out.len = payload;
@@ -162,6 +171,19 @@ void cay_rpc_send_end(struct cay_rpc *rpc, const struct cay_error *err)
     cay_exchange_finish(rpc->exchange, NULL, 0);
 }
 
+static bool pack_answer(struct cay_rpc *rpc, struct cay_error *)
+{
+    (void)cay_gzip(cay_buf_str(&rpc->answer), &rpc->packed); /* or it goes as it is */
+    return true;
+}
+
+static void answer_packed(struct cay_rpc *rpc, const struct cay_error *)
+{
+    count_call(rpc, NULL);
+    unary_answer(rpc, 200, cay_rpc_content_type(rpc->kind), cay_buf_str(&rpc->answer),
+                 cay_buf_str(&rpc->packed));
+}
+
 void cay_rpc_send_response(struct cay_rpc *rpc, const void *response)
 {
     assert(rpc->exchange && !rpc->is_over);
@@ -171,12 +193,12 @@ void cay_rpc_send_response(struct cay_rpc *rpc, const void *response)
         cay_rpc_send_end(rpc, sent ? NULL : &err);
         return;
     }
-    cay_auto(cay_buf_finish) struct cay_buf body;
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    if (!encode(rpc, response, &body, &err)) {
+    if (!encode(rpc, response, &rpc->answer, &err))
         unary_error(rpc, &err);
-        return;
-    }
-    count_call(rpc, NULL);
-    unary_answer(rpc, 200, cay_rpc_content_type(rpc->kind), cay_buf_str(&body));
+    else if (is_worth_packing(rpc, rpc->answer.len) && cay_rpc_is_dear(rpc->answer.len, false))
+        cay_rpc_send_away(rpc, pack_answer, answer_packed);
+    else if (is_worth_packing(rpc, rpc->answer.len))
+        answer_packed(rpc, pack_answer(rpc, &err) ? NULL : &err);
+    else
+        answer_packed(rpc, NULL);
 }

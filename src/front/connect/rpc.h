@@ -8,11 +8,12 @@
  *   connect.c  from the head of a request to the start of its verb
  *   inbound.c  request bytes to messages
  *   outbound.c messages and errors to response bytes
+ *   away.c     what of both is dear, done by a worker
  */
 
 #include "api/call.h"
 #include "front/connect/connect.h"
-#include "io/loop.h"
+#include "io/share.h"
 #include "wire/rpc.h"
 
 struct cay_rpc {
@@ -36,10 +37,22 @@ struct cay_rpc {
     struct cay_envelope_reader reader;
     struct cay_buf unpacked;
     struct cay_arena message_arena; /* the current message of a client stream */
+    const void *message;            /* decoded, not delivered yet; in message_arena */
     bool has_message;               /* reader holds a complete one */
     bool wants_message;             /* the verb asked for it */
     bool is_body_over;
     bool end_delivered;
+
+    /* While a worker is at it, the bytes and the arena of a message are the worker's. */
+    struct cay_job job;
+    struct cay_shares *shares; /* of the caller, meanwhile */
+    bool (*at_worker)(struct cay_rpc *rpc, struct cay_error *err);
+    void (*came_back)(struct cay_rpc *rpc, const struct cay_error *err);
+    struct cay_error away_err;
+    bool is_away;
+    bool is_unwanted;      /* the caller has gone meanwhile */
+    struct cay_buf answer; /* of a unary call, to be packed */
+    struct cay_buf packed;
 
     bool is_started;   /* the verb runs */
     bool is_answered;  /* the verb called done or fail */
@@ -59,14 +72,22 @@ void cay_rpc_leave(struct cay_rpc *rpc);
 /* Answers with an error, whatever state the call is in, and takes it back from its verb. */
 void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
 
+/* What the request holds of the budget: what came, `more` that comes, and what was made of it, for
+ * the peer chooses both. */
+[[nodiscard]] bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err);
+
 /* inbound.c: decodes the one message of a call that is not client-streaming. */
 [[nodiscard]] bool cay_rpc_decode_single(struct cay_rpc *rpc, struct cay_error *err);
-/* Decodes a message's bytes. `bytes` must outlive the arena's use. */
-[[nodiscard]] bool cay_rpc_decode(struct cay_rpc *rpc, struct cay_str bytes,
-                                  struct cay_arena *arena, const void **out_message,
-                                  struct cay_error *err);
 /* Delivers what the verb wants and the body has. */
 void cay_rpc_pump(struct cay_rpc *rpc);
+
+/* away.c: whether bytes keep the loop thread for longer than a turn of it may take. */
+[[nodiscard]] bool cay_rpc_is_dear(size_t len, bool is_packed);
+/* Has a worker do it in the caller's lane, then `came_back` on the loop thread; `err` is NULL when
+ * it went well. Not called when the caller has gone, or was answered meanwhile. */
+void cay_rpc_send_away(struct cay_rpc *rpc,
+                       bool (*at_worker)(struct cay_rpc *rpc, struct cay_error *err),
+                       void (*came_back)(struct cay_rpc *rpc, const struct cay_error *err));
 
 /* outbound.c */
 void cay_rpc_send_response(struct cay_rpc *rpc, const void *response);

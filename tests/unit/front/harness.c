@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/loop_internal.h"
+#include "io/worker.h"
 #include "wire/rpc.h"
 
 enum { RECEIVED_BYTES_MAX = 64 * 1024 * 1024 };
@@ -40,14 +41,18 @@ void harness_close(struct harness *harness)
     cay_server_destroy(harness->server);
     echo_finish(&harness->echo);
     assert(harness->echo.open_count == 0);
+    cay_loop_finish_jobs(harness->loop);
     cay_router_finish(&harness->router);
     cay_loop_destroy(harness->loop);
 }
 
 void harness_turn(struct harness *harness)
 {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
+        if (!harness->is_held_up)
+            cay_workers_wait(harness->loop->workers); /* large messages are decoded there */
         uv_run(&harness->loop->uv, UV_RUN_NOWAIT);
+    }
 }
 
 int harness_connect(struct harness *harness)

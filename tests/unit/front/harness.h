@@ -17,6 +17,7 @@ struct harness {
     struct echo echo;
     struct cay_router router;
     struct cay_server *server;
+    bool is_held_up; /* a turn does not wait for workers */
 };
 
 void harness_open(struct harness *harness);
@@ -24,7 +25,8 @@ void harness_open(struct harness *harness);
 /* Hangs up on everybody, answers what is held, and checks that nothing is left. */
 void harness_close(struct harness *harness);
 
-/* Turns of the loop that do not wait; enough of them for everything that is ready. */
+/* Turns of the loop that wait for nothing but workers; enough of them for everything that is ready.
+ */
 void harness_turn(struct harness *harness);
 
 /* A connection as if accepted from TCP; returns the client's end, non-blocking. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/test.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/share.h"
 #include "tests/unit/front/harness.h"
 #include "wire/gzip.h"
 
@@ -345,6 +347,128 @@ static void packed_requests_are_unpacked_within_bounds(void **state)
     assert_true(harness_has(&self->out, "\"code\":\"resource_exhausted\""));
 }
 
+/* Holds up the workers that an owner may have for its messages. */
+struct hold {
+    struct cay_job jobs[CAY_OWNER_DOOR_THREADS];
+    struct cay_shares *shares;
+};
+static sem_t held;
+
+static void hold_work(struct cay_job *)
+{
+    sem_wait(&held);
+}
+
+static void hold_done(struct cay_job *)
+{
+}
+
+static void hold_up(struct fixture *self, struct hold *hold)
+{
+    sem_init(&held, 0, 0);
+    self->harness.is_held_up = true;
+    hold->shares = cay_shares_ref(self->harness.loop, "tester");
+    for (size_t i = 0; i < CAY_COUNT(hold->jobs); i++) {
+        hold->jobs[i] = (struct cay_job){
+            .work = hold_work, .done = hold_done, .lane = &hold->shares->door_lane};
+        cay_loop_submit(self->harness.loop, &hold->jobs[i]);
+    }
+}
+
+static void let_go(struct fixture *self, struct hold *hold)
+{
+    for (size_t i = 0; i < CAY_COUNT(hold->jobs); i++)
+        sem_post(&held);
+    self->harness.is_held_up = false;
+    harness_turn(&self->harness);
+    cay_shares_unref(hold->shares);
+    sem_destroy(&held);
+}
+
+/* Message and stream, by JSON and packed: while one's message waits for a worker, others are
+ * answered by the loop. */
+static void large_messages_are_not_decoded_on_the_loop(void **state)
+{
+    struct fixture *self = *state;
+    static const char *const types[] = {
+        "application/json", "application/json\r\nContent-Encoding: gzip",
+        "application/connect+json", "application/connect+json\r\nConnect-Content-Encoding: gzip"};
+    size_t len = 100000;
+    cay_autofree char *text = cay_alloc(len);
+    memset(text, ' ', len);
+    for (size_t i = 0; i < CAY_COUNT(types); i++) {
+        bool is_stream = i >= 2;
+        struct cay_buf plain = {};
+        struct cay_buf packed = {};
+        cay_buf_init(&plain, 1 << 20);
+        cay_buf_init(&packed, 1 << 20);
+        cay_buf_append(&plain, text, len);
+        cay_buf_append_str(&plain, is_stream ? CAY_STR("{\"data\":\"aGk=\"}")
+                                             : CAY_STR("{\"owner\":\"me\"}"));
+        assert_int_equal(cay_gzip(cay_buf_str(&plain), &packed), 0);
+        struct cay_str bytes = i % 2 ? cay_buf_str(&packed) : cay_buf_str(&plain);
+        cay_buf_clear(&self->body, 0);
+        cay_buf_init(&self->body, 1 << 20);
+        if (is_stream)
+            harness_envelope(&self->body, i % 2, bytes);
+        else
+            cay_buf_append_str(&self->body, bytes);
+        struct hold hold;
+        hold_up(self, &hold);
+        post(self, is_stream ? "FileService/WriteFile" : "KeyService/ListKeys", types[i],
+             cay_buf_str(&self->body));
+        assert_false(harness_has(&self->out, "}"));
+        struct cay_buf other = {};
+        int fd = harness_connect(&self->harness);
+        harness_post(&self->harness, fd, "KeyService/ListKeys", "application/json",
+                     CAY_STR("{\"owner\":\"you\"}"));
+        harness_receive(&self->harness, fd, &other);
+        assert_true(harness_has(&other, "{\"nextPageToken\":\"you\"}"));
+        close(fd);
+        cay_buf_finish(&other);
+        let_go(self, &hold);
+        harness_receive(&self->harness, self->fd, &self->out);
+        assert_true(harness_has(&self->out, is_stream ? "\"bytesWritten\":\"2\""
+                                                      : "{\"nextPageToken\":\"me\"}"));
+        cay_buf_finish(&plain);
+        cay_buf_finish(&packed);
+    }
+}
+
+static void a_caller_may_go_while_its_message_is_decoded(void **state)
+{
+    struct fixture *self = *state;
+    size_t len = 100000;
+    cay_autofree char *text = cay_alloc(len);
+    struct hold hold;
+    memset(text, ' ', len);
+    hold_up(self, &hold);
+    post(self, "KeyService/ListKeys", "application/json", (struct cay_str){text, len});
+    close(cay_take_fd(self->fd));
+    harness_turn(&self->harness);
+    assert_int_equal(self->harness.server->stats.exchanges_open, 0);
+    let_go(self, &hold);
+}
+
+static void large_answers_are_packed_by_a_worker(void **state)
+{
+    struct fixture *self = *state;
+    size_t len = 100000;
+    cay_autofree char *text = cay_alloc(len);
+    memset(text, 'a', len);
+    cay_buf_init(&self->body, 1 << 20);
+    cay_buf_append_str(&self->body, CAY_STR("{\"owner\":\""));
+    cay_buf_append(&self->body, text, len);
+    cay_buf_append_str(&self->body, CAY_STR("\"}"));
+    post(self, "KeyService/ListKeys", "application/json\r\nAccept-Encoding: gzip",
+         cay_buf_str(&self->body));
+    assert_true(starts(self, "HTTP/1.1 200 OK\r\n"));
+    assert_true(harness_has(&self->out, "content-encoding: gzip\r\n"));
+    assert_true(self->out.len < 2000);
+    post(self, "KeyService/ListKeys", "application/json", cay_buf_str(&self->body));
+    assert_true(self->out.len > len);
+}
+
 static void a_body_over_the_limit_is_refused(void **state)
 {
     struct fixture *self = *state;
@@ -403,6 +527,9 @@ int main(void)
         CASE(what_is_typed_comes_back_even_to_a_slow_reader),
         CASE(the_largest_message_survives_packing),
         CASE(packed_requests_are_unpacked_within_bounds),
+        CASE(large_messages_are_not_decoded_on_the_loop),
+        CASE(a_caller_may_go_while_its_message_is_decoded),
+        CASE(large_answers_are_packed_by_a_worker),
         CASE(a_body_over_the_limit_is_refused),
         CASE(a_caller_that_leaves_a_stream_cancels_it),
         CASE(a_deadline_ends_a_stream_in_the_middle),
