@@ -20,17 +20,25 @@ static bool is_loopback(struct cay_str address)
     return cay_str_starts(address, "127.") || cay_str_is(address, "::1");
 }
 
-/* From another machine the address would lead to that machine itself. */
-static void note_reach(const struct cay_cli *cli, const struct cay_v1_exposed_port *port)
+/* From another machine such an address would lead to that machine itself. */
+static bool is_out_of_reach(const struct cay_cli *cli, const struct cay_v1_exposed_port *port)
 {
-    if (cay_client_is_local(cli->client) || !is_loopback(port->bind_address) ||
-        !cay_str_starts(port->address, "127."))
+    return !cay_client_is_local(cli->client) && is_loopback(port->bind_address) &&
+           (cay_str_starts(port->address, "127.") || cay_str_starts(port->address, "[::1]"));
+}
+
+static void note_reach(const struct cay_cli *cli, const struct cay_v1_exposed_port *ports,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!is_out_of_reach(cli, &ports[i]))
+            continue;
+        fprintf(stderr,
+                "cay: this address works on the daemon's machine alone; 'cay forward %s %u' brings "
+                "the port here (or set port_bind and port_advertise there)\n",
+                cli->args.words[0], ports[i].port);
         return;
-    fprintf(
-        stderr,
-        "cay: this address works on the daemon's machine alone; 'ssh -L %u:%.*s HOST' brings it "
-        "here, or set port_bind and port_advertise there\n",
-        port->port, (int)port->address.len, port->address.ptr);
+    }
 }
 
 static bool expose(struct cay_cli *cli, struct cay_error *err)
@@ -57,7 +65,7 @@ static bool expose(struct cay_cli *cli, struct cay_error *err)
         cay_output_text(&cli->out, CAY_STYLE_GOOD, response.port->address);
     cay_output_printf(&cli->out, "\n");
     if (response.port)
-        note_reach(cli, response.port);
+        note_reach(cli, response.port, 1);
     return true;
 }
 
@@ -91,9 +99,10 @@ static bool list(struct cay_cli *cli, struct cay_error *err)
         const struct cay_v1_session found = {.id = session->id, .ports = session->ports};
         return cay_output_message(&cli->out, &cay_v1_session_desc, &found, err);
     }
-    if (session->ports.count)
+    if (session->ports.count) {
         print_table(&cli->out, &session->ports);
-    else if (cli->out.is_terminal)
+        note_reach(cli, session->ports.items, session->ports.count);
+    } else if (cli->out.is_terminal)
         cay_output_printf(
             &cli->out, "The session has no exposed port; 'cay port SESSION PORT' exposes one.\n");
     return true;
@@ -134,8 +143,10 @@ const struct cay_command cay_command_port = {
     .name = "port",
     .arguments = "SESSION [PORT]",
     .summary = "Make a port of a sandbox reachable from outside, or list such ports",
-    .details = "Prints the address to connect to. The port stays exposed until 'cay port rm', or\n"
-               "until the sandbox ends; a daemon that starts again opens it where it was.",
+    .details =
+        "Prints the address to connect to. The port stays exposed until 'cay port rm', or\n"
+        "until the sandbox ends; a daemon that starts again opens it where it was. For a port\n"
+        "here of a daemon elsewhere, and for one with a key before it, see 'cay forward'.",
     .examples = "  cay port demo 8080 --wait 10s\n"
                 "  cay port demo",
     .flags = port_flags,

@@ -955,7 +955,9 @@ def port_of_a_remote_daemon(cayd):
     elsewhere = {"CAY_URL": f"http://0.0.0.0:{cayd.port}", "CAY_API_KEY": key}
     result = cayd.cay("port", "demo", "8099", env=elsewhere)
     assert result.status == 0 and note in result.note, result
-    assert f"ssh -L 8099:{result.text.strip()} HOST" in result.note, result
+    assert "'cay forward demo 8099'" in result.note, result
+    result = cayd.cay("port", "demo", env=elsewhere)
+    assert result.status == 0 and note in result.note and "'cay forward demo 8099'" in result.note, result
     cayd.ok("port", "rm", "demo", "8099")
     result = cayd.cay("port", "demo", "8099", env=elsewhere | {"CAY_URL": cayd.tcp})
     assert result.status == 0 and note not in result.note, result

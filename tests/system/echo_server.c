@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs inside a sandbox and sends back what it gets, on every connection until its end, then ends
- * its own half. Arguments: an address of the loopback (127.0.0.1 or ::1) and a port.
+ * its own half. Arguments: an address of the loopback (127.0.0.1 or ::1) and a port. With a third
+ * one it says "bye", ends its own half at once, and then prints how many bytes it got.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -30,12 +31,24 @@ static void echo(int fd)
     }
 }
 
+static void say_bye(int fd)
+{
+    static char data[64 * 1024];
+    long total = 0;
+    if (write(fd, "bye", 3) != 3 || shutdown(fd, SHUT_WR))
+        return;
+    for (ssize_t len; (len = read(fd, data, sizeof(data))) > 0;)
+        total += len;
+    printf("%ld bytes\n", total);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     struct sockaddr_in four = {.sin_family = AF_INET};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6};
     int on = 1;
-    if (argc != 3)
+    if (argc != 3 && argc != 4)
         return 2;
     int is_six = strchr(argv[1], ':') != NULL;
     four.sin_port = six.sin6_port = htons((unsigned short)strtol(argv[2], NULL, 10));
@@ -56,7 +69,7 @@ int main(int argc, char **argv)
             continue;
         if (fork() == 0) {
             close(fd);
-            echo(client);
+            (argc == 4 ? say_bye : echo)(client);
             _exit(0);
         }
         close(client);

@@ -154,6 +154,6 @@ bool cay_client_call(struct cay_client *client, const struct cay_pb_method *meth
         .body = cay_buf_str(&body),
         .sink = collect,
     };
-    return cay_transfer_run(&transfer, err) &&
+    return cay_transfer_run(&transfer, NULL, err) &&
            cay_client_decode(method->output, cay_buf_str(&answer), arena, out_response, err);
 }

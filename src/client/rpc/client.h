@@ -10,7 +10,8 @@
  * went wrong on the way (nobody listens, the connection broke) has the reason `unavailable` and
  * says what to do.
  *
- * Order: open -> (set_timeout | set_stop | call | call_stream | call_upload)* -> close.
+ * Order: open -> (set_timeout | set_stop | call | call_stream | call_upload |
+ * call_duplex)* -> close.
  */
 
 #include <signal.h>
@@ -77,3 +78,22 @@ typedef bool cay_client_producer(void *state, struct cay_arena *arena, const voi
                                           cay_client_producer *produce, void *state,
                                           struct cay_arena *arena, void *out_response,
                                           struct cay_error *err);
+
+/* A call in which both sides stream: what is produced comes from `fd`, what is received goes there,
+ * and the call waits for it as it waits for the daemon. `fd` does not block and stays the caller's.
+ * Timeouts and set_stop do not apply. */
+struct cay_client_duplex {
+    void *state; /* of the functions */
+    int fd;
+    cay_client_producer *produce; /* no message with is_waiting or is_held is not the end */
+    cay_client_receiver *receive; /* may set is_full; it is not called again before that is unset */
+    bool (*flush)(void *state, struct cay_error *err); /* fd may take more: may unset is_full */
+    bool is_waiting; /* nothing to say before fd can be read; unset when it can be */
+    bool is_held;    /* nothing to say before something was received; unset by `receive` */
+    bool is_full;    /* not all that was received is written to fd */
+};
+
+/* True once the daemon has said that all went well, and nothing is left to flush. */
+[[nodiscard]] bool cay_client_call_duplex(struct cay_client *client,
+                                          const struct cay_pb_method *method,
+                                          struct cay_client_duplex *duplex, struct cay_error *err);

@@ -15,8 +15,9 @@ struct stream {
 
     cay_client_receiver *receive;
 
-    /* The one message that answers an upload. */
     cay_client_producer *produce;
+
+    /* The one message that answers an upload. */
     struct cay_arena *response_arena;
     void *response;
     bool has_response;
@@ -82,9 +83,10 @@ static bool take_bytes(struct cay_transfer *transfer, struct cay_str bytes, stru
     return true;
 }
 
-static bool run(struct cay_transfer *transfer, struct cay_error *err)
+static bool run(struct cay_transfer *transfer, struct cay_client_duplex *other,
+                struct cay_error *err)
 {
-    if (!cay_transfer_run(transfer, err))
+    if (!cay_transfer_run(transfer, other, err))
         return false;
     if (transfer->is_over)
         return true;
@@ -130,7 +132,7 @@ bool cay_client_call_stream(struct cay_client *client, const struct cay_pb_metho
         .body = cay_buf_str(&body),
         .sink = take_bytes,
     };
-    return run(&transfer, err);
+    return run(&transfer, NULL, err);
 }
 
 static bool take_response(struct cay_transfer *transfer, struct cay_str payload,
@@ -183,10 +185,31 @@ bool cay_client_call_upload(struct cay_client *client, const struct cay_pb_metho
         .source = give_message,
         .sink = take_bytes,
     };
-    if (!run(&transfer, err))
+    if (!run(&transfer, NULL, err))
         return false;
     if (!stream.has_response)
         return broken_stream(err);
     memcpy(out_response, response, method->output->size_bytes);
     return true;
+}
+
+bool cay_client_call_duplex(struct cay_client *client, const struct cay_pb_method *method,
+                            struct cay_client_duplex *duplex, struct cay_error *err)
+{
+    assert(method->client_streaming && method->server_streaming);
+    cay_auto(stream_finish) struct stream stream = {
+        .state = duplex->state,
+        .take = take_message,
+        .receive = duplex->receive,
+        .produce = duplex->produce,
+    };
+    stream_init(&stream);
+    struct cay_transfer transfer = {
+        .client = client,
+        .method = method,
+        .state = &stream,
+        .source = give_message,
+        .sink = take_bytes,
+    };
+    return run(&transfer, duplex, err);
 }

@@ -39,6 +39,19 @@ void cay_transfer_write_headers(const struct cay_transfer *transfer, struct cay_
         cay_buf_printf(out, "Authorization: Bearer %.*s\r\n", (int)key.len, key.ptr);
 }
 
+void cay_transfer_write_head(const struct cay_transfer *transfer, struct cay_buf *out)
+{
+    const struct cay_address *address = &transfer->client->address;
+    cay_buf_printf(out, "POST %s%s HTTP/1.1\r\nHost: %s\r\n", address->path, transfer->method->path,
+                   address->authority);
+    cay_transfer_write_headers(transfer, out);
+    if (transfer->source)
+        cay_buf_append_text(out, "Transfer-Encoding: chunked\r\n\r\n");
+    else
+        cay_buf_printf(out, "Content-Length: %zu\r\n\r\n", transfer->body.len);
+    cay_buf_append_str(out, transfer->body);
+}
+
 /* Whether the answer is one of ours is known with its first byte, or at its end when it is empty.
  */
 static bool check_answer(struct cay_transfer *transfer, const char *type, struct cay_error *err)
@@ -127,18 +140,32 @@ static bool has_proxy(void)
     return false;
 }
 
-bool cay_transfer_run(struct cay_transfer *transfer, struct cay_error *err)
+bool cay_transfer_is_plain(const struct cay_client *client)
+{
+    const struct cay_address *address = &client->address;
+    return address->is_plain && (address->is_loopback || !has_proxy());
+}
+
+static bool run_one_way(struct cay_transfer *transfer, int *out_status, char *out_type,
+                        size_t type_size, struct cay_error *err)
+{
+    return cay_transfer_is_plain(transfer->client)
+               ? cay_transfer_run_plain(transfer, out_status, out_type, type_size, err)
+               : cay_transfer_run_curl(transfer, out_status, out_type, type_size, err);
+}
+
+bool cay_transfer_run(struct cay_transfer *transfer, struct cay_client_duplex *other,
+                      struct cay_error *err)
 {
     const struct cay_address *address = &transfer->client->address;
     int status = 0;
     char type[64] = "";
-    bool is_plain = address->is_plain && (address->is_loopback || !has_proxy());
     /* Packing costs more than it saves where no network is. */
-    transfer->is_gzip = is_stream(transfer) && !address->is_loopback;
+    transfer->is_gzip = is_stream(transfer) && !address->is_loopback && !other;
     cay_buf_init(&transfer->unsent, CAY_LIMIT_MESSAGE_BYTES + CAY_ENVELOPE_HEAD_BYTES);
     cay_buf_init(&transfer->refusal, CAY_REFUSAL_BYTES_MAX);
-    bool done = is_plain ? cay_transfer_run_plain(transfer, &status, type, sizeof(type), err)
-                         : cay_transfer_run_curl(transfer, &status, type, sizeof(type), err);
+    bool done = other ? cay_transfer_run_duplex(transfer, other, &status, type, sizeof(type), err)
+                      : run_one_way(transfer, &status, type, sizeof(type), err);
     if (transfer->has_failed)
         done = false;
     else if (transfer->is_over)

@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "client/rpc/address.h"
 #include "client/rpc/client.h"
+#include "wire/http1.h"
 #include "wire/rpc.h"
 
 enum {
@@ -57,17 +58,64 @@ struct cay_transfer {
     bool has_failed;
 };
 
-/* True when the daemon answered with 200 and the sink took everything. */
-[[nodiscard]] bool cay_transfer_run(struct cay_transfer *transfer, struct cay_error *err);
+/* True when the daemon answered with 200 and the sink took everything. With `other` both bodies
+ * flow at once; NULL otherwise. */
+[[nodiscard]] bool cay_transfer_run(struct cay_transfer *transfer, struct cay_client_duplex *other,
+                                    struct cay_error *err);
 
-/* The two ways. True when the answer is complete, with any status; the sink has its body. */
+/* The ways. True when the answer is complete, with any status; the sink has its body. */
 [[nodiscard]] bool cay_transfer_run_plain(struct cay_transfer *transfer, int *out_status,
                                           char *out_type, size_t type_size, struct cay_error *err);
 [[nodiscard]] bool cay_transfer_run_curl(struct cay_transfer *transfer, int *out_status,
                                          char *out_type, size_t type_size, struct cay_error *err);
+[[nodiscard]] bool cay_transfer_run_duplex(struct cay_transfer *transfer,
+                                           struct cay_client_duplex *other, int *out_status,
+                                           char *out_type, size_t type_size, struct cay_error *err);
 void cay_curl_close(struct cay_curl *curl); /* accepts NULL */
 
-/* For them: header lines that both send; a part of the answer's body. */
+/* The answer, as it is read by those who speak HTTP themselves. */
+struct cay_answer {
+    struct cay_buf head;
+    struct cay_http1_chunks chunks;
+    uint64_t body_left;
+    int status;
+    char type[64];
+    bool has_head;
+    bool is_chunked;
+    bool has_length;
+    bool is_complete;
+    bool is_last; /* nothing more can be asked on this connection */
+};
+
+void cay_answer_init(struct cay_answer *answer);
+void cay_answer_finish(struct cay_answer *answer);
+/* Gives the transfer what is in the next bytes. */
+[[nodiscard]] bool cay_answer_feed(struct cay_answer *answer, struct cay_transfer *transfer,
+                                   struct cay_str bytes, struct cay_error *err);
+/* The connection has ended: true when so the answer was to end. */
+[[nodiscard]] bool cay_answer_end(struct cay_answer *answer);
+
+/* Whether this client goes the first of them: no TLS, and no proxy to go through. */
+[[nodiscard]] bool cay_transfer_is_plain(const struct cay_client *client);
+
+/* A connection without TLS, which does not block. deadline_ns of cay_clock_ns, 0: none. */
+[[nodiscard]] bool cay_transfer_connect(const struct cay_client *client, int64_t deadline_ns,
+                                        int *out_fd, struct cay_error *err);
+/* False with *err when time is up or the caller is stopped; is_silent: nobody has answered yet. */
+[[nodiscard]] bool cay_transfer_wait(const struct cay_client *client, int fd, short events,
+                                     int64_t deadline_ns, bool is_silent, short *out_ready,
+                                     struct cay_error *err);
+
+/* A connection with TLS or through a proxy, kept in client->curl, for bytes of any kind. It does
+ * not block: send and receive give a count, 0 at its end, -EAGAIN, or -EPIPE when it is broken.
+ * *out_fd is for poll alone. */
+[[nodiscard]] bool cay_curl_connect(struct cay_client *client, int *out_fd, struct cay_error *err);
+[[nodiscard]] ssize_t cay_curl_send(struct cay_client *client, const void *data, size_t len);
+[[nodiscard]] ssize_t cay_curl_receive(struct cay_client *client, void *out, size_t size);
+
+/* For them: the head of a request in HTTP/1.1, and its body if it is there; header lines that all
+ * send; a part of the answer's body. */
+void cay_transfer_write_head(const struct cay_transfer *transfer, struct cay_buf *out);
 void cay_transfer_write_headers(const struct cay_transfer *transfer, struct cay_buf *out);
 [[nodiscard]] bool cay_transfer_take(struct cay_transfer *transfer, int status, const char *type,
                                      struct cay_str bytes, struct cay_error *err);

@@ -2,6 +2,7 @@
 #define CURL_DISABLE_TYPECHECK /* its macros would call functions that we do not link */
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <threads.h>
 
@@ -17,6 +18,8 @@
     X(curl_easy_setopt)   \
     X(curl_easy_getinfo)  \
     X(curl_easy_perform)  \
+    X(curl_easy_send)     \
+    X(curl_easy_recv)     \
     X(curl_easy_strerror) \
     X(curl_easy_cleanup)  \
     X(curl_slist_append)  \
@@ -139,18 +142,20 @@ static struct curl_slist *make_headers(const struct cay_transfer *transfer)
     return headers;
 }
 
-static void set_address(struct cay_transfer *transfer)
+static void set_address(const struct cay_client *client, const char *path,
+                        char error_text[CURL_ERROR_SIZE])
 {
-    const struct cay_client *client = transfer->client;
-    CURL *easy = easy_of(transfer);
-    cay_autofree char *url = cay_asprintf("%s%s", client->address.origin, transfer->method->path);
+    CURL *easy = client->curl->easy;
+    cay_autofree char *url = cay_asprintf("%s%s", client->address.origin, path);
+    lib.curl_easy_reset(easy);
     lib.curl_easy_setopt(easy, CURLOPT_URL, url);
     lib.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     lib.curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    lib.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    lib.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_text);
+    lib.curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CAY_TRANSFER_CONNECT_MS);
     if (client->address.is_loopback)
         lib.curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    else if (!transfer->is_gzip)
-        lib.curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     if (client->ca_file)
         lib.curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
     lib.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -163,10 +168,9 @@ static void set_options(struct cay_transfer *transfer, struct curl_slist *header
 {
     const struct cay_client *client = transfer->client;
     CURL *easy = easy_of(transfer);
-    lib.curl_easy_reset(easy);
-    set_address(transfer);
-    lib.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    lib.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_text);
+    set_address(client, transfer->method->path, error_text);
+    if (!client->address.is_loopback && !transfer->is_gzip)
+        lib.curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     lib.curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     lib.curl_easy_setopt(easy, CURLOPT_POST, 1L);
     if (transfer->source) {
@@ -179,7 +183,6 @@ static void set_options(struct cay_transfer *transfer, struct curl_slist *header
     }
     lib.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write);
     lib.curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
-    lib.curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CAY_TRANSFER_CONNECT_MS);
     if (client->stop) {
         lib.curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
         lib.curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -190,14 +193,13 @@ static void set_options(struct cay_transfer *transfer, struct curl_slist *header
                              (long)(client->timeout_ms + CAY_TRANSFER_GRACE_MS));
 }
 
-static bool explain(const struct cay_transfer *transfer, CURLcode code, const char *text,
+static bool explain(const struct cay_client *client, CURLcode code, const char *text,
                     struct cay_error *err)
 {
-    const struct cay_client *client = transfer->client;
     curl_off_t connected_us = 0;
     long number = 0;
-    lib.curl_easy_getinfo(easy_of(transfer), CURLINFO_CONNECT_TIME_T, &connected_us);
-    lib.curl_easy_getinfo(easy_of(transfer), CURLINFO_OS_ERRNO, &number);
+    lib.curl_easy_getinfo(client->curl->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+    lib.curl_easy_getinfo(client->curl->easy, CURLINFO_OS_ERRNO, &number);
     if (!*text)
         text = lib.curl_easy_strerror(code);
         /* A table of what curl can say would be long; these are what people meet. */
@@ -245,6 +247,47 @@ bool cay_transfer_run_curl(struct cay_transfer *transfer, int *out_status, char 
     snprintf(out_type, type_size, "%s", type ? type : "");
     wipe_headers(headers);
     if (code && !transfer->has_failed && !transfer->is_over)
-        return explain(transfer, code, error_text, err);
+        return explain(transfer->client, code, error_text, err);
     return true;
+}
+
+bool cay_curl_connect(struct cay_client *client, int *out_fd, struct cay_error *err)
+{
+    char error_text[CURL_ERROR_SIZE] = "";
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    if (!open_curl(client, err))
+        return false;
+    CURL *easy = client->curl->easy;
+    set_address(client, "", error_text);
+    lib.curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    lib.curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    CURLcode code = lib.curl_easy_perform(easy);
+    if (!code)
+        code = lib.curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd);
+    lib.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* it is about to go out of scope */
+    if (code || fd == CURL_SOCKET_BAD)
+        return explain(client, code, error_text, err);
+    *out_fd = fd;
+    return true;
+}
+
+static ssize_t count_of(CURLcode code, size_t count)
+{
+    if (code == CURLE_AGAIN)
+        return -EAGAIN;
+    return code ? -EPIPE : (ssize_t)count;
+}
+
+ssize_t cay_curl_send(struct cay_client *client, const void *data, size_t len)
+{
+    size_t sent = 0;
+    CURLcode code = lib.curl_easy_send(client->curl->easy, data, len, &sent);
+    return count_of(code, sent);
+}
+
+ssize_t cay_curl_receive(struct cay_client *client, void *out, size_t size)
+{
+    size_t got = 0;
+    CURLcode code = lib.curl_easy_recv(client->curl->easy, out, size, &got);
+    return count_of(code, got);
 }

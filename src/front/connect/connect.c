@@ -384,6 +384,8 @@ static void start(struct cay_connect_door *door, struct cay_exchange *exchange,
     exchange->state = rpc;
     exchange->handler = &handler;
     exchange->is_long_lived = method->client_streaming;
+    /* A terminal or a connection, whose other end may look away. */
+    exchange->is_patient = method->client_streaming && method->server_streaming;
 
     cay_rpc_enter(rpc);
     struct cay_error err = {};

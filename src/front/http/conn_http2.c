@@ -420,6 +420,8 @@ static void ping(struct cay_conn *conn, uint64_t now_ms)
 static bool is_stalled(const struct http2_exchange *self, uint64_t now_ms)
 {
     uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, self->progress_ms);
+    if (self->base.is_patient && !self->base.is_cut)
+        return false;
     return self->out.len > self->out_taken && has_room(self->conn) &&
            quiet_ms >
                (self->base.is_cut ? CAY_CUT_QUIET_MS : self->conn->server->options.send_timeout_ms);

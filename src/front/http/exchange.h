@@ -64,6 +64,7 @@ struct cay_exchange {
     bool is_body_over;
     bool is_cut;        /* set by the handler: the peer comes back for what it does not take soon */
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
+    bool is_patient;    /* set by the handler: the answer may stay unread as long as it likes */
 
     int status;       /* of the answer, 0 before it started */
     bool is_finished; /* the answer is complete */

@@ -11,6 +11,15 @@
 
 enum { SWEEP_MS = 1000 };
 
+/* HTTP/2 reads on whatever a stream of it does, so there the connection is never the patient one.
+ */
+static bool is_patient(const struct cay_conn *conn)
+{
+    const struct cay_exchange *exchange =
+        CAY_LIST_ITEM(cay_list_first(&conn->exchanges), struct cay_exchange, in_conn);
+    return exchange && exchange->is_patient && !exchange->is_http2 && !conn->is_cut;
+}
+
 static void on_sweep(struct cay_timer *timer)
 {
     struct cay_server *server = CAY_CONTAINER_OF(timer, struct cay_server, sweep);
@@ -19,7 +28,7 @@ static void on_sweep(struct cay_timer *timer)
         cay_conn_enter(conn);
         uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, conn->stream.progress_ms);
         uint64_t limit_ms = conn->is_cut ? CAY_CUT_QUIET_MS : server->options.send_timeout_ms;
-        if (cay_stream_queued(&conn->stream) && quiet_ms > limit_ms) {
+        if (cay_stream_queued(&conn->stream) && quiet_ms > limit_ms && !is_patient(conn)) {
             server->stats.timeouts++;
             cay_conn_doom(conn);
         } else {

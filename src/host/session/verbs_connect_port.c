@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "host/net/dial.h"
 #include "host/net/relay.h"
+#include "host/session/account.h"
 #include "host/session/birth.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
@@ -16,7 +18,11 @@
  * last one.
  */
 
-enum { PORT_MAX = 65535 };
+enum {
+    PORT_MAX = 65535,
+    OWNER_SHARE = 2, /* no owner has more than half of what the host can carry */
+    NOTE_MS = 1000,
+};
 
 struct tunnel {
     struct cay_call *call;
@@ -26,6 +32,12 @@ struct tunnel {
     int fd;
     uint16_t port;
     struct cay_str rest; /* of the message at hand, for the program */
+    struct cay_account *account;
+    char session_id[129];
+    uint64_t noted_ms;    /* when the session was last said to be in use */
+    bool is_half_closing; /* one half may end before the other */
+    bool is_read_over;    /* the program's half */
+    bool is_write_over;   /* the caller's half */
     bool is_waking;
     bool is_counted;
     bool is_sending; /* inside cay_call_send */
@@ -43,8 +55,10 @@ static void end_tunnel(struct tunnel *self, const struct cay_error *err)
         cay_relay_reset(self->fd);
     else if (self->fd >= 0)
         close(self->fd);
-    if (self->is_counted)
+    if (self->is_counted) {
         self->host->net.connection_count--;
+        self->account->tunnel_count--;
+    }
     free(self);
     if (err)
         cay_call_fail(call, err);
@@ -69,8 +83,23 @@ static void caller_left(struct cay_call *call)
 
 static void watch_for(struct tunnel *self)
 {
+    bool wants_read = !self->is_full && !self->is_read_over;
     cay_watch_set(&self->watch,
-                  (self->is_full ? 0u : CAY_READY_READ) | (self->rest.len ? CAY_READY_WRITE : 0u));
+                  (wants_read ? CAY_READY_READ : 0u) | (self->rest.len ? CAY_READY_WRITE : 0u));
+}
+
+/* A session does not fall asleep over a connection on which something moves. It may have ended
+ * since: it is asked for by its name. */
+static void note_use(struct tunnel *self)
+{
+    uint64_t now_ms = cay_loop_now_ms(self->host->loop);
+    if (now_ms - self->noted_ms < NOTE_MS)
+        return;
+    self->noted_ms = now_ms;
+    struct cay_session *session =
+        cay_map_get(&self->host->sessions.by_id, cay_str(self->session_id));
+    if (session)
+        session->last_active_ns = cay_clock_wall_ns();
 }
 
 /* False when the caller left inside: `self` is gone then. */
@@ -85,19 +114,42 @@ static bool tell(struct tunnel *self, const struct cay_v1_connect_port_response 
     return false;
 }
 
-/* What the program takes of the message at hand. False when it takes no more at all. */
+/* What the program takes of the message at hand. It may close its end for reading and go on
+ * speaking: what it says is still read. False when both are over, and `self` is gone. */
 static bool give(struct tunnel *self)
 {
+    note_use(self);
     while (self->rest.len) {
         ssize_t sent = send(self->fd, self->rest.ptr, self->rest.len, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
+        if (sent < 0 && errno == EAGAIN)
+            return true;
+        if (sent < 0 && self->is_read_over) {
+            break_off(self, CAY_R_UNAVAILABLE, "the program closed the connection");
+            return false;
+        }
         if (sent < 0)
-            return errno == EAGAIN;
+            sent = (ssize_t)self->rest.len;
         self->rest.ptr += sent;
         self->rest.len -= (size_t)sent;
     }
     return true;
+}
+
+/* The program sends no more. False when that is the end, and `self` is gone. */
+static bool end_read(struct tunnel *self)
+{
+    static const struct cay_v1_port_ended ended;
+    static const struct cay_v1_connect_port_response response = {
+        .which_frame = CAY_V1_CONNECT_PORT_RESPONSE_FRAME_ENDED,
+        .frame.ended = (struct cay_v1_port_ended *)(uintptr_t)&ended,
+    };
+    self->is_read_over = true;
+    if (self->is_half_closing && !self->is_write_over)
+        return tell(self, &response);
+    end_tunnel(self, NULL);
+    return false;
 }
 
 /* False when it is over, and `self` gone. */
@@ -111,10 +163,9 @@ static bool take(struct tunnel *self)
         break_off(self, CAY_R_UNAVAILABLE, "the program broke the connection off");
         return false;
     }
-    if (len == 0) {
-        end_tunnel(self, NULL);
-        return false;
-    }
+    if (len == 0)
+        return end_read(self);
+    note_use(self);
     const struct cay_v1_connect_port_response response = {
         .which_frame = CAY_V1_CONNECT_PORT_RESPONSE_FRAME_DATA,
         .frame.data = {scratch, (size_t)len},
@@ -126,10 +177,9 @@ static void on_ready(struct cay_watch *watch, unsigned events)
 {
     struct tunnel *self = CAY_CONTAINER_OF(watch, struct tunnel, watch);
     bool had_rest = self->rest.len > 0;
-    /* A program may close its end for reading and go on speaking: what it says is still read. */
     if (events & CAY_READY_WRITE && had_rest && !give(self))
-        self->rest.len = 0;
-    if (events & CAY_READY_READ && !self->is_full && !take(self))
+        return;
+    if (events & CAY_READY_READ && !self->is_full && !self->is_read_over && !take(self))
         return;
     watch_for(self);
     if (had_rest && !self->rest.len)
@@ -150,6 +200,9 @@ static void on_message(struct cay_call *call, const void *message)
     const struct cay_v1_connect_port_request *request = message;
     if (!request) {
         (void)shutdown(self->fd, SHUT_WR);
+        self->is_write_over = true;
+        if (self->is_read_over)
+            end_tunnel(self, NULL);
         return;
     }
     if (request->which_frame != CAY_V1_CONNECT_PORT_REQUEST_FRAME_DATA) {
@@ -158,7 +211,7 @@ static void on_message(struct cay_call *call, const void *message)
     }
     self->rest = request->frame.data;
     if (!give(self))
-        self->rest.len = 0;
+        return;
     watch_for(self);
     if (!self->rest.len)
         cay_call_next(call);
@@ -210,6 +263,11 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "this host has as many connections to sandboxes as "
                  "it may have");
+    else if (session->account->tunnel_count >= net->connection_count_max / OWNER_SHARE)
+        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
+                 "the owner of session '%s' has as many connections to sandboxes as one may have; "
+                 "close some first",
+                 session->id);
     else
         (void)cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, &err);
     if (err.reason) {
@@ -217,7 +275,10 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
         return;
     }
     net->connection_count++;
+    self->account = session->account;
+    self->account->tunnel_count++;
     self->is_counted = true;
+    snprintf(self->session_id, sizeof(self->session_id), "%s", session->id);
     session->last_active_ns = cay_clock_wall_ns();
     cay_dial_start(net->loop, netns_fd, self->port, dialled, self, &self->dial);
     close(netns_fd);
@@ -244,6 +305,7 @@ static void on_open(struct cay_call *call, const void *message)
         return;
     }
     self->port = (uint16_t)open->port;
+    self->is_half_closing = open->half_close;
     self->is_waking = true;
     cay_wake(session, call, true, awake, NULL);
 }
