@@ -236,7 +236,9 @@ class Reader(threading.Thread):
     def wait_for(self, count):
         eventually(lambda: len(self.lines) >= count or self.process.poll() is not None, f"{count} lines",
                    PATIENCE_S)
-        assert len(self.lines) >= count, (self.lines[-3:], self.process.stderr.read())
+        if self.process.poll() is not None:  # what it printed last may still be on its way to us
+            self.join(PATIENCE_S)
+        assert len(self.lines) >= count, (self.process.poll(), self.lines[-3:], self.process.stderr.read())
 
     def finish(self):
         status = self.process.wait(PATIENCE_S)
