@@ -3,13 +3,16 @@
 """What a session has on disk is limited, bytes and files, wherever and however it is written."""
 
 import contextlib
+import gzip
 import os
 import subprocess
 import sys
 import time
 
-from daemon import MIB, PATIENCE_S, SANDBOX, RpcError, Skip, b64, case, eventually, fails, FILE
+from building import archive, step
+from daemon import BASE, FILE, MIB, PATIENCE_S, SANDBOX, RpcError, Skip, b64, case, eventually, fails
 from past import put
+from session_stream import export, import_
 from small_base import run_with_cayd
 
 LIMIT = 16 * MIB
@@ -229,6 +232,44 @@ def shared(cay):
     put(cay, "s", "note", "still")
     assert used(cay, "s") < LIMIT, used(cay, "s")
     cay.destroy("s")
+
+
+@case
+def imports(cay):
+    """an import ends where the session's limit is, bytes and files"""
+    needs_past(cay)
+    cay.create("big", limits={"diskBytes": 1 << 40}, lazyStart=True)
+    for number in range(4):
+        cay.write("big", f"f{number}", b"cay" * (5 * MIB))
+        cay.turn("big")
+    cay.call(FILE + "MakeDir", {"sessionId": "big", "path": "many"})
+    for number in range(40):
+        cay.write("big", f"many/{number}", b"")
+    _, stream = export(cay, "big")
+    assert len(stream) < MIB, len(stream)
+    for limits, last in (({"diskBytes": LIMIT}, "f1"), ({"inodes": 30}, "many/")):
+        error = fails("resource_exhausted", import_, cay, stream, sessionId="less", limits=limits,
+                      reason="quota_exceeded")
+        assert last in error.message, error
+        assert cay.ids() == ["big"], cay.ids()
+    import_(cay, stream, sessionId="more", limits={"diskBytes": 100 * MIB, "inodes": 100})
+    assert cay.read("more", "f3") == b"cay" * (5 * MIB)
+    is_stopped(cay, "more", "/bin/dd", "if=/dev/zero", "of=f", "bs=1048576", "count=200")
+    for name in ("more", "big"):
+        cay.destroy(name)
+
+
+@case
+def copies(cay):
+    """files that a build copies end where the limit is"""
+    context = gzip.compress(archive(*((f"f{number}", b"cay" * (5 * MIB)) for number in range(4))))
+    request = {"name": "built", "fromBase": "small", "context": b64(context), "limits": {"diskBytes": LIMIT},
+               "steps": [step("COPY", ".", "/srv")]}
+    error = fails("failed_precondition", cay.stream, BASE + "BuildBase", request)
+    assert "srv/f1" in error.message, error
+    request["limits"]["diskBytes"] = 100 * MIB
+    cay.stream(BASE + "BuildBase", request)
+    cay.call(BASE + "RemoveBase", {"name": "built"})
 
 
 @case

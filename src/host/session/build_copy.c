@@ -118,7 +118,8 @@ static bool put_all(const struct placing *self, int fd, uint64_t *entries, struc
     struct cay_unpack unpack = {.root_fd = self->copy->tree.root_fd,
                                 .id_base = self->copy->tree.id_base,
                                 .entries_max = CAY_BASE_ENTRIES_MAX,
-                                .bytes_max = UNPACKED_BYTES_MAX};
+                                .bytes_max = UNPACKED_BYTES_MAX,
+                                .room = self->copy->room};
     cay_auto(cay_archive_in_finish) struct cay_archive_in in = {};
     bool is_good = cay_archive_in_open(&in, fd, false, err);
     struct archive_entry *entry = NULL;

@@ -11,6 +11,8 @@
 
 enum { CAY_BUILD_CONTEXT_BYTES_MAX = 15 << 20 };
 
+struct cay_unpack_room;
+
 struct cay_build_copy {
     struct cay_tool_tree tree; /* its user is the sandbox's root */
     struct cay_str context;    /* the archive, or */
@@ -21,9 +23,10 @@ struct cay_build_copy {
     struct cay_str destination; /* absolute; a file goes below it when it ends with '/' or is one */
     struct cay_str owner;       /* a user, with or without a group; empty: root */
     struct cay_str mode;        /* octal, of files; empty: as in the archive */
-    uint64_t entries;           /* copied */
+    struct cay_unpack_room *room; /* borrowed; NULL: no limit */
+    uint64_t entries;             /* copied */
 };
 
 /* INVALID_ARGUMENT, FILE_NOT_FOUND when the archive has no such source, USER_NOT_FOUND,
- * RESOURCE_EXHAUSTED, NO_SPACE. */
+ * RESOURCE_EXHAUSTED, QUOTA_EXCEEDED, NO_SPACE. */
 [[nodiscard]] bool cay_build_copy(struct cay_build_copy *copy, struct cay_error *err);

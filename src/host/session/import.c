@@ -198,6 +198,7 @@ static bool begin_section(struct applying *self)
         .replaces = true,
         .entries_max = CAY_BASE_ENTRIES_MAX,
         .bytes_max = CAY_BASE_BYTES_MAX,
+        .room = import->is_limited && self->section > 0 ? &import->room : NULL,
         .progress = import->progress,
         .progress_ctx = import->progress_ctx,
     };
@@ -462,7 +463,9 @@ bool cay_import_apply(struct cay_import *self, struct cay_error *err)
     if (!self->is_existing)
         self->session.generation = CAY_STORE_GENERATION_FIRST;
     bool is_good = (!self->is_existing || cay_import_check_existing(self, err)) &&
-                   write_down(self, err) && apply_all(&applying);
+                   write_down(self, err) && apply_all(&applying) &&
+                   (self->is_existing ||
+                    cay_quota_set(self->host, self->session.store_id, self->disk_bytes, err));
     close_root(&applying);
     if (applying.draft.root_fd >= 0)
         cay_store_base_abort(self->host->store, &applying.draft);

@@ -14,7 +14,7 @@
 #include "host/session/record.h"
 #include "host/session/session.h"
 #include "host/store/archive_in.h"
-#include "host/store/copy.h"
+#include "host/store/unpack.h"
 
 enum { CAY_IMPORT_IDS = 65537 };
 
@@ -41,6 +41,9 @@ struct cay_import {
     bool is_base_recorded;
     bool is_base_made;
     struct cay_v1_base base_spec;
+    struct cay_unpack_room room; /* by the session's limits; its base does not count */
+    bool is_limited;
+    int64_t disk_bytes; /* the limit that the store is to keep; 0: none */
 };
 
 void cay_import_init(struct cay_import *self, struct cay_host *host, int fd);

@@ -11,6 +11,7 @@
 #include "host/session/live.h"
 #include "host/session/op.h"
 #include "host/session/usage.h"
+#include "host/store/unpack.h"
 #include "sys/hidden_files.h"
 
 enum {
@@ -257,6 +258,19 @@ void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int6
     session->quota.reserved_bytes -= reserved_bytes;
     session->quota.handed_bytes += written_bytes;
     cay_quota_touch(session);
+}
+
+bool cay_quota_room(const struct cay_session *session, struct cay_unpack_room *out_room)
+{
+    const struct cay_quota *quota = &session->quota;
+    const struct cay_v1_resource_limits *limits = session->spec->limits;
+    int64_t bytes = limits->disk_bytes - quota->bytes - quota->handed_bytes - quota->reserved_bytes;
+    int64_t files = limits->inodes - quota->files;
+    *out_room = (struct cay_unpack_room){
+        .bytes = limits->has_disk_bytes ? (uint64_t)CAY_MAX(bytes, (int64_t)0) : UINT64_MAX,
+        .entries = limits->has_inodes ? (uint64_t)CAY_MAX(files, (int64_t)0) : UINT64_MAX,
+    };
+    return has_limit(session);
 }
 
 void cay_quota_touch(struct cay_session *session)

@@ -50,5 +50,11 @@ void cay_quota_stop(struct cay_host *host);
                                      struct cay_error *err);
 void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int64_t written_bytes);
 
+/* What may still be written, as far as is known; for workers that write much at once. Nothing is
+ * reserved: what they have written is handed in afterwards. False: there is no limit. */
+struct cay_unpack_room;
+[[nodiscard]] bool cay_quota_room(const struct cay_session *session,
+                                  struct cay_unpack_room *out_room);
+
 /* Something of the session was or may have been written: an operation ended. */
 void cay_quota_touch(struct cay_session *session);

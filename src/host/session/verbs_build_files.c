@@ -54,16 +54,9 @@ static bool keep_piece(struct put *self, struct cay_error *err)
     }
     if (self->fd < 0)
         return cay_fail_errno(err, CAY_R_NO_SPACE, self->fd, "keep the files");
-    for (size_t done = 0; done < self->data.len;) {
-        ssize_t count = write(self->fd, self->data.ptr + done, self->data.len - done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return cay_fail_errno(err, errno == ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, -errno,
-                                  "keep the files");
-        done += (size_t)count;
-    }
-    return true;
+    int rc = cay_spool_write(self->fd, self->data.ptr, self->data.len);
+    return rc == 0 || cay_fail_errno(err, rc == -ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, rc,
+                                     "keep the files");
 }
 
 static void piece_work(struct cay_job *job)

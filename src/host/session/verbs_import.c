@@ -81,16 +81,9 @@ static bool keep_piece(struct import_op *self, struct cay_error *err)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the stream has more than %llu bytes",
                         (unsigned long long)STREAM_BYTES_MAX);
     cay_sha256_add(&self->sha, self->data.ptr, self->data.len);
-    for (size_t done = 0; done < self->data.len;) {
-        ssize_t count = write(self->fd, self->data.ptr + done, self->data.len - done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return cay_fail_errno(err, errno == ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, -errno,
-                                  "keep the stream");
-        done += (size_t)count;
-    }
-    return true;
+    int rc = cay_spool_write(self->fd, self->data.ptr, self->data.len);
+    return rc == 0 || cay_fail_errno(err, rc == -ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, rc,
+                                     "keep the stream");
 }
 
 static bool inspect(struct import_op *self, struct cay_error *err)

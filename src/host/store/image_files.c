@@ -43,13 +43,9 @@ static bool spool(struct cay_archive_in *in, int fd, const char *path, struct ca
             return true;
         if (rc < ARCHIVE_WARN)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.80s' in the image is damaged", path);
-        for (size_t done = 0; done < len;) {
-            ssize_t count =
-                pwrite(fd, (const char *)block + done, len - done, offset + (off_t)done);
-            if (count < 0)
-                return cay_store_fail(err, -errno, "keep '%.80s' of the image", path);
-            done += (size_t)count;
-        }
+        rc = lseek(fd, offset, SEEK_SET) < 0 ? -errno : cay_spool_write(fd, block, len);
+        if (rc < 0)
+            return cay_store_fail(err, rc, "keep '%.80s' of the image", path);
     }
 }
 

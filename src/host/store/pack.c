@@ -14,6 +14,7 @@
 #include <zstd.h>
 
 #include "host/store/copy.h"
+#include "host/store/spool.h"
 #include "host/store/store_ops.h"
 #include "host/store/unpack.h"
 #include "sys/resolve.h"
@@ -26,14 +27,9 @@ enum {
 
 static int write_out(struct cay_pack *pack, const char *data, size_t len)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t count = write(pack->fd, data + done, len - done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return -errno;
-        done += (size_t)count;
-    }
+    int rc = cay_spool_write(pack->fd, data, len);
+    if (rc < 0)
+        return rc;
     cay_sha256_add(&pack->sha, data, len);
     atomic_fetch_add(&pack->bytes, len);
     return 0;

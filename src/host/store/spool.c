@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "host/store/store.h"
@@ -25,4 +26,23 @@ int cay_spool_open(int dir_fd)
         return -errno;
     (void)unlinkat(dir_fd, name, 0);
     return fd;
+}
+
+int cay_spool_write(int fd, const void *data, size_t len)
+{
+    enum { RESERVE = 50 };
+    struct statvfs fs;
+    if (fstatvfs(fd, &fs) < 0)
+        return -errno;
+    if (fs.f_bavail < fs.f_blocks / RESERVE)
+        return -ENOSPC;
+    for (size_t done = 0; done < len;) {
+        ssize_t count = write(fd, (const char *)data + done, len - done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -errno;
+        done += (size_t)count;
+    }
+    return 0;
 }

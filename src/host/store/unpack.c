@@ -18,7 +18,7 @@
 #include "sys/remove.h"
 #include "sys/resolve.h"
 
-enum { PROGRESS_EVERY = 64, XATTR_LIST_BYTES_MAX = 64 * 1024 };
+enum { PROGRESS_EVERY = 64, XATTR_LIST_BYTES_MAX = 64 * 1024, BLOCK_BYTES = 4096 };
 
 struct cay_unpack_dir {
     char *path;
@@ -94,6 +94,38 @@ static bool goes_on(struct cay_unpack *unpack)
            cay_fail(unpack->err, CAY_R_CANCELED, NULL);
 }
 
+static bool take_room(struct cay_unpack *unpack, uint64_t bytes, const char *path)
+{
+    struct cay_unpack_room *room = unpack->room;
+    if (!room)
+        return true;
+    if (room->bytes < bytes)
+        return cay_fail(unpack->err, CAY_R_QUOTA_EXCEEDED,
+                        "the session's disk limit leaves no room for '%.80s' of the archive", path);
+    room->bytes -= bytes;
+    return true;
+}
+
+/* The entry itself and what it carries besides content. */
+static bool take_entry(struct cay_unpack *unpack, struct archive_entry *entry, const char *path)
+{
+    const char *key = NULL;
+    const void *value = NULL;
+    size_t size = 0;
+    uint64_t bytes = archive_entry_filetype(entry) == AE_IFDIR ? BLOCK_BYTES : 0;
+    if (!unpack->room)
+        return true;
+    if (unpack->room->entries == 0)
+        return cay_fail(unpack->err, CAY_R_QUOTA_EXCEEDED,
+                        "the session's limit of files leaves no room for '%.80s' of the archive",
+                        path);
+    unpack->room->entries--;
+    archive_entry_xattr_reset(entry);
+    while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK)
+        bytes += strlen(key) + size;
+    return take_room(unpack, bytes, path);
+}
+
 static bool is_zero(const char *data, size_t len)
 {
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
@@ -113,7 +145,7 @@ static int write_block(int fd, const char *data, size_t len, off_t at)
 static bool write_content(struct cay_unpack *unpack, struct archive *archive, int fd,
                           la_int64_t size, const char *path)
 {
-    for (;;) {
+    for (uint64_t written = 0;;) {
         const void *block = NULL;
         size_t len = 0;
         la_int64_t offset = 0;
@@ -124,6 +156,11 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
             return refuse(unpack, path, "is damaged");
         if (len == 0 || is_zero(block, len))
             continue; /* a hole */
+        uint64_t blocks = (written + len + BLOCK_BYTES - 1) / BLOCK_BYTES -
+                          (written + BLOCK_BYTES - 1) / BLOCK_BYTES;
+        if (!take_room(unpack, blocks * BLOCK_BYTES, path))
+            return false;
+        written += len;
         rc = write_block(fd, block, len, offset);
         if (rc < 0)
             return cay_store_fail(unpack->err, rc, "write '%.80s'", path);
@@ -332,6 +369,8 @@ bool cay_unpack_entry(struct cay_unpack *unpack, struct cay_archive_in *in,
         return false;
     if (!*path)
         return unpack_root(unpack, entry);
+    if (!take_entry(unpack, entry, path))
+        return false;
     const char *link = cay_archive_hard_link(entry);
     if (link) {
         char target[PATH_MAX];

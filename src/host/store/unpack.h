@@ -14,6 +14,13 @@
 #include "host/store/archive_in.h"
 #include "host/store/copy.h"
 
+/* What may still be added to the disk by one or more unpacks: whole blocks and attributes count,
+ * and what is replaced is not given back. */
+struct cay_unpack_room {
+    uint64_t bytes;
+    uint64_t entries;
+};
+
 struct cay_unpack {
     int root_fd;
     uint32_t id_base;     /* added to owners: of a root that is mounted for a session */
@@ -21,6 +28,7 @@ struct cay_unpack {
     bool replaces;        /* also directories make way for what comes later */
     uint64_t entries_max; /* 0: no bound */
     uint64_t bytes_max;
+    struct cay_unpack_room *room;   /* borrowed; NULL: no bound */
     cay_copy_progress_fn *progress; /* may be NULL */
     void *progress_ctx;
     struct cay_copy_stats stats;
@@ -33,7 +41,7 @@ struct cay_unpack {
 };
 
 /* The entry just read from `in`, at a clean path; the empty one is the root itself.
- * INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CANCELED, STORE_FAILED, NO_SPACE. */
+ * INVALID_ARGUMENT, RESOURCE_EXHAUSTED, QUOTA_EXCEEDED, CANCELED, STORE_FAILED, NO_SPACE. */
 [[nodiscard]] bool cay_unpack_entry(struct cay_unpack *unpack, struct cay_archive_in *in,
                                     struct archive_entry *entry, const char *path,
                                     struct cay_error *err);
