@@ -208,6 +208,32 @@ def destroy_overtakes(cay):
 
 
 @case
+def ends_tell(cay):
+    """who follows a command when the session is destroyed or stopped gets everything that it printed, and its end"""
+    lines = "".join(f"{number}\n" for number in range(20000)).encode()
+    ends = {"destroy": lambda: cay.destroy("t"),
+            "stop": lambda: cay.call(SANDBOX + "PauseSession", {"sessionId": "t", "mode": "PAUSE_MODE_STOP"}),
+            "rollback": lambda: cay.rollback("t", "first", killTools=True)}
+    for name, end in ends.items():
+        cay.create("t")
+        cay.snapshot("t", "first")
+        script = "seq 0 19999; touch printed; sleep 1000"
+        tool = None if name == "stop" else Background(cay.bash, "t", f"mkdir tool; cd tool; {script}")
+        with cay.attach("t", "/bin/sh", "-c", script) as stream:
+            wanted = "1" if name == "stop" else "2"  # a session in which tools run is not stopped
+            eventually(lambda: cay.sh("t", "ls printed tool/printed 2>/dev/null | wc -l").strip() == wanted,
+                       "they have printed")
+            end()  # nothing was read until here
+            frames = list(stream)
+        data = b"".join(unb64(frame["output"]["data"]) for frame in frames if "output" in frame)
+        assert data == lines, (name, len(data))
+        results = [frame["exited"]["result"]["cause"] for frame in frames if "exited" in frame]
+        assert results == ["END_CAUSE_KILLED"], (name, results)
+        assert not tool or "19999" in printed(tool.join()), (name, tool.error)
+        cay.destroy("t", missingOk=True)
+
+
+@case
 def lost(cay):
     """a sandbox that is lost meanwhile lets nobody wait"""
     cay.create("x")

@@ -152,8 +152,11 @@ bool cay_process_restore(struct cay_processes *table, const struct cay_process_r
                    cay_pb_decode(&cay_v1_process_desc, noun, &process->arena, process->noun) == 0 &&
                    (!process->spec || cay_pb_decode(&cay_v1_process_spec_desc, spec,
                                                     &process->arena, process->spec) == 0);
-    if (!is_good)
+    if (!is_good) {
+        process->is_recorded = false; /* it stays for who can make sense of it */
+        cay_process_forget(process);
         return cay_fail(err, CAY_R_DATA_LOSS, "the record of process '%s' is damaged", record->id);
+    }
     take_noun(process, process->noun);
     /* That it was started, the daemon before us told. */
     process->told_state =

@@ -337,6 +337,13 @@ static bool wake_work(struct cay_op *op, struct cay_error *err)
     return false;
 }
 
+/* A tree that the store or its disk does not have will not come back by itself. */
+static bool is_tree_gone(const struct cay_error *err)
+{
+    return err->reason == CAY_R_SESSION_NOT_FOUND ||
+           (err->reason == CAY_R_STORE_FAILED && err->sys_errno == ENOENT);
+}
+
 static void wake_end(struct cay_op *op)
 {
     struct wake_op *self = CAY_CONTAINER_OF(op, struct wake_op, op);
@@ -345,10 +352,12 @@ static void wake_end(struct cay_op *op)
         cay_waking_install(&self->waking, session);
     if (op->is_done && self->waking.needs_sandbox && session->live)
         cay_start_soon(session);
-    /* A tree that the store does not have will not come back by itself. */
-    if (!op->is_done && op->err.reason == CAY_R_SESSION_NOT_FOUND && !session->is_gone) {
-        cay_session_break(session, &op->err);
-        op->err.reason = CAY_R_SESSION_FAILED;
+    if (!op->is_done && !session->is_gone && is_tree_gone(&op->err)) {
+        struct cay_error gone = {};
+        cay_log(CAY_ERROR, "session.wake_failed", CAY_S("session", session->id), CAY_ERR(&op->err));
+        cay_fail(&gone, CAY_R_DATA_LOSS, "its files are gone");
+        cay_session_break(session, &gone);
+        (void)cay_session_step(session, CAY_VERB_TOOL, &op->err); /* refused, in the words for it */
     }
     cay_session_record_finish(&self->record);
     /* Held until the caller has looked: leaving may free a session that is gone. */
@@ -421,13 +430,14 @@ static bool death_begin(struct cay_op *op, struct cay_error *err)
     struct death_op *self = CAY_CONTAINER_OF(op, struct death_op, op);
     struct cay_session *session = op->session;
     bool was_active = session->state == CAY_SESSION_ACTIVE;
+    bool was_creating = session->state == CAY_SESSION_CREATING;
     self->was_gone = session->is_gone;
     if (self->was_gone)
         return true;
     if (!cay_session_step(session, CAY_VERB_DESTROY, err))
         return false;
     session->processes.is_closing = true; /* their records go with the session's */
-    self->is_unborn = session->uid_slot == CAY_UID_SLOT_COUNT;
+    self->is_unborn = was_creating && session->uid_slot == CAY_UID_SLOT_COUNT;
     /* Who waits for a command gets what it wrote. A frozen one ends when its sandbox does. */
     op->kills = was_active && session->live && cay_live_is_followed(session->live);
     return true;
@@ -442,7 +452,7 @@ static bool death_ready(struct cay_op *op, struct cay_error *)
     self->sandbox = session->live
                         ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)
                         : cay_take_ptr(session->resting);
-    self->is_open = cay_network_is_open(session->spec);
+    self->is_open = cay_network_is_open(session->spec) && session->uid_slot < CAY_UID_SLOT_COUNT;
     cay_timer_close(&session->deadline);
     struct cay_error ending = {};
     cay_fail(&ending, CAY_R_SESSION_DESTROYING, NULL);

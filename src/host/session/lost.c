@@ -78,14 +78,14 @@ static bool forget(struct cay_host *host, struct cay_session *session, struct ca
     return true;
 }
 
-bool cay_lost_forget(struct cay_host *host, const struct cay_map *stored, struct cay_error *err)
+void cay_lost_forget(struct cay_host *host, const struct cay_map *stored)
 {
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         cay_auto(cay_victims_finish) struct cay_victims victims;
+        struct cay_error err = {};
         cay_victims_init(&victims);
         find_lost(session, stored, &victims);
-        if (victims.count && !forget(host, session, &victims, err))
-            return cay_wrap(err, "forget what session '%s' has lost", session->id);
+        if (victims.count && !forget(host, session, &victims, &err))
+            cay_session_break(session, &err);
     }
-    return true;
 }

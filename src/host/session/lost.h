@@ -21,5 +21,4 @@
 
 /* Forgets those of all sessions, at start; `stored` has the store's ids of what is there. Those
  * that followed a lost one, and a tree that stood on it, follow its predecessor from then on. */
-[[nodiscard]] bool cay_lost_forget(struct cay_host *host, const struct cay_map *stored,
-                                   struct cay_error *err);
+void cay_lost_forget(struct cay_host *host, const struct cay_map *stored);

@@ -165,7 +165,7 @@ static bool decode_words(struct cay_str bytes, struct cay_arena *arena,
     if (status == -ENOMEM)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
     if (status < 0)
-        return cay_fail(err, CAY_R_DATA_LOSS, "what was said of it is damaged");
+        words = (struct cay_v1_snapshot){.message = CAY_STR("(what was said of it is damaged)")};
     message->message = words.message;
     message->metadata = words.metadata;
     return true;

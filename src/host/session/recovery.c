@@ -23,7 +23,9 @@
 
 /*
  * After a start: the database says what should be, the store and the kernel say what is. Whatever
- * was begun and not acknowledged is taken back; what was acknowledged is there.
+ * was begun and not acknowledged is taken back; what was acknowledged is there. What of one session
+ * cannot be made sense of, or cannot be done, is that session's failure and nobody else's: it says
+ * so and can be destroyed, and the next start tries again.
  */
 
 /* What a record says of work under way and of a sandbox: most have neither. */
@@ -73,28 +75,46 @@ static bool decode_spec(const struct cay_pb_message *desc, const struct cay_buf 
     return *out_spec && cay_pb_decode(desc, cay_buf_str(bytes), arena, *out_spec) == 0;
 }
 
-static bool load_session(void *context, struct cay_session_record *record, struct cay_error *err)
+static void break_for(struct cay_session *session, const char *why)
+{
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_DATA_LOSS, "%s", why);
+    cay_session_break(session, &err);
+}
+
+/* One that failed is looked at anew: what was wrong may have been put right. */
+static enum cay_session_state state_of(const struct cay_session_record *record)
+{
+    bool is_known = record->state > 0 && record->state < CAY_SESSION_STATES;
+    return is_known && record->state != CAY_SESSION_FAILED ? record->state : CAY_SESSION_ACTIVE;
+}
+
+static bool load_session(void *context, struct cay_session_record *record, struct cay_error *)
 {
     struct loading *loading = context;
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, 4 * 1024 * 1024);
+    /* Of one that cannot be read, snapshots can still be forked: with the limits of a new one. */
+    struct cay_v1_session unknown = {
+        .limits = &loading->host->default_limits,
+        .default_user = CAY_STR("root"),
+        .default_cwd = CAY_STR("/"),
+    };
     void *spec = NULL;
-    if (record->state <= 0 || record->state >= CAY_SESSION_STATES ||
-        !decode_spec(&cay_v1_session_desc, &record->spec, &arena, &spec)) {
-        cay_session_record_finish(record);
-        return cay_fail(err, CAY_R_DATA_LOSS, "the record of session '%s' is damaged", record->id);
-    }
+    bool is_read = decode_spec(&cay_v1_session_desc, &record->spec, &arena, &spec);
     struct cay_session *session = cay_session_new(loading->host, record->id, record->owner);
-    cay_session_set_spec(session, spec);
+    cay_session_set_spec(session, is_read ? spec : &unknown);
     memcpy(session->store_id, record->store_id, sizeof(session->store_id));
     memcpy(session->head, record->head, sizeof(session->head));
-    session->state = record->state;
+    session->state = state_of(record);
     session->created_ns = record->created_ns;
     session->turn_count = record->turn_count;
     session->branch_count = record->branch_count;
     session->generation = record->generation;
+    if (!is_read || record->state <= 0 || record->state >= CAY_SESSION_STATES)
+        break_for(session, "its record is damaged");
     if (!cay_session_claim_slot(session, record->uid_slot))
-        return cay_fail(err, CAY_R_DATA_LOSS, "session '%s' has the uids of another", record->id);
+        break_for(session, "its record has the uids of another session");
     note_unsettled(loading, session, record);
     return true;
 }
@@ -110,7 +130,23 @@ struct snapshots_loading {
     struct pending *pending;
 };
 
-static bool load_snapshot(void *context, struct cay_snapshot_record *record, struct cay_error *err)
+/* Its files are there: it can be read, forked and gone back to, and no rule prunes it. */
+static struct cay_v1_snapshot *make_up_spec(const struct cay_snapshot_record *record,
+                                            struct cay_arena *arena)
+{
+    struct cay_v1_snapshot *spec = cay_arena_new(arena, struct cay_v1_snapshot);
+    cay_log(CAY_ERROR, "recovery.snapshot_damaged", CAY_S("session", record->session_id),
+            CAY_S("snapshot", record->name));
+    if (spec)
+        *spec = (struct cay_v1_snapshot){
+            .name = cay_str(record->name),
+            .kind = CAY_V1_SNAPSHOT_KIND_NAMED,
+            .created_at = cay_noun_time(arena, record->created_ns),
+        };
+    return spec;
+}
+
+static bool load_snapshot(void *context, struct cay_snapshot_record *record, struct cay_error *)
 {
     struct snapshots_loading *loading = context;
     if (record->is_pending) {
@@ -124,53 +160,58 @@ static bool load_snapshot(void *context, struct cay_snapshot_record *record, str
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, 4 * 1024 * 1024);
     void *spec = NULL;
-    bool is_good = session && decode_spec(&cay_v1_snapshot_desc, &record->spec, &arena, &spec);
-    if (is_good) {
+    if (!decode_spec(&cay_v1_snapshot_desc, &record->spec, &arena, &spec))
+        spec = make_up_spec(record, &arena);
+    if (session && spec) {
         struct cay_snapshot *snapshot =
             cay_snapshot_new(session, record->name, record->store_id, spec);
         snapshot->created_ns = record->created_ns;
         memcpy(snapshot->request_id, record->request_id, sizeof(snapshot->request_id));
     }
     cay_snapshot_record_finish(record);
-    return is_good ||
-           cay_fail(err, CAY_R_DATA_LOSS, "the record of snapshot '%s' is damaged", record->name);
+    return true;
+}
+
+/* What is not done now is so at the next start. */
+static void tell_left(const char *what, const char *id, const struct cay_error *err)
+{
+    cay_log(CAY_WARN, "recovery.left_behind", CAY_S("what", what), CAY_S("id", id), CAY_ERR(err));
 }
 
 /* Never acknowledged: it never was. The session's tree is right either way. */
-static bool drop_pending(struct cay_host *host, struct pending *item, struct cay_error *err)
+static void drop_pending(struct cay_host *host, struct pending *item)
 {
-    bool is_good = true;
     while (item) {
         struct pending *next = item->next;
-        is_good =
-            is_good && cay_store_delete_snapshot(host->store, item->record.store_id, err) &&
-            cay_snapshot_record_delete(host->db, item->record.session_id, item->record.name, err);
+        struct cay_error err = {};
+        if (!cay_store_delete_snapshot(host->store, item->record.store_id, &err) ||
+            !cay_snapshot_record_delete(host->db, item->record.session_id, item->record.name, &err))
+            tell_left("snapshot", item->record.store_id, &err);
         CAY_CRASH_POINT("recovery.pending_dropped");
         cay_snapshot_record_finish(&item->record);
         free(item);
         item = next;
     }
-    return is_good;
 }
 
 static bool load_snapshots(struct cay_host *host, struct cay_error *err)
 {
     struct snapshots_loading loading = {.host = host};
     bool is_loaded = cay_snapshot_records_load(host->db, load_snapshot, &loading, err);
-    struct cay_error drop_err = {};
-    bool is_dropped = drop_pending(host, loading.pending, &drop_err);
-    if (is_loaded && !is_dropped)
-        *err = drop_err;
-    return is_loaded && is_dropped;
+    drop_pending(host, loading.pending);
+    return is_loaded;
 }
 
-static bool load_process(void *context, struct cay_process_record *record, struct cay_error *err)
+static bool load_process(void *context, struct cay_process_record *record, struct cay_error *)
 {
     struct cay_host *host = context;
     struct cay_session *session = cay_map_get(&host->sessions.by_id, cay_str(record->session_id));
-    bool is_good = !session || cay_process_restore(&session->processes, record, err);
+    struct cay_error err = {};
+    if (session && !cay_process_restore(&session->processes, record, &err))
+        cay_log(CAY_ERROR, "recovery.process_damaged", CAY_S("session", session->id),
+                CAY_ERR(&err));
     cay_process_record_finish(record);
-    return is_good;
+    return true;
 }
 
 /* Sandboxes that live on say what runs in them; where none does, nothing runs. */
@@ -397,12 +438,10 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
     if (session->state == CAY_SESSION_CREATING || session->state == CAY_SESSION_DESTROYING ||
         cay_build_is_label(session->spec->labels))
         return remove_session(host, session, err);
-    if (!stored) {
-        struct cay_error gone = {};
-        cay_fail(&gone, CAY_R_DATA_LOSS, "its files are gone");
-        cay_session_break(session, &gone);
+    if (!stored)
+        break_for(session, "its files are gone");
+    if (session->state == CAY_SESSION_FAILED)
         return cay_runtime_remove(host->runtime, session->store_id, err);
-    }
     /* Nothing ran and nothing was under way: its record says what is. There may be thousands. */
     if (is_settled && stored->generation == session->generation)
         return cay_runtime_remove(host->runtime, session->store_id, err);
@@ -411,17 +450,28 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
     return recover_session(host, session, &record, stored, err);
 }
 
-static bool recover_each(struct loading *loading, const struct inventory *inventory,
-                         struct cay_error *err)
+/* Nothing of it runs on in a tree that may not be what it should be. */
+static void give_up(struct cay_session *session, const struct cay_error *err)
+{
+    struct cay_error left = {};
+    struct cay_sandbox *sandbox =
+        session->live ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_FAILED)
+                      : cay_take_ptr(session->resting);
+    if (sandbox && !cay_sandbox_destroy(sandbox, &left))
+        tell_left("sandbox", session->store_id, &left);
+    if (session->root_fd >= 0)
+        close(cay_take_fd(session->root_fd));
+    cay_session_break(session, err);
+}
+
+static void recover_each(struct loading *loading, const struct inventory *inventory)
 {
     cay_list_for_each (struct cay_session, session, &loading->host->sessions.list, in_table) {
-        char id[sizeof(session->id)];
-        memcpy(id, session->id, sizeof(id));
-        if (!recover_one(loading, session,
-                         cay_map_get(&inventory->sessions, cay_str(session->store_id)), err))
-            return cay_wrap(err, "recover session '%s'", id);
+        const struct stored *stored = cay_map_get(&inventory->sessions, cay_str(session->store_id));
+        struct cay_error err = {};
+        if (!recover_one(loading, session, stored, &err))
+            give_up(session, &err);
     }
-    return true;
 }
 
 static bool recover_sessions(struct loading *loading, struct cay_error *err)
@@ -430,9 +480,11 @@ static bool recover_sessions(struct loading *loading, struct cay_error *err)
     cay_map_init(&inventory.sessions);
     cay_map_init(&inventory.snapshots);
     bool is_good = cay_store_list(loading->host->store, note_stored, &inventory, err) &&
-                   cay_lost_check_store(loading->host, inventory.item_count, err) &&
-                   cay_lost_forget(loading->host, &inventory.snapshots, err) &&
-                   recover_each(loading, &inventory, err);
+                   cay_lost_check_store(loading->host, inventory.item_count, err);
+    if (is_good) {
+        cay_lost_forget(loading->host, &inventory.snapshots);
+        recover_each(loading, &inventory);
+    }
     free_inventory(&inventory);
     return is_good;
 }
@@ -475,14 +527,18 @@ static bool remove_orphans(struct cay_host *host, struct cay_error *err)
     }
     bool is_good = cay_store_list(host->store, note_orphan, &orphans, err);
     for (size_t i = 0; is_good && i < orphans.session_count; i++) {
+        struct cay_error left = {};
         cay_log(CAY_INFO, "recovery.orphan_session", CAY_S("store_id", orphans.sessions[i]));
-        is_good = cay_runtime_remove(host->runtime, orphans.sessions[i], err) &&
-                  cay_store_destroy(host->store, orphans.sessions[i], err);
+        if (!cay_runtime_remove(host->runtime, orphans.sessions[i], &left) ||
+            !cay_store_destroy(host->store, orphans.sessions[i], &left))
+            tell_left("session", orphans.sessions[i], &left);
         CAY_CRASH_POINT("recovery.orphan_session_gone");
     }
     for (size_t i = 0; is_good && i < orphans.snapshot_count; i++) {
+        struct cay_error left = {};
         cay_log(CAY_INFO, "recovery.orphan_snapshot", CAY_S("store_id", orphans.snapshots[i]));
-        is_good = cay_store_delete_snapshot(host->store, orphans.snapshots[i], err);
+        if (!cay_store_delete_snapshot(host->store, orphans.snapshots[i], &left))
+            tell_left("snapshot", orphans.snapshots[i], &left);
         CAY_CRASH_POINT("recovery.orphan_snapshot_gone");
     }
     free(orphans.sessions);

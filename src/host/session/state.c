@@ -76,7 +76,7 @@ static const struct cay_session_cell table[CAY_SESSION_STATES][CAY_SESSION_VERBS
     },
     [CAY_SESSION_FAILED] = {
         [CAY_VERB_LOOK]     = GO(FAILED),
-        [CAY_VERB_UPDATE]   = GO(FAILED),
+        [CAY_VERB_UPDATE]   = NO(SESSION_FAILED, FAILED), /* its record stays as it was found */
         [CAY_VERB_TOOL]     = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_EXEC]     = NO(SESSION_FAILED, FAILED),
         [CAY_VERB_SNAPSHOT] = NO(SESSION_FAILED, FAILED),

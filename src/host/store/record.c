@@ -55,6 +55,18 @@ int cay_record_remove(int dir_fd, const char *name)
     return unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
+int cay_record_remove_of(int dir_fd, const char *id)
+{
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = cay_dir_list_read(&names, dir_fd);
+    for (size_t i = 0; rc == 0 && i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        if (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == ',')
+            rc = cay_record_remove(dir_fd, name);
+    }
+    return rc;
+}
+
 bool cay_record_is_leftover(int dir_fd, const char *name)
 {
     if (name[0] != '.')

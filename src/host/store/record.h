@@ -20,6 +20,8 @@ int64_t cay_record_now_ms(void);
 [[nodiscard]] int cay_record_read(int dir_fd, const char *name, char *text, size_t size);
 /* A text or a name. Absent is fine. */
 int cay_record_remove(int dir_fd, const char *name);
+/* Names that begin with an id: of something that is not in the tables since it is damaged. */
+[[nodiscard]] int cay_record_remove_of(int dir_fd, const char *id);
 /* A text that was being replaced when the daemon died: removes it. */
 bool cay_record_is_leftover(int dir_fd, const char *name);
 

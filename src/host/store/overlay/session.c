@@ -217,11 +217,12 @@ bool ov_destroy(struct cay_store *store, const char *id, struct cay_error *err)
     if (session)
         ov_session_name(session, name);
     pthread_mutex_unlock(&ov->lock);
-    if (!session)
-        return true;
-    int rc = cay_record_remove(ov->sessions_fd, name);
+    int rc = session ? cay_record_remove(ov->sessions_fd, name)
+                     : cay_record_remove_of(ov->sessions_fd, id);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove session");
+    if (!session)
+        return true;
     CAY_CRASH_POINT("store.session_removed");
     pthread_mutex_lock(&ov->lock);
     session->upper->is_upper = false;

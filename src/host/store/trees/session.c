@@ -226,11 +226,12 @@ bool cay_trees_destroy(struct cay_store *store, const char *id, struct cay_error
     if (session)
         trees_session_name(session, name);
     pthread_mutex_unlock(&trees->lock);
-    if (!session)
-        return true;
-    int rc = cay_record_remove(trees->sessions_fd, name);
+    int rc = session ? cay_record_remove(trees->sessions_fd, name)
+                     : cay_record_remove_of(trees->sessions_fd, id);
     if (rc < 0)
         return cay_store_fail(err, rc, "remove session");
+    if (!session)
+        return true;
     CAY_CRASH_POINT("trees.session_removed");
     pthread_mutex_lock(&trees->lock);
     cay_map_remove(&trees->sessions, cay_str(session->id));
