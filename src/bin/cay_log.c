@@ -136,7 +136,11 @@ static void add_row(struct tree *tree, const struct node *node, const char *mark
     cay_table_cell(&tree->table, CAY_STYLE_DIM, cay_str(when));
     char size[CAY_SIZE_BYTES];
     cay_size_format((uint64_t)snapshot->size_bytes, size);
-    cay_table_cell(&tree->table, CAY_STYLE_DIM, snapshot->unchanged ? CAY_STR("-") : cay_str(size));
+    bool is_counted = snapshot->size_bytes || snapshot->total_bytes || snapshot->changes;
+    cay_table_cell(&tree->table, CAY_STYLE_DIM,
+                   snapshot->unchanged ? CAY_STR("-")
+                   : is_counted        ? cay_str(size)
+                                       : CAY_STR("counting"));
     cay_buf_clear(&text, SIZE_MAX);
     cay_buf_append_str(&text, snapshot->message);
     if (snapshot->held)

@@ -23,6 +23,7 @@ struct subject {
     bool is_parent_base;
     bool is_counted;
     struct cay_v1_change_counts changes;
+    int64_t total_bytes; /* 0: could not be measured */
 };
 
 struct batch {
@@ -76,8 +77,9 @@ static void work(struct cay_job *job)
         struct cay_diff_stats stats = {};
         struct cay_error gone = {}; /* it was deleted meanwhile */
         subject->is_counted = cay_store_diff(self->host->store, &request, &stats, &gone);
-        /* The store remembers what it measured, so that nobody waits for it later. */
-        (void)cay_history_measure(self->host->store, subject->store_id, "");
+        struct cay_point point = {};
+        memcpy(point.store_id, subject->store_id, sizeof(point.store_id));
+        subject->total_bytes = cay_history_measure(self->host->store, &point).total_bytes;
     }
 }
 
@@ -88,6 +90,8 @@ static struct cay_v1_snapshot spec_of(const struct record_op *self, struct subje
     spec.durable = spec.durable || self->is_synced;
     if (subject->is_counted)
         spec.changes = &subject->changes;
+    if (subject->total_bytes)
+        spec.total_bytes = subject->total_bytes;
     return spec;
 }
 
@@ -220,7 +224,7 @@ static void on_timer(struct cay_timer *timer)
         bool is_there = !session->is_gone && session->state != CAY_SESSION_DESTROYING;
         cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
             if (!is_there || snapshot->is_looked_after ||
-                (snapshot->spec->durable && snapshot->spec->changes))
+                (snapshot->spec->durable && snapshot->spec->changes && snapshot->spec->total_bytes))
                 continue;
             self->has_more = self->count == BATCH;
             if (!self->has_more)

@@ -18,11 +18,17 @@ struct cay_snapshot *cay_history_parent(const struct cay_session *session,
     return cay_session_snapshot(session, snapshot->spec->parent);
 }
 
-void cay_history_parent_id(const struct cay_session *session, const struct cay_snapshot *snapshot,
-                           char out_store_id[static CAY_STORE_ID_SIZE])
+void cay_point_set(struct cay_point *point, const struct cay_snapshot *snapshot)
 {
-    const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
-    snprintf(out_store_id, CAY_STORE_ID_SIZE, "%s", parent ? parent->store_id : "");
+    memcpy(point->store_id, snapshot->store_id, sizeof(point->store_id));
+    point->total_bytes = snapshot->spec->total_bytes;
+}
+
+void cay_point_set_parent(struct cay_point *point, const struct cay_snapshot *parent)
+{
+    snprintf(point->parent_store_id, sizeof(point->parent_store_id), "%s",
+             parent ? parent->store_id : "");
+    point->parent_total_bytes = parent ? parent->spec->total_bytes : 0;
 }
 
 bool cay_history_descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
@@ -109,7 +115,7 @@ static void add(struct cay_victims *victims, const struct cay_snapshot *snapshot
     cay_map_put(&victims->by_name, cay_str(snapshot->name), (void *)(uintptr_t)victims->count);
     *victim = (struct cay_victim){.is_alone = true};
     memcpy(victim->name, snapshot->name, sizeof(victim->name));
-    memcpy(victim->store_id, snapshot->store_id, sizeof(victim->store_id));
+    cay_point_set(&victim->point, snapshot);
 }
 
 bool cay_victims_add(struct cay_victims *victims, const struct cay_session *session,
@@ -244,8 +250,8 @@ bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *s
     mark_needed(victims, session, cay_session_snapshot(session, cay_str(session->head)));
     for (size_t i = 0; i < victims->count; i++) {
         struct cay_victim *victim = &victims->items[i];
-        cay_history_parent_id(session, cay_session_snapshot(session, cay_str(victim->name)),
-                              victim->parent_store_id);
+        const struct cay_snapshot *snapshot = cay_session_snapshot(session, cay_str(victim->name));
+        cay_point_set_parent(&victim->point, cay_history_parent(session, snapshot));
     }
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
         const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
@@ -259,23 +265,23 @@ bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *s
 }
 
 /* Bytes over the base; 0 for the base itself, less than 0 when it could not be measured. */
-static int64_t total_of(struct cay_store *store, const char *store_id)
+static int64_t total_of(struct cay_store *store, const char *store_id, int64_t known)
 {
     const struct cay_store_ref ref = {.snapshot = store_id};
     struct cay_store_usage usage;
     struct cay_error ignored = {};
-    if (!store_id[0])
-        return 0;
+    if (known || !store_id[0])
+        return known;
     if (!cay_store_usage(store, &ref, &usage, &ignored))
         return -1;
     return (int64_t)(usage.own_bytes + usage.history_bytes);
 }
 
-struct cay_point_size cay_history_measure(struct cay_store *store, const char *store_id,
-                                          const char *parent_store_id)
+struct cay_point_size cay_history_measure(struct cay_store *store, const struct cay_point *point)
 {
-    int64_t total = total_of(store, store_id);
-    int64_t before = total < 0 ? -1 : total_of(store, parent_store_id);
+    int64_t total = total_of(store, point->store_id, point->total_bytes);
+    int64_t before =
+        total < 0 ? -1 : total_of(store, point->parent_store_id, point->parent_total_bytes);
     if (before < 0)
         return (struct cay_point_size){};
     return (struct cay_point_size){
@@ -290,8 +296,7 @@ int64_t cay_victims_bytes(const struct cay_victims *victims, struct cay_store *s
     for (size_t i = 0; i < victims->count; i++) {
         const struct cay_victim *victim = &victims->items[i];
         if (victim->is_alone)
-            bytes +=
-                cay_history_measure(store, victim->store_id, victim->parent_store_id).own_bytes;
+            bytes += cay_history_measure(store, &victim->point).own_bytes;
     }
     return bytes;
 }
@@ -314,9 +319,9 @@ void cay_victims_delete(const struct cay_victims *victims, struct cay_store *sto
 {
     for (size_t i = 0; i < victims->count; i++) {
         struct cay_error err = {};
-        if (!cay_store_delete_snapshot(store, victims->items[i].store_id, &err))
+        if (!cay_store_delete_snapshot(store, victims->items[i].point.store_id, &err))
             cay_log(CAY_WARN, "snapshot.delete_failed",
-                    CAY_S("store_id", victims->items[i].store_id), CAY_ERR(&err));
+                    CAY_S("store_id", victims->items[i].point.store_id), CAY_ERR(&err));
     }
 }
 

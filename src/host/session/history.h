@@ -17,18 +17,26 @@
 struct cay_snapshot *cay_history_parent(const struct cay_session *session,
                                         const struct cay_snapshot *snapshot);
 
-/* The same for the store; empty: the base. */
-void cay_history_parent_id(const struct cay_session *session, const struct cay_snapshot *snapshot,
-                           char out_store_id[static CAY_STORE_ID_SIZE]);
+/* A snapshot and the one before it, as values for a worker. Points do not change: what was measured
+ * of one is written down, and nobody walks through its files again. */
+struct cay_point {
+    char store_id[CAY_STORE_ID_SIZE];
+    char parent_store_id[CAY_STORE_ID_SIZE]; /* empty: the base */
+    int64_t total_bytes;                     /* over the base; 0: not measured yet */
+    int64_t parent_total_bytes;
+};
+void cay_point_set(struct cay_point *point, const struct cay_snapshot *snapshot);
+void cay_point_set_parent(struct cay_point *point, const struct cay_snapshot *parent_or_null);
 
-/* On a worker: how much a point has more than the one before it, and than the base. Points do not
- * change: the store measures each once. */
+/* On a worker: how much a point has more than the one before it, and than the base. Nothing when
+ * that is not known and the thread is asked to stop (base/stop.h). */
 struct cay_point_size {
     int64_t own_bytes;
     int64_t total_bytes;
 };
-[[nodiscard]] struct cay_point_size
-cay_history_measure(struct cay_store *store, const char *store_id, const char *parent_store_id);
+enum { CAY_POINT_LOOKS_MAX = 2000 }; /* files, for an answer that should not wait: some 2 ms */
+[[nodiscard]] struct cay_point_size cay_history_measure(struct cay_store *store,
+                                                        const struct cay_point *point);
 
 /* True when the way from `snapshot` to the base leads over `ancestor`. */
 [[nodiscard]] bool cay_history_descends(const struct cay_session *session,
@@ -44,9 +52,8 @@ void cay_history_message(const struct cay_session *session, const struct cay_sna
 
 struct cay_victim {
     char name[129];
-    char store_id[CAY_STORE_ID_SIZE];
-    char parent_store_id[CAY_STORE_ID_SIZE]; /* empty: the base */
-    bool is_alone;                           /* nothing that stays stands on it */
+    struct cay_point point;
+    bool is_alone; /* nothing that stays stands on it */
 };
 
 struct cay_victims {

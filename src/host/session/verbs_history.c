@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/crash.h"
+#include "base/stop.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
@@ -216,8 +217,7 @@ enum { PAGE_BYTES_MAX = 2 << 20 };
 struct list_op {
     struct cay_op op;
     struct cay_v1_list_snapshots_response response; /* in the call's arena */
-    char (*store_ids)[CAY_STORE_ID_SIZE];           /* of its snapshots */
-    char (*parent_store_ids)[CAY_STORE_ID_SIZE];    /* and of those before them */
+    struct cay_point *points;                       /* its snapshots */
     size_t page_size;
 };
 
@@ -270,8 +270,9 @@ static bool add_snapshot(struct list_op *self, const struct cay_session *session
         cay_noun_copy(&cay_v1_snapshot_desc, &message, &self->op.call->arena);
     if (!copy)
         return false;
-    memcpy(self->store_ids[response->snapshots.count], snapshot->store_id, CAY_STORE_ID_SIZE);
-    cay_history_parent_id(session, snapshot, self->parent_store_ids[response->snapshots.count]);
+    struct cay_point *point = &self->points[response->snapshots.count];
+    cay_point_set(point, snapshot);
+    cay_point_set_parent(point, cay_history_parent(session, snapshot));
     response->snapshots.items[response->snapshots.count++] = *copy;
     return true;
 }
@@ -288,10 +289,9 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
     size_t room = CAY_MIN(self->page_size, cay_session_snapshot_count(session));
     response->snapshots.items =
         cay_arena_array(&op->call->arena, room, sizeof(struct cay_v1_snapshot));
-    self->store_ids = cay_arena_array(&op->call->arena, room, CAY_STORE_ID_SIZE);
+    self->points = cay_arena_array(&op->call->arena, room, sizeof(*self->points));
     response->head = cay_arena_str(&op->call->arena, cay_str(session->head));
-    self->parent_store_ids = cay_arena_array(&op->call->arena, room, CAY_STORE_ID_SIZE);
-    if (!response->snapshots.items || !self->store_ids || !self->parent_store_ids)
+    if (!response->snapshots.items || !self->points)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     cay_history_mark(session);
     const struct cay_list *list = &session->snapshots;
@@ -320,7 +320,7 @@ static bool list_begin(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
-static bool list_work(struct cay_op *op, struct cay_error *err)
+static bool add_words_and_sizes(struct cay_op *op, struct cay_error *err)
 {
     struct list_op *self = list_of(op);
     struct cay_v1_list_snapshots_response *response = &self->response;
@@ -336,12 +336,20 @@ static bool list_work(struct cay_op *op, struct cay_error *err)
             response->next_page_token = response->snapshots.items[i - 1].name;
             return true;
         }
-        struct cay_point_size size =
-            cay_history_measure(op->host->store, self->store_ids[i], self->parent_store_ids[i]);
+        struct cay_point_size size = cay_history_measure(op->host->store, &self->points[i]);
         message->size_bytes = message->unchanged ? 0 : size.own_bytes;
         message->total_bytes = size.total_bytes;
     }
     return true;
+}
+
+/* What was not counted yet, and is much, is left to the background: a list waits for nothing. */
+static bool list_work(struct cay_op *op, struct cay_error *err)
+{
+    cay_stop_after(CAY_POINT_LOOKS_MAX);
+    bool is_good = add_words_and_sizes(op, err);
+    cay_stop_after(0);
+    return is_good;
 }
 
 static void list_end(struct cay_op *op)

@@ -20,8 +20,7 @@
 #include "host/session/tell.h"
 
 enum {
-    TIDY_EVERY = 16,     /* snapshots: the store makes deep histories flat, and blanks ahead */
-    MEASURED_MAX = 2000, /* files, for the size in an answer: some two milliseconds */
+    TIDY_EVERY = 16, /* snapshots: the store makes deep histories flat, and blanks ahead */
 };
 
 /* One snapshot on its way: a turn, a named one, or one after a tool call. */
@@ -35,7 +34,7 @@ struct snapshot_op {
     enum cay_v1_snapshot_kind kind;
     bool is_durable;
     bool is_parent_same; /* what was pruned between it and its parent had changed nothing */
-    char parent_store_id[CAY_STORE_ID_SIZE];
+    struct cay_point point;
     struct cay_point_size size;
     struct cay_publishing *publishing;   /* also a base; or NULL */
     const struct cay_snapshot *repeated; /* the one an earlier call made */
@@ -131,7 +130,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
         memcpy(record->session_id, session->id, sizeof(record->session_id));
         memcpy(record->name, self->repeated->name, sizeof(record->name));
         memcpy(record->store_id, self->repeated->store_id, sizeof(record->store_id));
-        cay_history_parent_id(session, self->repeated, self->parent_store_id);
+        cay_point_set(&self->point, self->repeated);
+        cay_point_set_parent(&self->point, cay_history_parent(session, self->repeated));
         return true;
     }
     if (!cay_quota_check(session, err))
@@ -161,8 +161,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
     const struct cay_snapshot *parent = cay_victims_survivor(&self->victims, session, head);
     self->is_parent_same = cay_victims_are_same(&self->victims, session, head);
-    snprintf(self->parent_store_id, sizeof(self->parent_store_id), "%s",
-             parent ? parent->store_id : "");
+    memcpy(self->point.store_id, record->store_id, sizeof(record->store_id));
+    cay_point_set_parent(&self->point, parent);
     spec->kind = self->kind;
     spec->turn_number = spec->turn_number ? spec->turn_number : session->turn_count;
     spec->parent = parent ? cay_arena_str(&op->call->arena, cay_str(parent->name)) : CAY_STR("");
@@ -261,11 +261,11 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     if (self->taken)
         return true; /* nobody sees the size of one after a tool */
     /* A turn costs the same however much changed; to count that does not. What is more is counted
-     * in the background, and for who asks. */
-    cay_stop_after(MEASURED_MAX);
-    self->size =
-        cay_history_measure(op->host->store, self->snapshot.store_id, self->parent_store_id);
+     * in the background. */
+    cay_stop_after(CAY_POINT_LOOKS_MAX);
+    self->size = cay_history_measure(op->host->store, &self->point);
     cay_stop_after(0);
+    self->spec->total_bytes = self->size.total_bytes;
     return true;
 }
 
