@@ -115,6 +115,13 @@ def in_step(facts, program, page):
     return check
 
 
+def marked_headings():
+    """scdoc shows marks in headings as they are."""
+    return [f"{page.name}:{number}: marks in a heading: {line}" for page in sorted((checks.ROOT / "man").glob("*.scd*"))
+            for number, line in enumerate(page.read_text().splitlines(), 1)
+            if line.startswith("#") and re.search(r"(?<![\\\w])[_*]\S", line)]
+
+
 def unhelpful(program):
     """Help for people must show what the listing has."""
     has, wrong = cay_facts(program), []
@@ -169,6 +176,7 @@ def main():
     checks.run([
         ("the check catches a wrong page", wrong_page_is_caught),
         ("cay(1) and cay are in step", in_step(lambda: cay_facts(cay), "cay", "cay.1.scd")),
+        ("headings are plain", marked_headings),
         ("cay's help shows what its listing has", lambda: unhelpful(cay)),
     ])
 

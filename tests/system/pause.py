@@ -445,11 +445,20 @@ def memory_limit(cay):
 
 @case
 def memory(cay):
-    """memory is raised and lowered at once, and never below what is in use"""
+    """memory is raised and lowered at once"""
     cay.create("m", limits={"memoryBytes": str(24 * MIB)})
-    for size in (512 * MIB, 96 * MIB, 40 * MIB, 1024 * MIB, 160 * MIB):
-        update(cay, "m", limits={"memoryBytes": str(size)})
-        assert memory_limit(cay) == size, (memory_limit(cay), size)
+    try:
+        for size in (512 * MIB, 96 * MIB, 40 * MIB, 1024 * MIB, 160 * MIB):
+            update(cay, "m", limits={"memoryBytes": str(size)})
+            assert memory_limit(cay) == size, (memory_limit(cay), size)
+    finally:
+        cay.destroy("m")
+
+
+@case
+def memory_in_use(cay):
+    """a limit of memory below what is in use is refused, and nothing is changed"""
+    cay.create("m", limits={"memoryBytes": str(160 * MIB)})
     cay.sh("m", "dd if=/dev/zero of=/dev/shm/held bs=1M count=48 2>/dev/null")
     for function in (lambda: None, lambda: pause(cay, "m")):
         function()
