@@ -78,7 +78,9 @@ static bool fail(struct cay_pack *pack, const char *path, struct cay_error *err)
 bool cay_pack_open(struct cay_pack *pack, int fd, int level, cay_pack_progress *progress, void *ctx,
                    struct cay_error *err)
 {
-    *pack = (struct cay_pack){.fd = fd, .progress = progress, .progress_ctx = ctx};
+    pack->fd = fd;
+    pack->progress = progress;
+    pack->progress_ctx = ctx;
     cay_sha256_init(&pack->sha);
     pack->buf = cay_alloc(BUF_BYTES);
     pack->archive = archive_write_new();

@@ -33,6 +33,7 @@ struct cay_pack {
     void *progress_ctx;
 };
 
+/* Of one that is zeroed: others may look at its bytes before it is open. */
 [[nodiscard]] bool cay_pack_open(struct cay_pack *pack, int fd, int level,
                                  cay_pack_progress *progress, void *ctx, struct cay_error *err);
 /* A small file of our own. */
