@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -98,6 +99,12 @@ bool cay_fail(struct cay_error *err, enum cay_reason reason, const char *fmt, ..
     return false;
 }
 
+/* Whoever needs one more descriptor hits the limit; it is nobody's failure. */
+static bool is_out_of_files(int sys_errno)
+{
+    return sys_errno == EMFILE || sys_errno == ENFILE;
+}
+
 /* strerror is not safe with threads in glibc, and the safe one is glibc's only. */
 static const char *errno_text(int sys_errno)
 {
@@ -106,6 +113,8 @@ static const char *errno_text(int sys_errno)
 #else
     const char *text = strerror(sys_errno);
 #endif
+    if (is_out_of_files(sys_errno))
+        return "too many open files; end sessions, or raise the limit (LimitNOFILE)";
     return text ? text : "unknown system error";
 }
 
@@ -115,6 +124,8 @@ bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno
     assert(neg_errno <= 0);
     va_list args;
     va_start(args, fmt);
+    if (is_out_of_files(-neg_errno))
+        reason = CAY_R_RESOURCE_EXHAUSTED;
     set_text(err, reason, fmt, args);
     va_end(args);
     err->sys_errno = -neg_errno;

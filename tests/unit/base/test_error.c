@@ -58,6 +58,18 @@ static void errno_is_kept_and_described(void **)
     assert_string_equal(err.text, "write 'x': No space left on device");
 }
 
+static void a_limit_of_open_files_is_no_internal_error(void **)
+{
+    static const int errors[] = {EMFILE, ENFILE};
+    for (size_t i = 0; i < CAY_COUNT(errors); i++) {
+        struct cay_error err = {};
+        assert_false(cay_fail_errno(&err, CAY_R_STORE_FAILED, -errors[i], "open layer"));
+        assert_int_equal(err.reason, CAY_R_RESOURCE_EXHAUSTED);
+        assert_int_equal(err.sys_errno, errors[i]);
+        assert_non_null(strstr(err.text, "open layer: too many open files; end sessions"));
+    }
+}
+
 static void an_errno_that_nobody_knows_is_still_described(void **)
 {
     struct cay_error err = {};
@@ -118,6 +130,7 @@ int main(void)
         cmocka_unit_test(fail_formats_and_wrap_puts_context_first),
         cmocka_unit_test(a_null_format_takes_the_sentence_of_the_table),
         cmocka_unit_test(errno_is_kept_and_described),
+        cmocka_unit_test(a_limit_of_open_files_is_no_internal_error),
         cmocka_unit_test(an_errno_that_nobody_knows_is_still_described),
         cmocka_unit_test(a_cut_text_ends_on_a_whole_character),
         cmocka_unit_test(facts_are_kept_in_order_and_left_out_when_full),
