@@ -24,7 +24,7 @@ static const struct kind {
     KIND("sessions", sessions, COUNT), KIND("memory", memory_bytes, SIZE),
     KIND("cpus", cpus, PROCESSORS),    KIND("disk", disk_bytes, SIZE),
     KIND("pids", pids, COUNT),         KIND("snapshots", snapshots, COUNT),
-    KIND("ports", ports, COUNT),
+    KIND("ports", ports, COUNT),       KIND("bases", bases, COUNT),
 #undef KIND
 };
 
@@ -147,6 +147,7 @@ static const struct cay_flag set_flags[] = {
     {.name = "pids", .value = "N", .help = "the same for processes"},
     {.name = "snapshots", .value = "N", .help = "snapshots its sessions may have together"},
     {.name = "ports", .value = "N", .help = "ports it may expose"},
+    {.name = "bases", .value = "N", .help = "bases it may build or publish"},
     {},
 };
 

@@ -54,6 +54,7 @@ struct cayd_conf {
     int64_t quota_pids;
     int64_t quota_snapshots;
     int64_t quota_ports;
+    int64_t quota_bases;
     uint64_t session_max_memory;
     int64_t session_max_pids;
     int64_t session_max_snapshots;

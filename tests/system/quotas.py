@@ -8,14 +8,14 @@ import os
 import subprocess
 import sys
 
-from daemon import KEY, PROCESS, SANDBOX, Client, case, fails
+from daemon import BASE, KEY, PROCESS, SANDBOX, Client, case, fails, together
 from small_base import run_with_cayd
 
 CAY = sys.argv[2]
 QUOTA = "cay.v1.QuotaService/"
 MIB = 1 << 20
 FLAGS = ("--default-memory", "128MiB", "--default-pids", "64", "--quota-sessions", "4", "--quota-memory", "1GiB",
-         "--quota-pids", "1000", "--quota-snapshots", "6", "--session-max-snapshots", "4", "--quota-ports", "2",
+         "--quota-pids", "1000", "--quota-snapshots", "6", "--session-max-snapshots", "4", "--quota-ports", "2", "--quota-bases", "2",
          "--session-max-memory", "768MiB", "--session-max-pids", "500")
 
 
@@ -30,7 +30,7 @@ def sessions_of(cay, name, *ids):
         for session in client.call(SANDBOX + "ListSessions").get("sessions", []):
             client.destroy(session["id"])
         cay.call(QUOTA + "SetQuota", {"owner": name, "clear": ["sessions", "memory_bytes", "cpus", "disk_bytes", "pids",
-                                                               "snapshots", "ports"]})
+                                                               "snapshots", "ports", "bases"]})
 
 
 def refused(what, *arguments, code="resource_exhausted", **fields):
@@ -97,6 +97,38 @@ def ports(cay):
         expose(one, "a1", 8000)
         expose(one, "a2", 8000)
         refused(["quota_ports", "2"], expose, one, "a2", 8001)
+
+
+def build(client, name, **fields):
+    """A base made of another by a step; it takes a while."""
+    step = {"kind": "BUILD_STEP_KIND_RUN", "args": ["echo made > /made"]}
+    return client.stream(BASE + "BuildBase", {"name": name, "fromBase": "small", "steps": [step]} | fields)
+
+
+@case
+def bases(cay):
+    """an owner has so many bases, built and published, also when several are begun at once; its own it may replace"""
+    with sessions_of(cay, "a", "a1") as one:
+        one.snapshot("a1", "first", publishBase="a-first")
+        outcomes = together(*[lambda name=name: build(one, name) for name in ("a-2", "a-3", "a-4")])
+        errors = [str(error) for error in outcomes if isinstance(error, Exception)]
+        assert len(errors) == 2 and all("quota_bases" in text and "of at most 2 bases" in text for text in errors), outcomes
+        refused(["quota_bases", "has 2 of at most 2 bases", "cay quota set a --bases"], one.snapshot, "a1", "second",
+                publishBase="a-second")
+        assert [point["name"] for point in one.log("a1")] == ["first"], one.log("a1")
+        assert get_quota(one)["used"]["bases"] == "2"
+        made = next(name for name, error in zip(("a-2", "a-3", "a-4"), outcomes) if not isinstance(error, Exception))
+        build(one, made, replace=True)
+        cay.snapshot("a1", "admin", publishBase="of-admin")
+        assert get_quota(one)["used"]["bases"] == "2"
+        set_quota(cay, "a", bases="3")
+        one.snapshot("a1", "second", publishBase="a-second")
+        refused(["has 3 of at most 3 bases"], build, one, "a-5")
+        one.destroy("a1")
+        for name in ("a-first", made, "a-second"):
+            one.call(BASE + "RemoveBase", {"name": name})
+        cay.call(BASE + "RemoveBase", {"name": "of-admin"})
+        assert get_quota(one)["used"].get("bases", "0") == "0"
 
 
 def expose(client, session_id, port):
@@ -184,7 +216,8 @@ def who_may_know(cay):
         quota = get_quota(one)
         assert quota == get_quota(one, "a") == get_quota(cay, "a")
         assert quota["owner"] == "a" and quota["limits"] == {
-            "sessions": "4", "memoryBytes": str(1024 * MIB), "pids": "1000", "snapshots": "6", "ports": "2"}, quota
+            "sessions": "4", "memoryBytes": str(1024 * MIB), "pids": "1000", "snapshots": "6", "ports": "2",
+            "bases": "2"}, quota
         used = quota["used"]
         assert (used["sessions"], used["memoryBytes"], used["pids"], used["snapshots"], used["ports"]) \
             == ("1", str(128 * MIB), "64", "1", "1"), quota
@@ -216,14 +249,14 @@ def command(cay):
 
     with sessions_of(cay, "a", "a1") as one:
         shown = rows(run("set", "a", "--sessions", "50", "--memory", "64G", "--cpus", "8.5", "--disk", "100G",
-                         "--pids", "none", "--snapshots", "5000", "--ports", "20"))
+                         "--pids", "none", "--snapshots", "5000", "--ports", "20", "--bases", "7"))
         assert shown == rows(run("a")) == rows(run(key=one.key)), shown
         assert shown["sessions"] == ["1", "50", "its", "own"] and shown["memory"] == ["128MiB", "64GiB", "its", "own"]
         assert shown["cpus"][1] == "8.5" and shown["pids"] == ["64", "none", "its", "own"], shown
         assert rows(run("set", "a", "--pids", "default"))["pids"] == ["64", "1000", "configuration"]
         assert json.loads(run("a", "--json").stdout)["quota"]["own"] == {
             "sessions": "50", "memoryBytes": str(64 << 30), "cpus": 8.5, "diskBytes": str(100 << 30),
-            "snapshots": "5000", "ports": "20"}
+            "snapshots": "5000", "ports": "20", "bases": "7"}
         for words, told in ((("set", "a"), "--sessions 50"), (("set", "a", "--memory", "much"), "default"),
                             (("set", "a", "--ports", "-1"), "none")):
             done = run(*words)

@@ -20,6 +20,7 @@ struct cay_account {
     struct cay_quotas *quotas; /* its own, CAY_QUOTA_UNSET where it has none; NULL: none at all */
     size_t tunnel_count;       /* calls that carry connections to ports of its sandboxes */
     bool is_quota_changing;
+    unsigned bases_coming; /* begun, not in the table of bases yet */
 };
 
 /* Never NULL. */

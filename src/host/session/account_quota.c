@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/ports.h"
 
@@ -14,8 +15,9 @@ const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS] = {
     {"quota_pids", "pids", "pids", "processes for its sessions", 1},
     {"quota_snapshots", "snapshots", "snapshots", "snapshots", 1},
     {"quota_ports", "ports", "ports", "exposed ports", 1},
+    {"quota_bases", "bases", "bases", "bases", 1},
 };
-enum { SNAPSHOTS = 5, PORTS };
+enum { SNAPSHOTS = 5, PORTS, BASES };
 
 static_assert(sizeof(struct cay_quotas) == CAY_QUOTA_KINDS * sizeof(int64_t));
 
@@ -75,9 +77,19 @@ static struct cay_quotas of_session(const struct cay_session *session)
     return one;
 }
 
+static int64_t bases_of(const struct cay_host *host, const char *owner)
+{
+    const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
+    int64_t count = account ? account->bases_coming : 0;
+    size_t cursor = 0;
+    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));)
+        count += cay_str_is(entry->spec->owner, owner);
+    return count;
+}
+
 struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner)
 {
-    struct cay_quotas sum = {};
+    struct cay_quotas sum = {.bases = bases_of(host, owner)};
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->is_gone || strcmp(session->owner, owner) != 0)
             continue;
@@ -171,6 +183,24 @@ bool cay_quotas_check_snapshot(const struct cay_session *session, const struct c
         return true;
     return check(host, session->owner, SNAPSHOTS, cay_quotas_used(host, session->owner).snapshots,
                  1, err);
+}
+
+bool cay_quotas_claim_base(struct cay_host *host, const struct cay_caller *caller,
+                           struct cay_account **out_claim, struct cay_error *err)
+{
+    if (caller->role == CAY_ROLE_ADMIN)
+        return true;
+    if (!check(host, caller->owner, BASES, bases_of(host, caller->owner), 1, err))
+        return false;
+    *out_claim = cay_account_of(host, caller->owner);
+    (*out_claim)->bases_coming++;
+    return true;
+}
+
+void cay_quotas_unclaim_base(struct cay_account *claim)
+{
+    if (claim)
+        claim->bases_coming--;
 }
 
 bool cay_quotas_check_port(const struct cay_session *session, const struct cay_caller *caller,

@@ -10,7 +10,7 @@
 
 enum {
     CAY_QUOTA_UNSET = -1, /* of an owner's own: the configuration's holds */
-    CAY_QUOTA_KINDS = 7,
+    CAY_QUOTA_KINDS = 8,
 };
 
 /* 0: no limit. All of one type: they are also walked, in the order of cay_quota_kinds. */
@@ -22,6 +22,7 @@ struct cay_quotas {
     int64_t pids;
     int64_t snapshots;
     int64_t ports;
+    int64_t bases;
 };
 
 struct cay_quota_kind {
@@ -65,5 +66,11 @@ struct cay_ceilings {
 [[nodiscard]] bool cay_quotas_check_snapshot(const struct cay_session *session,
                                              const struct cay_caller *caller,
                                              struct cay_error *err);
+/* One more base, which counts from now on: others that are begun meanwhile may not be one too many.
+ * `claim` is NULL for an administrator, whose bases are nobody's; let go of when the base is in the
+ * table, or will not be. */
+[[nodiscard]] bool cay_quotas_claim_base(struct cay_host *host, const struct cay_caller *caller,
+                                         struct cay_account **out_claim, struct cay_error *err);
+void cay_quotas_unclaim_base(struct cay_account *claim);
 [[nodiscard]] bool cay_quotas_check_port(const struct cay_session *session,
                                          const struct cay_caller *caller, struct cay_error *err);

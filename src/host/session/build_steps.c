@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "host/session/account_quota.h"
 #include "host/session/base_record.h"
 #include "host/session/build_files.h"
 #include "host/session/build_steps_internal.h"
@@ -54,6 +55,7 @@ static void steps_free(struct cay_steps *self)
     cay_timer_close(&self->timer);
     for (size_t i = 0; self->files && i < self->request->steps.count; i++)
         cay_build_file_unref(self->files[i]);
+    cay_quotas_unclaim_base(self->claim);
     cay_arena_finish(&self->arena);
     free(self);
 }
@@ -340,7 +342,8 @@ static bool check_rights(struct cay_steps *self, struct cay_error *err)
         (caller->role == CAY_ROLE_ADMIN || (there && cay_str_equal(there->name, request->name) &&
                                             cay_str_is(there->owner, caller->owner)));
     return self->keeping.replaces ||
-           cay_base_check_free(self->host->store, self->keeping.name, err);
+           (cay_base_check_free(self->host->store, self->keeping.name, err) &&
+            cay_quotas_claim_base(self->host, caller, &self->claim, err));
 }
 
 static bool check_rest(struct cay_steps *self, struct cay_error *err)

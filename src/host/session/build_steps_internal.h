@@ -31,6 +31,7 @@ struct cay_steps {
     struct cay_build_file **files; /* per step: what a COPY takes from; NULL: the context */
     struct cay_build_log log;
     struct cay_base_keeping keeping;
+    struct cay_account *claim; /* on the quota of bases */
     struct cay_arena arena;
     struct cay_job job;
     struct cay_op op; /* of a COPY */

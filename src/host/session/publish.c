@@ -5,6 +5,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "host/session/account_quota.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 
@@ -25,7 +26,8 @@ struct cay_publishing *cay_publishing_new(struct cay_host *host, const struct ca
     if (call->caller.role != CAY_ROLE_ADMIN)
         self->keeping.spec.owner = cay_arena_str(&self->arena, cay_str(call->caller.owner));
     if (cay_base_check_name(name, "publish_base", self->keeping.name, err) &&
-        cay_base_check_free(host->store, self->keeping.name, err))
+        cay_base_check_free(host->store, self->keeping.name, err) &&
+        cay_quotas_claim_base(host, &call->caller, &self->claim, err))
         return self;
     cay_publishing_free(self);
     return NULL;
@@ -35,6 +37,7 @@ void cay_publishing_free(struct cay_publishing *self)
 {
     if (!self)
         return;
+    cay_quotas_unclaim_base(self->claim);
     cay_arena_finish(&self->arena);
     free(self);
 }

@@ -16,6 +16,7 @@
 struct cay_publishing {
     struct cay_base_keeping keeping;
     struct cay_arena arena;
+    struct cay_account *claim; /* on the quota of bases */
 };
 
 /* NULL: err says why. */

@@ -13,7 +13,7 @@ enum { CPUS_MAX = 1'000'000 };
 
 static const struct cay_quotas nothing = {
     CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
-    CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
+    CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
 };
 
 static struct cay_quotas *own_of(struct cay_account *account)
@@ -78,6 +78,7 @@ static struct cay_v1_quota_limits *to_limits(struct cay_call *call, struct cay_q
         .pids = quotas.pids,
         .snapshots = quotas.snapshots,
         .ports = quotas.ports,
+        .bases = quotas.bases,
         .has_sessions = quotas.sessions != absent,
         .has_memory_bytes = quotas.memory_bytes != absent,
         .has_cpus = quotas.cpu_millis != absent,
@@ -85,6 +86,7 @@ static struct cay_v1_quota_limits *to_limits(struct cay_call *call, struct cay_q
         .has_pids = quotas.pids != absent,
         .has_snapshots = quotas.snapshots != absent,
         .has_ports = quotas.ports != absent,
+        .has_bases = quotas.bases != absent,
     };
     return limits;
 }
@@ -101,6 +103,7 @@ static struct cay_quotas from_limits(const struct cay_v1_quota_limits *limits)
         .pids = limits->has_pids ? limits->pids : CAY_QUOTA_UNSET,
         .snapshots = limits->has_snapshots ? limits->snapshots : CAY_QUOTA_UNSET,
         .ports = limits->has_ports ? limits->ports : CAY_QUOTA_UNSET,
+        .bases = limits->has_bases ? limits->bases : CAY_QUOTA_UNSET,
     };
 }
 
@@ -193,7 +196,7 @@ static bool check_values(const struct cay_v1_quota_limits *set, struct cay_error
     const bool has[] = {
         set && set->has_sessions,   set && set->has_memory_bytes, set && set->has_cpus,
         set && set->has_disk_bytes, set && set->has_pids,         set && set->has_snapshots,
-        set && set->has_ports,
+        set && set->has_ports,      set && set->has_bases,
     };
     static_assert(CAY_COUNT(has) == CAY_QUOTA_KINDS);
     for (size_t i = 0; i < CAY_QUOTA_KINDS; i++) {
@@ -221,7 +224,7 @@ static bool clear(struct cay_str name, const struct cay_quotas *set, struct cay_
     }
     return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                     "clear: there is no quota '%.*s'; there are sessions, memory_bytes, cpus, "
-                    "disk_bytes, pids, snapshots and ports",
+                    "disk_bytes, pids, snapshots, ports and bases",
                     (int)CAY_MIN(name.len, (size_t)64), name.len ? name.ptr : "");
 }
 
