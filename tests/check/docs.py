@@ -40,8 +40,26 @@ def broken_links():
     return broken
 
 
+# What readers stumbled over: words without their noun, or in an order that nobody speaks in.
+UNCLEAR = ("that asks for none", "this is too much", "ends such", "is of no kind", "values by turns", "found by whom")
+
+
+def unclear_sentences():
+    """In what users see: the contract, pages, and texts of programs, which may be cut into several strings."""
+    found = []
+    for path in checks.repository_files():
+        if path.parts[0] not in ("docs", "man", "proto", "src") and path.name != "README.md":
+            continue
+        if path.parts[0] == "tests" or path.suffix not in (".c", ".def", ".in", ".md", ".proto", ".scd"):
+            continue
+        text = re.sub(r'"\s*"|\s+(//)?', lambda match: "" if '"' in match[0] else " ", "\n".join(checks.lines(path)))
+        found += [f"{path}: '{words}'" for words in UNCLEAR if words in re.sub(" +", " ", text)]
+    return found
+
+
 if __name__ == "__main__":
     checks.run([
         ("docs/errors.md is made from the table of reasons", stale_errors),
         ("links between pages lead somewhere", broken_links),
+        ("sentences that nobody understood do not come back", unclear_sentences),
     ])
