@@ -86,7 +86,8 @@ def steady(read):
 
 
 def is_sanitized(binary):
-    return b"__asan_init" in Path(binary).read_bytes()
+    code = Path(binary).read_bytes()
+    return b"__asan_init" in code or b"__tsan_init" in code
 
 
 class Daemon:
