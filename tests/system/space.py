@@ -254,7 +254,8 @@ def imports(cay):
         assert cay.ids() == ["big"], cay.ids()
     import_(cay, stream, sessionId="more", limits={"diskBytes": 100 * MIB, "inodes": 100})
     assert cay.read("more", "f3") == b"cay" * (5 * MIB)
-    is_stopped(cay, "more", "/bin/dd", "if=/dev/zero", "of=f", "bs=1048576", "count=200")
+    is_stopped(cay, "more", "/bin/sh", "-c",
+               "dd if=/dev/zero of=f bs=1048576 count=200 || exit 1; while :; do sleep 1; done")
     for name in ("more", "big"):
         cay.destroy(name)
 

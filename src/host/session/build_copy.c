@@ -18,7 +18,7 @@
 #define UNPACKED_BYTES_MAX ((uint64_t)8 << 30)
 
 struct placing {
-    const struct cay_build_copy *copy;
+    struct cay_build_copy *copy;
     char source[PATH_MAX];      /* clean; empty: everything */
     char destination[PATH_MAX]; /* clean, without a slash at either end */
     bool is_into;               /* a file goes below the destination */
@@ -113,13 +113,14 @@ static bool put_entry(const struct placing *self, struct cay_unpack *unpack,
     return cay_unpack_entry(unpack, in, entry, target, err);
 }
 
-static bool put_all(const struct placing *self, int fd, uint64_t *entries, struct cay_error *err)
+static bool put_all(struct placing *self, int fd, uint64_t *entries, struct cay_error *err)
 {
     struct cay_unpack unpack = {.root_fd = self->copy->tree.root_fd,
                                 .id_base = self->copy->tree.id_base,
                                 .entries_max = CAY_BASE_ENTRIES_MAX,
                                 .bytes_max = UNPACKED_BYTES_MAX,
-                                .room = self->copy->room};
+                                .take = cay_quota_take,
+                                .take_ctx = &self->copy->taker};
     cay_auto(cay_archive_in_finish) struct cay_archive_in in = {};
     bool is_good = cay_archive_in_open(&in, fd, false, err);
     struct archive_entry *entry = NULL;

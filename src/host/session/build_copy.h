@@ -6,12 +6,10 @@
  * descriptor and with the rights of the sandbox's root. On a worker.
  */
 
-#include "base/error.h"
+#include "host/session/quota.h"
 #include "tool/tree.h"
 
 enum { CAY_BUILD_CONTEXT_BYTES_MAX = 15 << 20 };
-
-struct cay_unpack_room;
 
 struct cay_build_copy {
     struct cay_tool_tree tree; /* its user is the sandbox's root */
@@ -23,7 +21,7 @@ struct cay_build_copy {
     struct cay_str destination; /* absolute; a file goes below it when it ends with '/' or is one */
     struct cay_str owner;       /* a user, with or without a group; empty: root */
     struct cay_str mode;        /* octal, of files; empty: as in the archive */
-    struct cay_unpack_room *room; /* borrowed; NULL: no limit */
+    struct cay_quota_taker taker; /* of the session */
     uint64_t entries;             /* copied */
 };
 

@@ -130,8 +130,6 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
     if (session->root_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the session of the build is gone");
     cay_pointing_init(&self->pointing, session);
-    bool is_limited = cay_quota_room(session, &self->room);
-    self->room_bytes = self->room.bytes;
     self->copy = (struct cay_build_copy){
         .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .context = self->request->context,
@@ -140,8 +138,8 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
         .destination = cay_build_path(&self->arena, self->cwd, cay_step_arg(self, 1)),
         .owner = cay_step_arg(self, 2),
         .mode = cay_step_arg(self, 3),
-        .room = is_limited ? &self->room : NULL,
     };
+    cay_quota_taker_init(&self->copy.taker, op->session);
     return self->copy.destination.len || cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
 }
 
@@ -172,16 +170,8 @@ static void op_end(struct cay_op *op)
         cay_step_done(self);
 }
 
-static void copy_end(struct cay_op *op)
-{
-    struct cay_steps *self = CAY_CONTAINER_OF(op, struct cay_steps, op);
-    if (op->session)
-        cay_quota_release(op->session, 0, (int64_t)(self->room_bytes - self->room.bytes));
-    op_end(op);
-}
-
 static const struct cay_op_steps copy_steps = {
-    .begin = copy_begin, .work = copy_work, .end = copy_end};
+    .begin = copy_begin, .work = copy_work, .end = op_end};
 
 static void do_copy(struct cay_steps *self)
 {

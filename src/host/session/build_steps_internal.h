@@ -14,7 +14,6 @@
 #include "host/session/build_steps.h"
 #include "host/session/op.h"
 #include "host/session/point.h"
-#include "host/store/unpack.h"
 
 struct cay_build_file;
 struct cay_errand;
@@ -36,8 +35,6 @@ struct cay_steps {
     struct cay_job job;
     struct cay_op op; /* of a COPY */
     struct cay_build_copy copy;
-    struct cay_unpack_room room;  /* that it leaves */
-    uint64_t room_bytes;          /* that it had */
     struct cay_pointing pointing; /* what runs while it copies */
     struct cay_timer timer;
     uint64_t until_ms;

@@ -198,7 +198,8 @@ static bool begin_section(struct applying *self)
         .replaces = true,
         .entries_max = CAY_BASE_ENTRIES_MAX,
         .bytes_max = CAY_BASE_BYTES_MAX,
-        .room = import->is_limited && self->section > 0 ? &import->room : NULL,
+        .take = self->section > 0 ? cay_quota_take : NULL,
+        .take_ctx = &import->taker,
         .progress = import->progress,
         .progress_ctx = import->progress_ctx,
     };

@@ -41,9 +41,8 @@ struct cay_import {
     bool is_base_recorded;
     bool is_base_made;
     struct cay_v1_base base_spec;
-    struct cay_unpack_room room; /* by the session's limits; its base does not count */
-    bool is_limited;
-    int64_t disk_bytes; /* the limit that the store is to keep; 0: none */
+    struct cay_quota_taker taker; /* of the session; its base does not count */
+    int64_t disk_bytes;           /* the limit that the store is to keep; 0: none */
 };
 
 void cay_import_init(struct cay_import *self, struct cay_host *host, int fd);

@@ -198,7 +198,7 @@ bool cay_import_plan_records(struct cay_import *self, struct cay_session *sessio
     const struct cay_manifest *manifest = &self->manifest;
     int64_t last_ns = 0;
     cay_session_record_take(&self->session, session);
-    self->is_limited = cay_quota_room(session, &self->room);
+    cay_quota_taker_init(&self->taker, session);
     self->disk_bytes = session->spec->limits->disk_bytes;
     int64_t turns = manifest->session->turn_count;
     if (turns > 0 && turns <= INT32_MAX)

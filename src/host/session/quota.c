@@ -11,7 +11,6 @@
 #include "host/session/live.h"
 #include "host/session/op.h"
 #include "host/session/usage.h"
-#include "host/store/unpack.h"
 #include "sys/hidden_files.h"
 
 enum {
@@ -128,7 +127,7 @@ static void judge(struct cay_session *session, const struct measure_op *self)
         (int64_t)(self->usage.own_bytes + self->usage.history_bytes + self->hidden.bytes);
     quota->files =
         (int64_t)(self->usage.entries + self->usage.history_entries + self->hidden.count);
-    quota->handed_bytes = 0;
+    quota->handed_bytes = quota->handed_files = 0;
     quota->is_dirty = quota->is_dirty || self->usage.is_behind;
     bool is_bytes = limits->has_disk_bytes && quota->bytes > limits->disk_bytes;
     bool is_files = limits->has_inodes && quota->files > limits->inodes;
@@ -216,6 +215,15 @@ bool cay_quota_set(struct cay_host *host, const char *store_id, int64_t bytes_ma
            cay_store_set_quota(host->store, store_id, (uint64_t)bytes_max, err);
 }
 
+static bool fail_files(const struct cay_session *session, struct cay_error *err)
+{
+    const struct cay_quota *quota = &session->quota;
+    return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
+                    "session '%s' has %" PRId64 " files of its %" PRId64
+                    "; remove files or roll back",
+                    session->id, quota->files + quota->handed_files, session->spec->limits->inodes);
+}
+
 static bool fail_over(const struct cay_session *session, int64_t more, struct cay_error *err)
 {
     const struct cay_quota *quota = &session->quota;
@@ -224,10 +232,7 @@ static bool fail_over(const struct cay_session *session, int64_t more, struct ca
         return cay_fail(err, CAY_R_QUOTA_EXCEEDED, "session '%s' %s; remove them or roll back",
                         session->id, quota->why);
     if (limits->has_inodes && quota->files > limits->inodes)
-        return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
-                        "session '%s' has %" PRId64 " files of its %" PRId64
-                        "; remove files or roll back",
-                        session->id, quota->files, limits->inodes);
+        return fail_files(session, err);
     return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
                     "session '%s' uses %" PRId64 " bytes of its %" PRId64
                     "; remove files or roll back",
@@ -247,30 +252,45 @@ bool cay_quota_reserve(struct cay_session *session, int64_t bytes, struct cay_er
         return false;
     int64_t more = quota->handed_bytes + quota->reserved_bytes;
     int64_t left = limits->has_disk_bytes ? limits->disk_bytes - quota->bytes - more : INT64_MAX;
+    if (limits->has_inodes && quota->files + quota->handed_files > limits->inodes)
+        return fail_files(session, err);
     if (bytes > left)
         return fail_over(session, more + CAY_MIN(bytes, limits->disk_bytes), err);
     quota->reserved_bytes += bytes;
     return true;
 }
 
-void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int64_t written_bytes)
+void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int64_t written_bytes,
+                       int64_t written_files)
 {
     session->quota.reserved_bytes -= reserved_bytes;
     session->quota.handed_bytes += written_bytes;
+    session->quota.handed_files += written_files;
     cay_quota_touch(session);
 }
 
-bool cay_quota_room(const struct cay_session *session, struct cay_unpack_room *out_room)
+void cay_quota_taker_init(struct cay_quota_taker *taker, struct cay_session *session)
 {
-    const struct cay_quota *quota = &session->quota;
     const struct cay_v1_resource_limits *limits = session->spec->limits;
-    int64_t bytes = limits->disk_bytes - quota->bytes - quota->handed_bytes - quota->reserved_bytes;
-    int64_t files = limits->inodes - quota->files;
-    *out_room = (struct cay_unpack_room){
-        .bytes = limits->has_disk_bytes ? (uint64_t)CAY_MAX(bytes, (int64_t)0) : UINT64_MAX,
-        .entries = limits->has_inodes ? (uint64_t)CAY_MAX(files, (int64_t)0) : UINT64_MAX,
+    *taker = (struct cay_quota_taker){
+        .quota = &session->quota,
+        .bytes_max = limits->has_disk_bytes ? limits->disk_bytes : INT64_MAX,
+        .files_max = limits->has_inodes ? limits->inodes : INT64_MAX,
     };
-    return has_limit(session);
+}
+
+bool cay_quota_take(void *context, uint64_t bytes, uint64_t files)
+{
+    const struct cay_quota_taker *taker = context;
+    struct cay_quota *quota = taker->quota;
+    int64_t handed = atomic_fetch_add(&quota->handed_bytes, (int64_t)bytes) + (int64_t)bytes;
+    int64_t handed_files = atomic_fetch_add(&quota->handed_files, (int64_t)files) + (int64_t)files;
+    if (handed + quota->bytes + quota->reserved_bytes <= taker->bytes_max &&
+        handed_files + quota->files <= taker->files_max)
+        return true;
+    quota->handed_bytes -= (int64_t)bytes;
+    quota->handed_files -= (int64_t)files;
+    return false;
 }
 
 void cay_quota_touch(struct cay_session *session)

@@ -14,24 +14,27 @@
  * writes is counted as it comes. Sessions without limits are measured now and then, for telling.
  */
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 
 struct cay_host;
 struct cay_session;
 
-/* What a session knows of its measuring; loop thread only. */
+/* What a session knows of its measuring; of the loop thread but for what is atomic. */
 struct cay_quota {
-    int64_t bytes;          /* as last measured, */
-    int64_t files;          /* with what has no name */
-    bool is_over;           /* one of the limits, */
-    const char *why;        /* or what cannot be measured; NULL: bytes or files */
-    bool is_measured;       /* just now */
-    bool is_dirty;          /* something may have been written since */
-    uint64_t due_ms;        /* when it is to be looked at again */
-    uint64_t cpu_usec;      /* of the sandbox at the last look: nobody ran, nobody wrote */
-    uint64_t in_flight_ms;  /* since when there are descriptors in flight; 0: none */
-    int64_t handed_bytes;   /* written by the daemon since it was measured */
-    int64_t reserved_bytes; /* of writes under way */
+    _Atomic int64_t bytes; /* as last measured, */
+    _Atomic int64_t files; /* with what has no name */
+    bool is_over;          /* one of the limits, */
+    const char *why;       /* or what cannot be measured; NULL: bytes or files */
+    bool is_measured;      /* just now */
+    bool is_dirty;         /* something may have been written since */
+    uint64_t due_ms;       /* when it is to be looked at again */
+    uint64_t cpu_usec;     /* of the sandbox at the last look: nobody ran, nobody wrote */
+    uint64_t in_flight_ms; /* since when there are descriptors in flight; 0: none */
+    /* Written by the daemon since it was measured, also by workers while they are at it. */
+    _Atomic int64_t handed_bytes, handed_files;
+    _Atomic int64_t reserved_bytes; /* of writes under way */
 };
 
 void cay_quota_start(struct cay_host *host);
@@ -48,13 +51,17 @@ void cay_quota_stop(struct cay_host *host);
  * released with what became of them. QUOTA_EXCEEDED, and then nothing is reserved. */
 [[nodiscard]] bool cay_quota_reserve(struct cay_session *session, int64_t bytes,
                                      struct cay_error *err);
-void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int64_t written_bytes);
+void cay_quota_release(struct cay_session *session, int64_t reserved_bytes, int64_t written_bytes,
+                       int64_t written_files);
 
-/* What may still be written, as far as is known; for workers that write much at once. Nothing is
- * reserved: what they have written is handed in afterwards. False: there is no limit. */
-struct cay_unpack_room;
-[[nodiscard]] bool cay_quota_room(const struct cay_session *session,
-                                  struct cay_unpack_room *out_room);
+/* For a worker that writes much at once, inside an operation on the session: what it takes counts
+ * from then on. False, and nothing is taken, when a limit leaves no room. */
+struct cay_quota_taker {
+    struct cay_quota *quota;
+    int64_t bytes_max, files_max;
+};
+void cay_quota_taker_init(struct cay_quota_taker *taker, struct cay_session *session);
+bool cay_quota_take(void *taker, uint64_t bytes, uint64_t files);
 
 /* Something of the session was or may have been written: an operation ended. */
 void cay_quota_touch(struct cay_session *session);

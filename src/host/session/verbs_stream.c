@@ -241,7 +241,8 @@ static void write_finish(struct write_stream *self)
     bool is_good = self->is_good && !err.reason;
     if (self->op.session)
         cay_quota_release(self->op.session, self->reserved_bytes,
-                          is_good ? self->write.received_bytes : 0);
+                          is_good ? self->write.received_bytes : 0,
+                          is_good && self->response.created);
     cay_op_leave(&self->op);
     if (is_good)
         cay_call_done(call, &self->response);

@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -20,6 +21,9 @@
 
 enum { PROGRESS_EVERY = 64, XATTR_LIST_BYTES_MAX = 64 * 1024, BLOCK_BYTES = 4096 };
 
+static const uint64_t below_only =
+    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+
 struct cay_unpack_dir {
     char *path;
     struct timespec mtime;
@@ -33,6 +37,8 @@ static bool refuse(struct cay_unpack *unpack, const char *path, const char *why)
 static int open_inside(const struct cay_unpack *unpack, const char *path)
 {
     int flags = O_RDONLY | O_DIRECTORY;
+    if (unpack->is_guest)
+        return cay_resolve(unpack->root_fd, path, flags, 0, below_only);
     return unpack->is_plain ? cay_resolve_open_plain(unpack->root_fd, path, flags, 0)
                             : cay_resolve_open(unpack->root_fd, path, flags, 0);
 }
@@ -52,7 +58,9 @@ static int open_dir(struct cay_unpack *unpack, const char *path, bool makes)
     if (parent_fd < 0)
         return parent_fd;
     const char *name = slash ? slash + 1 : path;
-    int rc = cay_pin_make_dir(parent_fd, name, 0755, unpack->id_base, unpack->id_base);
+    int rc = unpack->is_guest
+                 ? (mkdirat(parent_fd, name, 0755) < 0 ? -errno : 0)
+                 : cay_pin_make_dir(parent_fd, name, 0755, unpack->id_base, unpack->id_base);
     return rc < 0 ? rc : open_inside(unpack, path); /* EEXIST: a link to nowhere stands there */
 }
 
@@ -94,16 +102,11 @@ static bool goes_on(struct cay_unpack *unpack)
            cay_fail(unpack->err, CAY_R_CANCELED, NULL);
 }
 
-static bool take_room(struct cay_unpack *unpack, uint64_t bytes, const char *path)
+static bool take_room(struct cay_unpack *unpack, uint64_t bytes, uint64_t entries, const char *path)
 {
-    struct cay_unpack_room *room = unpack->room;
-    if (!room)
-        return true;
-    if (room->bytes < bytes)
-        return cay_fail(unpack->err, CAY_R_QUOTA_EXCEEDED,
-                        "the session's disk limit leaves no room for '%.80s' of the archive", path);
-    room->bytes -= bytes;
-    return true;
+    return !unpack->take || unpack->take(unpack->take_ctx, bytes, entries) ||
+           cay_fail(unpack->err, CAY_R_QUOTA_EXCEEDED,
+                    "the session's disk limit leaves no room for '%.80s' of the archive", path);
 }
 
 /* The entry itself and what it carries besides content. */
@@ -113,17 +116,10 @@ static bool take_entry(struct cay_unpack *unpack, struct archive_entry *entry, c
     const void *value = NULL;
     size_t size = 0;
     uint64_t bytes = archive_entry_filetype(entry) == AE_IFDIR ? BLOCK_BYTES : 0;
-    if (!unpack->room)
-        return true;
-    if (unpack->room->entries == 0)
-        return cay_fail(unpack->err, CAY_R_QUOTA_EXCEEDED,
-                        "the session's limit of files leaves no room for '%.80s' of the archive",
-                        path);
-    unpack->room->entries--;
     archive_entry_xattr_reset(entry);
     while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK)
         bytes += strlen(key) + size;
-    return take_room(unpack, bytes, path);
+    return take_room(unpack, bytes, 1, path);
 }
 
 static bool is_zero(const char *data, size_t len)
@@ -158,7 +154,7 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
             continue; /* a hole */
         uint64_t blocks = (written + len + BLOCK_BYTES - 1) / BLOCK_BYTES -
                           (written + BLOCK_BYTES - 1) / BLOCK_BYTES;
-        if (!take_room(unpack, blocks * BLOCK_BYTES, path))
+        if (!take_room(unpack, blocks * BLOCK_BYTES, 0, path))
             return false;
         written += len;
         rc = write_block(fd, block, len, offset);
@@ -197,7 +193,13 @@ static int drop_xattrs(struct archive_entry *entry, int fd)
     return 0;
 }
 
-static void put_xattrs(struct archive_entry *entry, int fd)
+static bool takes_xattr(const struct cay_unpack *unpack, const char *key)
+{
+    return unpack->is_guest ? !strncmp(key, "user.", 5)
+                            : cay_copy_keeps_xattr(CAY_COPY_IMPORT, key);
+}
+
+static void put_xattrs(const struct cay_unpack *unpack, struct archive_entry *entry, int fd)
 {
     const char *key = NULL;
     const void *value = NULL;
@@ -205,7 +207,7 @@ static void put_xattrs(struct archive_entry *entry, int fd)
     archive_entry_xattr_reset(entry);
     while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
         /* What the file system does not take is left out: an import is not a backup. */
-        if (cay_copy_keeps_xattr(CAY_COPY_IMPORT, key))
+        if (takes_xattr(unpack, key))
             (void)fsetxattr(fd, key, value, size, 0);
     }
 }
@@ -215,17 +217,20 @@ static void put_xattrs(struct archive_entry *entry, int fd)
  * have no attributes. */
 static int set_metadata(struct cay_unpack *unpack, struct archive_entry *entry, int fd)
 {
-    uint32_t uid = known_id(unpack, archive_entry_uid(entry));
-    uint32_t gid = known_id(unpack, archive_entry_gid(entry));
     mode_t type = archive_entry_filetype(entry);
-    int rc = cay_pin_chown(fd, uid, gid);
+    int rc = 0;
+    if (!unpack->is_guest) {
+        uint32_t uid = known_id(unpack, archive_entry_uid(entry));
+        uint32_t gid = known_id(unpack, archive_entry_gid(entry));
+        rc = cay_pin_chown(fd, uid, gid);
+    }
     if (!rc && type != AE_IFLNK)
-        rc = cay_pin_chmod(fd, archive_entry_perm(entry) & 07777);
+        rc = cay_pin_chmod(fd, archive_entry_perm(entry) & (unpack->is_guest ? 0777 : 07777));
     if (type == AE_IFREG || type == AE_IFDIR) {
         if (!rc && unpack->replaces)
             rc = drop_xattrs(entry, fd);
         if (!rc)
-            put_xattrs(entry, fd);
+            put_xattrs(unpack, entry, fd);
     }
     if (rc < 0 || !archive_entry_mtime_is_set(entry))
         return rc;
@@ -248,10 +253,11 @@ static bool unpack_file(struct cay_unpack *unpack, struct archive *archive,
 }
 
 /* The directory that is to be at unpack->name, or -1 for what is refused. */
-static int make_dir(struct cay_unpack *unpack, int parent_fd)
+static int make_dir(struct cay_unpack *unpack, int parent_fd, bool *out_is_new)
 {
     for (bool is_second = false;; is_second = true) {
-        if (mkdirat(parent_fd, unpack->name, 0755) < 0 && (is_second || errno != EEXIST))
+        *out_is_new = mkdirat(parent_fd, unpack->name, 0755) == 0;
+        if (!*out_is_new && (is_second || errno != EEXIST))
             return -errno;
         int fd = openat(parent_fd, unpack->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 || is_second || !unpack->replaces)
@@ -264,9 +270,12 @@ static int make_dir(struct cay_unpack *unpack, int parent_fd)
 static bool unpack_dir(struct cay_unpack *unpack, struct archive_entry *entry, int parent_fd,
                        const char *path)
 {
-    cay_autoclose int fd = make_dir(unpack, parent_fd);
+    bool is_new = false;
+    cay_autoclose int fd = make_dir(unpack, parent_fd, &is_new);
     if (fd == -ENOTDIR)
         return refuse(unpack, path, "is a directory where something else is");
+    if (fd >= 0 && unpack->is_guest && !is_new)
+        return true;
     int rc = fd < 0 ? fd : set_metadata(unpack, entry, fd);
     if (rc < 0)
         return cay_store_fail(unpack->err, rc, "make '%.80s'", path);
@@ -310,6 +319,8 @@ static bool unpack_root(struct cay_unpack *unpack, struct archive_entry *entry)
 {
     if (archive_entry_filetype(entry) != AE_IFDIR)
         return refuse(unpack, "/", "is not a directory");
+    if (unpack->is_guest)
+        return true;
     int rc = set_metadata(unpack, entry, unpack->root_fd);
     return rc == 0 || cay_store_fail(unpack->err, rc, "finish the root");
 }
@@ -317,6 +328,12 @@ static bool unpack_root(struct cay_unpack *unpack, struct archive_entry *entry)
 /* Nothing may stand where an entry that is no directory comes to be. */
 static bool make_room(struct cay_unpack *unpack, int parent_fd, const char *path)
 {
+    if (unpack->is_guest) { /* a mount would go with the name */
+        cay_autoclose int fd =
+            cay_resolve(parent_fd, unpack->name, O_PATH | O_NOFOLLOW, 0, below_only);
+        if (fd == -EXDEV)
+            return refuse(unpack, path, "takes the place of a mount");
+    }
     if (unlinkat(parent_fd, unpack->name, 0) == 0 || errno == ENOENT)
         return true;
     if (errno != EISDIR)
@@ -422,8 +439,10 @@ void cay_unpack_times(struct cay_unpack *unpack)
 {
     for (size_t i = unpack->dirs_count; i-- > 0;) {
         struct timespec times[2] = {unpack->dirs[i].mtime, unpack->dirs[i].mtime};
-        cay_autoclose int fd = cay_resolve_open_plain(unpack->root_fd, unpack->dirs[i].path,
-                                                      O_RDONLY | O_DIRECTORY, 0);
+        cay_autoclose int fd = unpack->is_guest
+                                   ? open_inside(unpack, unpack->dirs[i].path)
+                                   : cay_resolve_open_plain(unpack->root_fd, unpack->dirs[i].path,
+                                                            O_RDONLY | O_DIRECTORY, 0);
         if (fd >= 0)
             (void)futimens(fd, times);
     }

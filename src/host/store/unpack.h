@@ -14,21 +14,23 @@
 #include "host/store/archive_in.h"
 #include "host/store/copy.h"
 
-/* What may still be added to the disk by one or more unpacks: whole blocks and attributes count,
- * and what is replaced is not given back. */
-struct cay_unpack_room {
-    uint64_t bytes;
-    uint64_t entries;
-};
+/* Asked before anything is added to the disk: whole blocks and attributes count, and what is
+ * replaced is not given back. False: there is no room for it. */
+typedef bool cay_unpack_take_fn(void *ctx, uint64_t bytes, uint64_t entries);
 
 struct cay_unpack {
     int root_fd;
-    uint32_t id_base;     /* added to owners: of a root that is mounted for a session */
-    bool is_plain;        /* a link in the way of a name is refused; else it stays in the root */
-    bool replaces;        /* also directories make way for what comes later */
+    uint32_t id_base; /* added to owners: of a root that is mounted for a session */
+    bool is_plain;    /* a link in the way of a name is refused; else it stays in the root */
+    bool replaces;    /* also directories make way for what comes later */
+    /* In the name of the user that this thread sees files as: what is made is that user's, without
+     * set-uid bits and attributes but the user's own; directories that are there stay as they are;
+     * no link is followed and no mount entered or taken away. */
+    bool is_guest;
     uint64_t entries_max; /* 0: no bound */
     uint64_t bytes_max;
-    struct cay_unpack_room *room;   /* borrowed; NULL: no bound */
+    cay_unpack_take_fn *take; /* NULL: there is room for all */
+    void *take_ctx;
     cay_copy_progress_fn *progress; /* may be NULL */
     void *progress_ctx;
     struct cay_copy_stats stats;
