@@ -52,16 +52,17 @@ def with_loop_pool(filesystem):
 
 
 @contextlib.contextmanager
-def on_small_disk():
+def on_small_disk(filesystem="ext4"):
     """A daemon that has all it keeps on one small disk, records too. Its sockets are elsewhere, as /run is."""
-    if not has("ext4"):
-        raise Skip("no loop devices or no ext4 here")
+    if not has(filesystem):
+        raise Skip(f"no loop devices or no {filesystem} here")
+    make = {"ext4": ["mkfs.ext4", "-q", "-F", "-m", "0"], "btrfs": ["mkfs.btrfs", "-q"]}[filesystem]
     with tempfile.TemporaryDirectory(prefix="caysys-disk-") as folder:
         image, place = Path(folder) / "image", Path(folder) / "disk"
         place.mkdir()
         with open(image, "wb") as file:
             file.truncate(300 * MIB)
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], check=True)
+        subprocess.run([*make, str(image)], check=True, capture_output=True)
         subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
         before = tempfile.tempdir
         try:
@@ -170,6 +171,12 @@ def with_the_records(_):
 def with_the_records_bytes(_):
     """and bytes"""
     served_when_full(on_small_disk(), "bytes", remove)
+
+
+@case
+def with_the_records_btrfs(_):
+    """the same on btrfs, where removing needs room, too"""
+    served_when_full(on_small_disk("btrfs"), "bytes", remove)
 
 
 @case

@@ -7,8 +7,10 @@ that of a fork made of it.
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import sys
+import tempfile
 import time
 
 from daemon import BASE, PATIENCE_S, Closed, RpcError, eventually
@@ -191,10 +193,24 @@ def layers(cay):
     return wanted, set(os.listdir(store / "l"))
 
 
+@contextlib.contextmanager
+def _database(cay):
+    """For reading. Where the daemon has it for itself, which it does without an index file, a copy of it."""
+    with tempfile.TemporaryDirectory(prefix="caysys-db-") as folder:
+        place = cay.data
+        if not (place / "cay.db-shm").exists():
+            for name in ("cay.db", "cay.db-wal"):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copy(place / name, folder)
+            place = folder
+        with contextlib.closing(sqlite3.connect(f"file:{place}/cay.db?mode={'ro' if place == cay.data else 'rw'}",
+                                                uri=True, timeout=PATIENCE_S)) as database:
+            yield database
+
+
 def records(cay):
     """Rows of the database: sessions, snapshots, and what is on its way."""
-    with contextlib.closing(sqlite3.connect(f"file:{cay.data}/cay.db?mode=ro", uri=True,
-                                            timeout=PATIENCE_S)) as database:
+    with _database(cay) as database:
         one = lambda sql: database.execute(sql).fetchone()[0]
         return {
             "sessions": one("SELECT count(*) FROM sessions"),

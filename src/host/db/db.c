@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "host/db/reserve.h"
@@ -222,6 +224,18 @@ static void make_shrinkable(struct cay_db *db, const char *path)
     (void)run(db, "PRAGMA wal_checkpoint(TRUNCATE)", &ignored);
 }
 
+/*
+ * SQLite maps a file beside the log into memory, as an index. Where every write goes to a new
+ * place, a store to that memory needs room on the disk, and there is no error that it could get: a
+ * full disk ends the process (SIGBUS). There the index is in ordinary memory, which it can be for
+ * one process alone: nobody else reads the database meanwhile.
+ */
+static bool needs_room_for_index(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
+}
+
 static bool open_file(struct cay_db *db, const char *path, bool may_begin, struct cay_error *err)
 {
     /* SQLite would create it with the umask's mode; it also gives its WAL the mode of the file.
@@ -232,6 +246,8 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
         return cay_fail_errno(err, may_begin ? CAY_R_INTERNAL : CAY_R_DATA_LOSS, -errno,
                               "open database '%s'", path);
     cay_db_reserve_file(fd);
+    const char *locking = needs_room_for_index(fd) ? "PRAGMA locking_mode = EXCLUSIVE"
+                                                   : "PRAGMA locking_mode = NORMAL";
     close(fd);
     int status =
         sqlite3_open_v2(path, &db->sqlite,
@@ -240,8 +256,8 @@ static bool open_file(struct cay_db *db, const char *path, bool may_begin, struc
         return fail(db, err, status, "open database");
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_timeout(db->sqlite, 5000);
-    /* The first takes effect while there is nothing in the file yet. */
-    bool is_open = run(db, "PRAGMA auto_vacuum = INCREMENTAL", err) &&
+    /* The second takes effect while there is nothing in the file yet. */
+    bool is_open = run(db, locking, err) && run(db, "PRAGMA auto_vacuum = INCREMENTAL", err) &&
                    run(db, "PRAGMA journal_mode = WAL", err) &&
                    run(db, "PRAGMA synchronous = NORMAL", err) &&
                    run(db, "PRAGMA foreign_keys = ON", err) && migrate(db, may_begin, err);
