@@ -9,7 +9,7 @@
 enum {
     COMMENT_COLUMN = 44,
     HELP_COLUMN = 32,
-    HELP_WIDTH = 98,
+    HELP_WIDTH = 80,
 };
 
 /* What the file's parser would not read back as it stands. */

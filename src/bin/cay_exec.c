@@ -359,7 +359,8 @@ bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struc
 }
 
 bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char *const *argv,
-                     size_t argc, struct cay_v1_resource_limits *limits, struct cay_error *err)
+                     size_t argc, struct cay_str tag, struct cay_v1_resource_limits *limits,
+                     struct cay_error *err)
 {
     struct cay_v1_process_spec spec;
     struct cay_v1_exec_policy policy;
@@ -371,6 +372,7 @@ bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id, const char 
     };
     if (!make_spec(cli, argv, argc, &spec, &policy, err))
         return false;
+    spec.tag = tag;
     policy.limits = limits;
     policy.kill_on_disconnect = true;
     policy.overflow = CAY_V1_OUTPUT_OVERFLOW_FOLLOW; /* a slow reader of ours loses nothing */
@@ -459,7 +461,8 @@ static bool check_company(const struct cay_args *args, struct cay_error *err)
     };
     for (size_t i = 0; i < CAY_COUNT(pairs); i++) {
         if (cay_args_has(args, pairs[i].flag) && !cay_args_has(args, pairs[i].needs))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s goes with --%s", pairs[i].flag,
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "--%s means something only together with --%s", pairs[i].flag,
                             pairs[i].needs);
     }
     return true;
@@ -482,29 +485,29 @@ static bool run_exec(struct cay_cli *cli, struct cay_error *err)
         return false;
     cay_exec_catch();
     return cay_exec_follow(cli, cay_str(args->words[0]), args->words + 1, args->word_count - 1,
-                           limits, err);
+                           cay_values_text(cli, "tag"), limits, err);
 }
 
 static const struct cay_flag exec_flags[] = {
     CAY_FLAGS_EXEC,
     CAY_FLAGS_LIMITS,
     {.name = "background", .help = "start it, print its id and return; see 'cay ps'"},
-    {.name = "tag", .value = "NAME", .help = "with --background: a name to find it by"},
+    {.name = "tag", .value = "NAME", .help = "a name for the process, for logs, attach and kill"},
     {.name = "port",
      .value = "N",
-     .help = "with --background: expose its port while it lives, print where"},
+     .help = "with --background: expose this port while it lives, and print the address"},
     {.name = "wait-port",
      .value = "DURATION",
-     .help = "with --port: return when it listens, so long at most"},
+     .help = "with --port: wait until it listens, at most this long"},
     {.name = "restart",
      .value = "WHEN",
      .help = "with --background: start it again: never, on-failure or always"},
     {.name = "max-restarts",
      .value = "N",
-     .help = "with --restart: so often at most; 0: any number of times"},
+     .help = "with --restart: at most this many times; 0: any number"},
     {.name = "restart-delay",
      .value = "DURATION",
-     .help = "with --restart: wait so long before the first time; 1s otherwise"},
+     .help = "with --restart: how long to wait before the first restart; 1s otherwise"},
     {},
 };
 
@@ -514,7 +517,7 @@ const struct cay_command cay_command_exec = {
     .summary = "Run a command in a session, with live output and its exit status",
     .details =
         "No shell is involved; use 'sh -c' for pipes and globs. Output passes unaltered. The\n"
-        "command ends when its own process ends; what it leaves running is told. Ctrl-C kills\n"
+        "command ends when its own process ends; cay says what it leaves running. Ctrl-C kills\n"
         "it with all it started. Exit status: the command's own; 128+N when it died of signal\n"
         "N; 124 after a timeout; 137 when it was killed; 125 when cay itself failed.",
     .examples = "  cay exec demo -- python3 -c 'print(6*7)'\n"

@@ -49,7 +49,7 @@ struct cay_follow {
 /* Sets cli->exit_status. `limits` are of this command alone; NULL: the session's. False when there
  * was no command to have a status: it could not be asked for, or the connection broke. */
 [[nodiscard]] bool cay_exec_follow(struct cay_cli *cli, struct cay_str session_id,
-                                   const char *const *argv, size_t argc,
+                                   const char *const *argv, size_t argc, struct cay_str tag,
                                    struct cay_v1_resource_limits *limits, struct cay_error *err);
 
 /* Was it interrupted (SIGINT, SIGTERM, SIGHUP)? The signal, or 0. Before, cay_exec_catch. */

@@ -7,6 +7,7 @@
 
 enum {
     USAGE_COLUMNS = 30, /* wider ones get a line of their own */
+    WIDTH = 80,
     LISTING_BYTES_MAX = 1024 * 1024,
 };
 
@@ -22,15 +23,38 @@ static void print_title(struct cay_output *out, const char *title)
     cay_output_printf(out, "\n");
 }
 
+/* The words of a text from this column on, in lines that fit a terminal. */
+static void print_words(struct cay_output *out, size_t column, const char *text)
+{
+    size_t at = column;
+    while (*text) {
+        size_t len = strcspn(text, " \n");
+        size_t width = cay_output_width((struct cay_str){text, len});
+        if (at > column && at + 1 + width > WIDTH) {
+            cay_output_printf(out, "\n%*s", (int)column, "");
+            at = column;
+        } else if (at > column) {
+            cay_output_printf(out, " ");
+            at++;
+        }
+        cay_output_printf(out, "%.*s", (int)len, text);
+        at += width;
+        text += len;
+        text += strspn(text, " \n");
+    }
+    cay_output_printf(out, "\n");
+}
+
 static void print_entry(struct cay_output *out, const char *name, const char *rest,
                         const char *help)
 {
     size_t width = strlen(name) + (*rest ? 1 + strlen(rest) : 0);
     cay_output_printf(out, "  %s%s%s", name, *rest ? " " : "", rest);
     if (width > USAGE_COLUMNS)
-        cay_output_printf(out, "\n%*s%s\n", 2 + USAGE_COLUMNS + 2, "", help);
+        cay_output_printf(out, "\n%*s", 2 + USAGE_COLUMNS + 2, "");
     else
-        cay_output_printf(out, "%*s%s\n", (int)(USAGE_COLUMNS - width + 2), "", help);
+        cay_output_printf(out, "%*s", (int)(USAGE_COLUMNS - width + 2), "");
+    print_words(out, 2 + USAGE_COLUMNS + 2, help);
 }
 
 static void print_flags(struct cay_output *out, const char *title, const struct cay_flag *flags)
@@ -105,7 +129,7 @@ static void print_command(struct cay_output *out, const struct cay_command *comm
         cay_output_printf(out, " %s", command->arguments);
     cay_output_printf(out, "\n\n%s.\n", command->summary);
     if (command->details)
-        cay_output_printf(out, "%s\n", command->details);
+        print_words(out, 0, command->details);
     cay_output_printf(out, "\n");
     print_flags(out, "Flags", command->flags);
     if (command->examples) {

@@ -40,7 +40,8 @@ static bool run_run(struct cay_cli *cli, struct cay_error *err)
     cay_exec_catch();
     bool done = create(cli, cay_str(id), err);
     if (done && !cay_exec_caught())
-        done = cay_exec_follow(cli, cay_str(id), args->words, args->word_count, NULL, err);
+        done = cay_exec_follow(cli, cay_str(id), args->words, args->word_count, (struct cay_str){},
+                               NULL, err);
     else if (done)
         cli->exit_status = 128 + cay_exec_caught();
     if (cay_args_has(args, "keep")) {

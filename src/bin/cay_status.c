@@ -26,7 +26,7 @@ static bool ask(struct cay_cli *cli, unsigned method, const void *request, void 
 
 static bool fetch(struct cay_cli *cli, struct status *status, struct cay_error *err)
 {
-    struct cay_v1_health_check_request health_request = {};
+    struct cay_v1_health_check_request health_request = {.fresh = true};
     struct cay_v1_get_capabilities_request request = {};
     struct cay_v1_get_capabilities_response response = {};
     if (!ask(cli, CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK, &health_request, &status->health,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the man pages and the programs say the same: man.py CAY, with the path of the program.
+"""Check that the man pages and the programs say the same: man.py CAY CAYD, with the paths of the programs.
 
 What a program has and what a page describes are both sets of facts, compared both ways:
 ("command", name, arguments), ("flag", command, name, value), ("variable", name). A page states them
@@ -138,6 +138,19 @@ def unhelpful(program):
     return wrong
 
 
+WIDTH = 80
+
+
+def too_wide(cay, cayd):
+    """Help must fit a terminal."""
+    names = [[]] + [command["name"].split() for command in json.loads(output(cay, "help", "--list"))["commands"]]
+    nouns = sorted({name[0] for name in names if len(name) == 2})
+    pages = {f"cay help {' '.join(name)}": output(cay, "help", *name) for name in names + [[noun] for noun in nouns]}
+    pages["cayd --help"] = output(cayd, "--help")
+    return [f"{page}: {len(line)} columns: {line.strip()}"
+            for page, text in pages.items() for line in text.splitlines() if len(line) > WIDTH]
+
+
 WRONG_PAGE = """# OPTIONS
 *--url* _URL_
 \tRight.
@@ -170,14 +183,15 @@ def wrong_page_is_caught():
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: man.py CAY")
-    cay = sys.argv[1]
+    if len(sys.argv) != 3:
+        sys.exit("usage: man.py CAY CAYD")
+    cay, cayd = sys.argv[1:]
     checks.run([
         ("the check catches a wrong page", wrong_page_is_caught),
         ("cay(1) and cay are in step", in_step(lambda: cay_facts(cay), "cay", "cay.1.scd")),
         ("headings are plain", marked_headings),
         ("cay's help shows what its listing has", lambda: unhelpful(cay)),
+        ("all help fits a terminal of 80 columns", lambda: too_wide(cay, cayd)),
     ])
 
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from cli_daemon import CAY, PATIENCE_S, Cli
-from daemon import case, eventually, run
+from daemon import SANDBOX, case, eventually, good, run, together
 from small_base import import_small
 
 
@@ -944,6 +944,29 @@ def tool_snapshots(cayd):
     assert len(cayd.cay("log", "--json", "careful").json()["snapshots"]) == 1
     cayd.fails(125, "write on or off", "update", "careful", "--tool-snapshots", "maybe")
     cayd.ok("rm", "careful")
+
+
+@case
+def health_is_of_now(cayd):
+    """status looks at the pool when it is asked, not when the daemon last did by itself"""
+    def checked_at():
+        return cayd.cay("status", "--json").json()["health"]["checkedAt"]
+    first = checked_at()
+    assert checked_at() > first
+    last = cayd.call(SANDBOX + "HealthCheck")["checkedAt"]
+    assert cayd.call(SANDBOX + "HealthCheck", {"fresh": True})["checkedAt"] > last
+    both = together(*[lambda: cayd.call(SANDBOX + "HealthCheck", {"fresh": True})] * 8)
+    assert all(outcome["status"] for outcome in good(both)), both
+
+
+@case
+def tag_of_a_command(cayd):
+    """a command that is followed has its tag, too"""
+    process = cayd.begin("exec", "demo", "--tag", "followed", "--", "sh", "-c", "echo on; sleep 1000")
+    assert process.stdout.readline() == b"on\n"
+    assert "on" in cayd.ok("logs", "demo", "followed")
+    cayd.ok("kill", "demo", "followed")
+    assert status_of(process) in (128 + signal.SIGTERM, 137), process.returncode
 
 
 @case

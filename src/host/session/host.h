@@ -89,11 +89,13 @@ struct cay_host {
     int32_t max_snapshots; /* of a session that does not say; 0: no limit; so with the next */
     bool takes_tool_snapshots;
     bool serves_e2b;
-    struct cay_timer prepare;   /* makes the base "host" before somebody needs it */
-    struct cay_list endless;    /* calls; see endless.h */
-    struct cay_timer cut;       /* ends them */
-    struct cay_timer spares;    /* see cay_host_spares_soon */
-    struct cay_timer aftermath; /* of snapshots: aftermath.h */
+    struct cay_timer prepare;      /* makes the base "host" before somebody needs it */
+    struct cay_list endless;       /* calls; see endless.h */
+    struct cay_list looking_calls; /* that wait for a look at the pool: space.h */
+    void (*looked)(struct cay_host *host, struct cay_call *call); /* answers them */
+    struct cay_timer cut;                                         /* ends them */
+    struct cay_timer spares;                                      /* see cay_host_spares_soon */
+    struct cay_timer aftermath;                                   /* of snapshots: aftermath.h */
     bool is_aftermath_due;
     uint64_t spares_wanted_ms; /* since when; 0: not */
     atomic_bool is_stopping;

@@ -75,6 +75,17 @@ void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
         host->space = *space;
 }
 
+/* What one of them is told may let others leave. */
+static void tell_all(struct cay_host *host)
+{
+    struct cay_list_node *node;
+    while ((node = cay_list_pop_front(&host->looking_calls))) {
+        struct cay_call *call = CAY_CONTAINER_OF(node, struct cay_call, in_service);
+        call->on_cancel = NULL;
+        host->looked(host, call);
+    }
+}
+
 static void look_done(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
@@ -89,11 +100,11 @@ static void look_done(struct cay_job *job)
                 CAY_I("free_inodes", (int64_t)host->space.now.free_inodes));
     host->is_looking = false;
     free(self);
+    tell_all(host);
 }
 
-static void on_look(struct cay_timer *timer)
+static void look(struct cay_host *host)
 {
-    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, look);
     if (host->is_looking) /* a disk that does not answer is asked once */
         return;
     struct look_job *self = cay_new(struct look_job);
@@ -107,8 +118,35 @@ static void on_look(struct cay_timer *timer)
         free(self);
 }
 
+static void on_look(struct cay_timer *timer)
+{
+    look(CAY_CONTAINER_OF(timer, struct cay_host, look));
+}
+
+static void leave(struct cay_call *call)
+{
+    struct cay_error err = {};
+    cay_list_remove(&call->in_service);
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    cay_call_fail(call, &err);
+}
+
+void cay_space_ask(struct cay_host *host, struct cay_call *call,
+                   void (*seen)(struct cay_host *host, struct cay_call *call))
+{
+    look(host);
+    if (!host->is_looking) { /* the workers have too much to do: what is known must do */
+        seen(host, call);
+        return;
+    }
+    host->looked = seen;
+    call->on_cancel = leave;
+    cay_list_push_back(&host->looking_calls, &call->in_service);
+}
+
 void cay_space_start(struct cay_host *host, int64_t interval_ms)
 {
+    cay_list_init(&host->looking_calls);
     cay_space_look(&host->pool, host->store, &host->space);
     cay_timer_open(&host->look, host->loop, on_look);
     cay_timer_start(&host->look, (uint64_t)interval_ms, (uint64_t)interval_ms);

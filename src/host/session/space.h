@@ -11,6 +11,7 @@
 #include "host/pool/pool.h"
 #include "host/store/store.h"
 
+struct cay_call;
 struct cay_host;
 
 struct cay_space {
@@ -27,6 +28,10 @@ void cay_space_look(const struct cay_pool *pool, struct cay_store *store,
 /* Looks now, and then again and again. */
 void cay_space_start(struct cay_host *host, int64_t interval_ms);
 void cay_space_stop(struct cay_host *host);
+
+/* Looks, or waits for the look under way; then the call is answered by `seen`, the same for all. */
+void cay_space_ask(struct cay_host *host, struct cay_call *call,
+                   void (*seen)(struct cay_host *host, struct cay_call *call));
 
 /* What was seen of a pool counts if it is still the host's. */
 void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,

@@ -5,9 +5,8 @@
 #include "host/session/network.h"
 #include "tool/tool.h"
 
-void cay_host_health_check(struct cay_service *service, struct cay_call *call)
+static void tell_health(struct cay_host *host, struct cay_call *call)
 {
-    struct cay_host *host = cay_host_of(service);
     int64_t active_tools = 0;
     int failed = 0;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
@@ -32,6 +31,16 @@ void cay_host_health_check(struct cay_service *service, struct cay_call *call)
         .checked_at = cay_noun_time(&call->arena, host->space.looked_ns),
     };
     cay_call_done(call, &response);
+}
+
+void cay_host_health_check(struct cay_service *service, struct cay_call *call)
+{
+    struct cay_host *host = cay_host_of(service);
+    const struct cay_v1_health_check_request *request = call->request;
+    if (request->fresh)
+        cay_space_ask(host, call, tell_health);
+    else
+        tell_health(host, call);
 }
 
 /* Those there are to choose from, and the one in use. */

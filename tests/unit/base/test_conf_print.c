@@ -125,19 +125,17 @@ static void help_lists_every_flag(void **)
     cay_conf_print_help(entries, CAY_COUNT(entries), &out);
     assert_string_equal(
         text_of(&out),
-        "  -l, --listen ADDR             Address and port to serve on. (default 127.0.0.1:4747)\n"
+        "  -l, --listen ADDR             Address and port to serve on. (default\n"
+        "                                127.0.0.1:4747)\n"
         "      --config FILE             The file to read.\n"
         "      --motd TEXT               A word of welcome.\n"
         "      --tls                     Whether to encrypt.\n"
         "      --[no-]color              Whether to colour. (default true)\n"
-        "      --max-sessions NUMBER     How many sessions may exist at once. Creating one more "
-        "fails"
-        " with\n"
-        "                                max_sessions_reached | nothing *else* changes. "
-        "(default 64)\n"
-        "      --store CHOICE            Where snapshots live. One of auto, overlay or btrfs. "
-        "(default\n"
-        "                                auto)\n"
+        "      --max-sessions NUMBER     How many sessions may exist at once. Creating\n"
+        "                                one more fails with max_sessions_reached |\n"
+        "                                nothing *else* changes. (default 64)\n"
+        "      --store CHOICE            Where snapshots live. One of auto, overlay or\n"
+        "                                btrfs. (default auto)\n"
         "      --allow LIST              Who may come in. (default a, b)\n");
 }
 
