@@ -171,7 +171,7 @@ static bool run_api(struct cay_cli *cli, struct cay_error *err)
         return list_methods(cli);
     if (!args->word_count)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "METHOD is missing; 'cay api --list' lists them");
+                        "METHOD is missing; 'cay api --list' lists the methods");
     const struct cay_pb_method *method = find_method(args->words[0], err);
     if (!method)
         return false;

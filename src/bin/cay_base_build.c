@@ -163,7 +163,7 @@ static bool read_steps(struct cay_cli *cli, struct cay_v1_build_base_request *re
     if (!request->settings)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (file && request->recipe.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a recipe or --file, not both");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "give a recipe or --file, not both");
     if (file && (!read_text(file, &cli->arena, &text, err) ||
                  !cay_steps_parse(text, &cli->arena, request, err)))
         return cay_wrap(err, "%.100s", file);
@@ -203,7 +203,8 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
     if (!read_steps(cli, &request, err))
         return false;
     if (!request.name.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--name: what the base is to be called");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--name is missing; it says what the base is to be called");
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_names(cli, "alias", &request.aliases, err) ||
         !cay_values_network(cli, &request.network, err) ||
@@ -216,7 +217,8 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
         show_kept(&self);
     clear_bar(&self);
     cay_buf_finish(&self.kept);
-    return done && (self.is_done || cay_fail(err, CAY_R_UNAVAILABLE, "the stream broke off"));
+    return done && (self.is_done ||
+                    cay_fail(err, CAY_R_UNAVAILABLE, "the daemon's answer broke off; try again"));
 }
 
 static const struct cay_flag build_flags[] = {
@@ -226,7 +228,7 @@ static const struct cay_flag build_flags[] = {
     {.name = "context",
      .value = "DIR",
      .help = "the directory that COPY takes files from; this one otherwise"},
-    {.name = "start", .value = "COMMAND", .help = "what is started in sessions of it"},
+    {.name = "start", .value = "COMMAND", .help = "a command that is started in its sessions"},
     {.name = "ready",
      .value = "COMMAND",
      .help = "a command that succeeds when what --start started is ready"},

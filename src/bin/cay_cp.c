@@ -177,7 +177,10 @@ static bool run_cp(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag cp_flags[] = {
-    {.name = "user", .letter = 'u', .value = "USER", .help = "whose rights count in the session"},
+    {.name = "user",
+     .letter = 'u',
+     .value = "USER",
+     .help = "the user of the session whose rights count"},
     {},
 };
 

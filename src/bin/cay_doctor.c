@@ -176,9 +176,10 @@ const struct cay_command cay_command_doctor = {
     .name = "doctor",
     .arguments = "",
     .summary = "Check whether sandboxes can work on this machine",
-    .details = "Looks at the kernel, control groups, disk and files, and says how to mend what is\n"
-               "wrong. Needs no daemon, but says whether one answers; needs root to try mounts.\n"
-               "Ends with 1 when something failed.",
+    .details =
+        "The check looks at the kernel, control groups, disk and files, and says how to mend\n"
+        "what is wrong. It needs no daemon, but says whether one answers; it needs root to\n"
+        "try mounts. The exit status is 1 when something failed.",
     .flags = doctor_flags,
     .group = CAY_GROUP_HOST,
     .run = run_doctor,

@@ -461,8 +461,7 @@ static bool check_company(const struct cay_args *args, struct cay_error *err)
     };
     for (size_t i = 0; i < CAY_COUNT(pairs); i++) {
         if (cay_args_has(args, pairs[i].flag) && !cay_args_has(args, pairs[i].needs))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "--%s means something only together with --%s", pairs[i].flag,
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--%s goes with --%s", pairs[i].flag,
                             pairs[i].needs);
     }
     return true;

@@ -37,7 +37,7 @@ static const struct cay_flag fork_flags[] = {
     {.name = "name",
      .value = "NAME",
      .help = "the new session's id; with --count NAME-1, NAME-2, …"},
-    {.name = "count", .letter = 'n', .value = "N", .help = "make so many, all from one instant"},
+    {.name = "count", .letter = 'n', .value = "N", .help = "make this many, all from one instant"},
     {.name = "label",
      .letter = 'l',
      .value = "NAME=VALUE",
@@ -59,7 +59,7 @@ const struct cay_command cay_command_fork = {
     .arguments = "SESSION [SNAPSHOT]",
     .summary = "Make sessions that begin where another one is, or was",
     .details = "They begin with the session's files as they are now, or with those of a snapshot,\n"
-               "and share their data. Processes are not forked. Prints the new ids.",
+               "and share their data. Processes are not forked. The new ids are printed.",
     .examples = "  cay fork demo turn-0001 --name b\n"
                 "  cay fork demo --count 8",
     .flags = fork_flags,

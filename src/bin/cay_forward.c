@@ -289,7 +289,7 @@ static bool open_forwards(struct forwarder *self, struct cay_cli *cli, struct ca
     for (size_t i = 1; i < args->word_count; i++) {
         if (!parse_forward(args->words[i], &self->forwards[i - 1]))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "'%.60s' says not what to forward; write PORT, LOCAL:PORT or "
+                            "'%.60s' is not a port to forward; write PORT, LOCAL:PORT or "
                             "BIND:LOCAL:PORT, such as 9000:8080",
                             args->words[i]);
     }
@@ -325,7 +325,7 @@ const struct cay_command cay_command_forward = {
     .arguments = "SESSION [[BIND:]LOCAL:]PORT...",
     .summary = "Reach ports of a sandbox at ports of this machine, wherever the daemon is",
     .details =
-        "Carries TCP connections through the daemon, with its key and its TLS, until Ctrl-C\n"
+        "It carries TCP connections through the daemon, with its key and its TLS, until Ctrl-C\n"
         "ends it. LOCAL is the port here: the same as PORT if it is not given, any free one\n"
         "if it is 0. BIND is the address here, 127.0.0.1 if it is not given. A connection\n"
         "wakes a sandbox that sleeps.",

@@ -204,7 +204,7 @@ const struct cay_command cay_command_key_create = {
     .summary = "Make an API key and print its secret",
     .details =
         "The secret is shown only this once: the daemon keeps a hash of it. When the output\n"
-        "is not a terminal, the secret is all that is printed. Needs an admin key, or the\n"
+        "is not a terminal, the secret is all that is printed. It needs an admin key, or the\n"
         "daemon's Unix socket as root.",
     .examples = "  cay key create --owner alice --expires 30d\n"
                 "  CAY_API_KEY=$(cay key create --owner ci --name runner-7)",

@@ -42,7 +42,9 @@ static bool run_resume(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag pause_flags[] = {
     {.name = "stop", .help = "end its processes instead of freezing them; files are kept"},
-    {.name = "drain", .value = "DURATION", .help = "wait so long for running tools; 30s otherwise"},
+    {.name = "drain",
+     .value = "DURATION",
+     .help = "wait at most this long for running tools; 30s otherwise"},
     {.name = "freeze-tools", .help = "do not wait for running tools: freeze them too"},
     {},
 };

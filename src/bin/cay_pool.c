@@ -142,9 +142,9 @@ const struct cay_command cay_command_pool_create = {
     .name = "pool create",
     .arguments = "",
     .summary = "Give sessions a place of their own on disk",
-    .details = "With --size a file of that size with a file system inside, so that sandboxes can\n"
-               "never fill the host's disk. The whole size is reserved, unless --sparse. It is\n"
-               "made before there are sessions and bases.",
+    .details = "With --size the pool is a file of that size with a file system inside, so that\n"
+               "sandboxes can never fill the host's disk. The whole size is reserved, unless\n"
+               "--sparse is given. A pool is made before there are sessions and bases.",
     .examples = "  cay pool create --size 50G\n"
                 "  cay pool create --path /srv/cay",
     .flags = create_flags,

@@ -135,7 +135,7 @@ static const struct cay_flag port_flags[] = {
     {.name = "process", .value = "ID", .help = "close it together with this process"},
     {.name = "wait",
      .value = "DURATION",
-     .help = "until something listens on the port, so long at most"},
+     .help = "wait until something listens on the port, at most this long"},
     {},
 };
 
@@ -143,10 +143,10 @@ const struct cay_command cay_command_port = {
     .name = "port",
     .arguments = "SESSION [PORT]",
     .summary = "Make a port of a sandbox reachable from outside, or list such ports",
-    .details =
-        "Prints the address to connect to. The port stays exposed until 'cay port rm', or\n"
-        "until the sandbox ends; a daemon that starts again opens it where it was. For a port\n"
-        "here of a daemon elsewhere, and for one with a key before it, see 'cay forward'.",
+    .details = "The command prints the address to connect to. The port stays exposed until 'cay "
+               "port rm', or\n"
+               "until the sandbox ends; a daemon that starts again opens it where it was. When\n"
+               "the daemon is on another machine, 'cay forward' brings the port to this one.",
     .examples = "  cay port demo 8080 --wait 10s\n"
                 "  cay port demo",
     .flags = port_flags,

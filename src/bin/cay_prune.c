@@ -76,7 +76,7 @@ static const struct cay_flag prune_flags[] = {
     {.name = "keep-tools", .value = "N", .help = "the same for snapshots taken after tool calls"},
     {.name = "branches-older",
      .value = "DURATION",
-     .help = "delete what rollbacks left behind so long ago; 0s: all of it"},
+     .help = "delete branches that rollbacks left behind longer ago than this; 0s: all of them"},
     {.name = "dry-run", .letter = 'n', .help = "only say what would be deleted"},
     {},
 };

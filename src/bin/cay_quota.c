@@ -155,7 +155,7 @@ const struct cay_command cay_command_quota = {
     .name = "quota",
     .arguments = "[OWNER]",
     .summary = "Show what an owner may have of this host, and what it has",
-    .details = "Your own without OWNER; those of others are for administrators.",
+    .details = "Without OWNER it shows your own quotas; only administrators see those of others.",
     .examples = "  cay quota\n"
                 "  cay quota alice",
     .group = CAY_GROUP_HOST,
@@ -169,7 +169,7 @@ const struct cay_command cay_command_quota_set = {
     .summary = "Give an owner quotas of its own",
     .details = "They hold at once and survive restarts. What no flag names stays as it is; with\n"
                "'default' the configuration's value holds again, with 'none' there is no limit.\n"
-               "Needs an admin key, or the daemon's Unix socket as root.",
+               "It needs an admin key, or the daemon's Unix socket as root.",
     .examples = "  cay quota set alice --sessions 50 --memory 64G\n"
                 "  cay quota set alice --memory default --ports none",
     .flags = set_flags,

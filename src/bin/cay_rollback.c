@@ -56,7 +56,7 @@ static const struct cay_flag rollback_flags[] = {
     {.name = "discard", .help = "delete what came after it instead of keeping it"},
     {.name = "branch", .value = "NAME", .help = "what to call the unsaved changes that are kept"},
     {.name = "refuse-processes", .help = "fail when commands run, instead of killing them"},
-    {.name = "drain", .value = "DURATION", .help = "wait so long for running tools"},
+    {.name = "drain", .value = "DURATION", .help = "wait at most this long for running tools"},
     {.name = "kill-tools", .help = "kill tools that still run then, instead of failing"},
     {},
 };

@@ -259,7 +259,7 @@ static const struct cay_flag create_flags[] = {
      .letter = 'e',
      .value = "NAME=VALUE",
      .help = "a variable for all its commands; may be given again"},
-    {.name = "user", .letter = 'u', .value = "USER", .help = "whom its commands run as"},
+    {.name = "user", .letter = 'u', .value = "USER", .help = "the user its commands run as"},
     {.name = "cwd", .value = "DIR", .help = "where its commands start; /workspace otherwise"},
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
@@ -276,7 +276,7 @@ static const struct cay_flag rm_flags[] = {
     {.name = "missing-ok", .help = "do not mind when there is no such session"},
     {.name = "drain",
      .value = "DURATION",
-     .help = "wait so long for running tools before they are killed"},
+     .help = "wait at most this long for running tools before they are killed"},
     {.name = "wait", .help = "return when everything is free: processes, mounts, space on disk"},
     {},
 };

@@ -136,7 +136,10 @@ static bool run_logs(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag shell_flags[] = {
-    {.name = "user", .letter = 'u', .value = "USER", .help = "be user or root"},
+    {.name = "user",
+     .letter = 'u',
+     .value = "USER",
+     .help = "the user to be, e.g. root; the session's otherwise"},
     {.name = "cwd", .value = "DIR", .help = "start in this directory"},
     {.name = "env",
      .letter = 'e',
@@ -162,9 +165,9 @@ const struct cay_command cay_command_shell = {
 const struct cay_command cay_command_attach = {
     .name = "attach",
     .arguments = "SESSION PROCESS",
-    .summary = "Follow a process, with our input where it takes any",
+    .summary = "Follow a process, and give it our input if it takes any",
     .details =
-        "Begins with the newest output. Ctrl-p ctrl-q leaves it running, and so does Ctrl-C\n"
+        "The newest output comes first. Ctrl-p ctrl-q leaves it running, and so does Ctrl-C\n"
         "where it has no terminal. Exit status: the process's own.",
     .group = CAY_GROUP_SANDBOX,
     .words_min = 2,
@@ -176,7 +179,7 @@ const struct cay_command cay_command_attach = {
 static const struct cay_flag logs_flags[] = {
     {.name = "follow", .letter = 'f', .help = "wait for more until it ends"},
     {.name = "since", .value = "OFFSET", .help = "from this byte of its output on"},
-    {.name = "tail", .value = "LINES", .help = "begin with the newest this many lines"},
+    {.name = "tail", .value = "LINES", .help = "show only the newest lines, this many"},
     {},
 };
 
@@ -184,7 +187,8 @@ const struct cay_command cay_command_logs = {
     .name = "logs",
     .arguments = "SESSION PROCESS",
     .summary = "Print what a process has written",
-    .details = "Prints what the daemon has kept of it, standard output and standard error apart.",
+    .details =
+        "cay prints what the daemon has kept of it, standard output and standard error apart.",
     .flags = logs_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 2,

@@ -209,7 +209,7 @@ const struct cay_command cay_command_status = {
     .name = "status",
     .arguments = "",
     .summary = "Show the daemon's health, version and capabilities",
-    .details = "Ends with status 1 when the host is unhealthy.",
+    .details = "The health is that of now. The exit status is 1 when the host is unhealthy.",
     .group = CAY_GROUP_HOST,
     .run = run_status,
 };

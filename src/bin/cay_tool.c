@@ -302,7 +302,7 @@ static bool run_tool(struct cay_cli *cli, struct cay_error *err)
         return list_tools(cli, cay_str(args->words[0]), err);
     if (args->word_count < 2)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "TOOL is missing; 'cay tools' lists them with their parameters");
+                        "TOOL is missing; 'cay tools' lists the tools with their parameters");
     struct google_protobuf_struct params = {};
     struct cay_v1_tool_call call = {
         .tool_name = cay_str(args->words[1]),
@@ -370,7 +370,8 @@ const struct cay_command cay_command_tool = {
     .name = "tool",
     .arguments = "SESSION TOOL [NAME=VALUE...]",
     .summary = "Call a tool in a session, as an agent would",
-    .details = "Prints the text of the result and ends with 1 when the tool failed at its task.\n"
+    .details = "cay prints the text of the result and ends with status 1 when the tool failed at "
+               "its task.\n"
                "Values are read as the tool's schema says: text, numbers, true and false.",
     .examples =
         "  cay tool demo edit_file path=a.txt old_string=hi new_string=ho\n"
@@ -388,7 +389,7 @@ const struct cay_command cay_command_tools = {
     .name = "tools",
     .arguments = "",
     .summary = "List the tools and their parameters",
-    .details = "Parameters in brackets may be left out. With --json: the schemas.",
+    .details = "Parameters in brackets may be left out. With --json cay prints their schemas.",
     .group = CAY_GROUP_FILES,
     .run = run_tools,
 };

@@ -234,7 +234,8 @@ static bool run_top(struct cay_cli *cli, struct cay_error *err)
     if (text && (cay_duration_parse(cay_str(text), &interval_ms) < 0 ||
                  interval_ms < INTERVAL_MS_MIN || interval_ms > INT32_MAX))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "--interval '%.40s' is not a duration of 100ms and more", text);
+                        "--interval '%.40s' is not a duration of at least 100ms; write 500ms or 2s",
+                        text);
     struct termios before;
     bool is_live = !cay_args_has(&cli->args, "once") && !cli->out.is_json && cli->out.is_terminal &&
                    tcgetattr(STDIN_FILENO, &before) == 0;
@@ -258,7 +259,7 @@ const struct cay_command cay_command_top = {
     .name = "top",
     .arguments = "",
     .summary = "Watch what sessions use, the busiest first",
-    .details = "CPU% is of one core, since the look before. q leaves.",
+    .details = "CPU% is the share of one core since the last look. Press q to leave.",
     .flags = top_flags,
     .group = CAY_GROUP_HOST,
     .run = run_top,

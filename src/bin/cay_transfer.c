@@ -301,9 +301,8 @@ const struct cay_command cay_command_import = {
     .name = "import",
     .arguments = "FILE|-",
     .summary = "Make a session of a file that 'cay export' wrote",
-    .details =
-        "All or nothing: a file that is damaged leaves nothing behind. The session is put on\n"
-        "the base of the same content, on --base, or on the one in the file.",
+    .details = "A file that is damaged leaves nothing behind. The session is put on\n"
+               "the base of the same content, on --base, or on the one in the file.",
     .examples = "  cay import demo.tar.zst --name copy",
     .flags = import_flags,
     .group = CAY_GROUP_HISTORY,

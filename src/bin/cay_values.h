@@ -68,10 +68,10 @@
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
     {.name = "tool-snapshots", .value = "on|off", .help = "take a snapshot after each tool call that may change files"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \
-    {.name = "expire-in", .value = "DURATION", .help = "when its time is up, e.g. 30m"},           \
-    {.name = "on-expiry", .value = "ACTION", .help = "what then: destroy, pause or stop"},         \
-    {.name = "idle-after", .value = "DURATION", .help = "when it counts as idle: no calls so long"}, \
-    {.name = "on-idle", .value = "ACTION", .help = "what then: pause, stop or destroy"},           \
+    {.name = "expire-in", .value = "DURATION", .help = "its time is up after this, e.g. 30m"},           \
+    {.name = "on-expiry", .value = "ACTION", .help = "what happens then: destroy, pause or stop"},         \
+    {.name = "idle-after", .value = "DURATION", .help = "call it idle after this time without calls"}, \
+    {.name = "on-idle", .value = "ACTION", .help = "what happens then: pause, stop or destroy"},           \
     {.name = "auto-resume", .help = "the next call resumes it when it sleeps"}
 /* clang-format on */
 

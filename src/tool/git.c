@@ -132,7 +132,8 @@ static bool put_paths(struct line *line, const struct step *step)
             return false;
     }
     if (list && !list->values.count)
-        return cay_fail(line->run->err, CAY_R_INVALID_ARGUMENT, "%s: at least one", step->name);
+        return cay_fail(line->run->err, CAY_R_INVALID_ARGUMENT, "%s: at least one is needed",
+                        step->name);
     return !one.len || put(line, one);
 }
 

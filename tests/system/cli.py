@@ -493,7 +493,7 @@ def history(cayd):
     assert cayd.ok("turn", "past", "--durable") == "turn-0002\n"
     assert cayd.ok("snapshot", "past", "mine", "-m", "a name") == "mine\n"
     cayd.fails(125, "has a snapshot 'mine'", "snapshot", "past", "mine")
-    cayd.fails(125, "Cay's own", "snapshot", "past", "turn-7")
+    cayd.fails(125, "reserved for Cay", "snapshot", "past", "turn-7")
     assert cayd.ok("diff", "past", "turn-0001", "turn-0002") == names
 
     shell("rm -rf /usr /workspace/*", "--user", "root")

@@ -300,8 +300,9 @@ bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error
         rc = root_fd < 0 ? -errno : maker->grow(root_fd, bytes);
     CAY_CRASH_POINT("grow.filesystem");
     if (rc == -EPERM)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "the kernel lets the daemon not enlarge %s; it wants CAP_SYS_RESOURCE",
-                        maker->name);
+        return cay_fail(
+            err, CAY_R_NOT_SUPPORTED,
+            "the kernel does not let the daemon enlarge %s; the daemon needs CAP_SYS_RESOURCE",
+            maker->name);
     return rc == 0 || cay_fail_errno(err, CAY_R_STORE_FAILED, rc, "enlarge the file system");
 }

@@ -158,7 +158,8 @@ static bool make_room(struct cay_host *host, const char *owner, struct cay_error
         own -= is_own;
     }
     return (all < CAY_BUILDS_IN_ALL && own < CAY_BUILDS_OF_OWNER) ||
-           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "as many builds run as may; try again later");
+           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                    "as many builds run as this host allows; try again later");
 }
 
 static struct cay_build *new_build(struct cay_host *host, const struct cay_call *call)
@@ -218,7 +219,8 @@ static bool check_start(struct cay_host *host, const struct cay_call *call, stru
     if (request->build_id.len && !cay_id_valid(request->build_id))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "build_id: not a valid name");
     if (find(host, &call->caller, request->build_id))
-        return cay_fail(err, CAY_R_ALREADY_EXISTS, "there is a build of that id");
+        return cay_fail(err, CAY_R_ALREADY_EXISTS,
+                        "build_id: there is a build of that id; choose another id");
     return make_room(host, call->caller.owner, err);
 }
 

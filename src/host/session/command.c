@@ -35,11 +35,13 @@ bool cay_command_check(const struct cay_command *command, struct cay_error *err)
     struct cay_v1_resource_limits ignored;
     const struct cay_v1_resource_limits none = {};
     if (policy && policy->limits && policy->limits->has_inodes)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "policy.limits.inodes: is of whole sessions only");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "policy.limits.inodes: only whole sessions have this limit; set it with UpdateSession");
     if (policy && policy->limits && policy->limits->has_disk_bytes)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "policy.limits.disk_bytes: is of whole sessions only");
+                        "policy.limits.disk_bytes: only whole sessions have this limit; set it "
+                        "with UpdateSession");
     if (policy && !cay_check_limits(policy->limits, &none, &ignored, err))
         return false;
     if (policy &&

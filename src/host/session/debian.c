@@ -170,10 +170,11 @@ bool cay_debian_choose(struct cay_debian *out_debian, struct cay_pb_pairs params
         else if (cay_str_is(key, "packages") && has_only(value, "+.-,"))
             packages = value;
         else
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "params: suite, mirror (http or https) and packages (separated by "
-                            "commas) are known; '%.*s' is none or not valid",
-                            (int)CAY_MIN(key.len, (size_t)64), key.len ? key.ptr : "");
+            return cay_fail(
+                err, CAY_R_INVALID_ARGUMENT,
+                "params: suite, mirror (http or https) and packages (separated by "
+                "commas) are known; '%.*s' is none of them, or has a value that is not valid",
+                (int)CAY_MIN(key.len, (size_t)64), key.len ? key.ptr : "");
     }
     suite = suite.len ? suite : own_suite(etc_fd, arena);
     mirror = mirror.len ? mirror : find_mirror(etc_fd, suite, arena);

@@ -128,8 +128,8 @@ bool cay_victims_add(struct cay_victims *victims, const struct cay_session *sess
     const struct cay_session *fork = fork_of(session, snapshot);
     if (fork)
         return cay_fail(err, CAY_R_SNAPSHOT_IN_USE,
-                        "session '%s' was forked from snapshot '%s'; remove it first", fork->id,
-                        snapshot->name);
+                        "session '%s' was forked from snapshot '%s'; remove that session first",
+                        fork->id, snapshot->name);
     add(victims, snapshot);
     return true;
 }

@@ -30,7 +30,7 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
     if (spec->restart &&
         (spec->restart->max_restarts < 0 || cay_noun_duration_ms(spec->restart->delay) < 0))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "restart: neither the number nor the delay is negative");
+                        "restart: the number and the delay must not be negative");
     struct cay_frame_size ignored;
     return !spec->pty || cay_process_size(spec->pty, &ignored, err);
 }

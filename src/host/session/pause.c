@@ -166,7 +166,9 @@ static void pause_drained(struct cay_pausing *self)
 static void pause_late(struct cay_pausing *self)
 {
     struct cay_error err = {};
-    cay_fail(&err, CAY_R_TOOLS_IN_FLIGHT, "session '%s' still has %u tools running and is active",
+    cay_fail(&err, CAY_R_TOOLS_IN_FLIGHT,
+             "session '%s' still has %u tools running and stays active; wait longer "
+             "(drain_timeout) or freeze them (freeze_tools)",
              self->session->id, self->session->tools_in_flight);
     finish_pausing(self, &err);
 }

@@ -26,7 +26,8 @@ bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
         struct cay_str key = labels.items[i].key;
         struct cay_str value = labels.items[i].value;
         if (cay_str_is(key, CAY_BUILD_LABEL))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "labels: '%s' is Cay's own",
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "labels: '%s' is reserved for Cay; choose another key",
                             CAY_BUILD_LABEL);
         if (!key.len || key.len > CAY_LIMIT_LABEL_KEY_BYTES || has_control(key))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
@@ -166,8 +167,9 @@ bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err)
                         "digit, no '..'");
     if (cay_str_starts(name, "turn-") || cay_str_starts(name, "tool-") ||
         cay_str_starts(name, "branch-") || cay_str_is(name, "base"))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "name: 'base' and what begins with turn-, tool- or branch- is Cay's own");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "name: 'base' and names that begin with turn-, tool- or branch- are reserved for Cay");
     return true;
 }
 

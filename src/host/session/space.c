@@ -179,7 +179,7 @@ static const struct {
     const char *text;
 } devices[] = {
     [CAY_STORE_HEALTH_UNKNOWN] = {CAY_V1_POOL_STATE_UNSPECIFIED, "pool_unknown",
-                                  "nobody knows how the pool's devices are"},
+                                  "the state of the pool's devices is not known"},
     [CAY_STORE_ONLINE] = {CAY_V1_POOL_STATE_ONLINE, NULL, NULL},
     [CAY_STORE_DEGRADED] = {CAY_V1_POOL_STATE_DEGRADED, "pool_degraded",
                             "the pool has fewer devices than it should have"},

@@ -121,7 +121,8 @@ void cay_host_free_no_longer(struct cay_host *host)
 {
     struct cay_error err = {};
     cay_fail(&err, CAY_R_UNAVAILABLE,
-             "it is gone, but the daemon ends before its space is free; the next one goes on");
+             "the session is gone, but the daemon ends before its space is free; the next daemon "
+             "frees it");
     cay_timer_close(&host->freeing_look);
     tell_freed(&host->freeing, &err);
     tell_freed(&host->freeing_next, &err);

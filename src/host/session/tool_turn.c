@@ -82,7 +82,7 @@ void cay_tool_turn_take(struct cay_call *call, struct cay_tool_call *tool, cay_t
     if (session->tools_waiting_count >= CAY_LIMIT_TOOLS_WAITING) {
         struct cay_error err = {};
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
-                 "%d tools run in session '%s' and %d wait for their turn; try again later",
+                 "%d tools run in session '%s' and %d wait until they may; try again later",
                  session->spec->max_concurrent_tools, session->id, CAY_LIMIT_TOOLS_WAITING);
         cay_error_fact(&err, "limit", "%d", session->spec->max_concurrent_tools);
         session->tools_running++;

@@ -171,7 +171,8 @@ static void follow(struct attach *self, struct cay_process *process, uint64_t of
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_ATTACHED,
         .frame.attached = cay_process_message(process, &self->call->arena)};
     if (readers >= CAY_LIMIT_PROCESS_READERS)
-        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED, "%d clients are attached to process '%s'",
+        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
+                 "%d clients are attached to process '%s'; detach one of them first",
                  CAY_LIMIT_PROCESS_READERS, process->id);
     else if (!response.frame.attached)
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,

@@ -341,8 +341,8 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
     if (request->from_base.len || request->steps.count || request->context.len ||
         request->context_base.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "steps: on a base that exists; build the recipe first, then name it in "
-                        "from_base");
+                        "steps: they need a base that exists; build the recipe first, then name "
+                        "its base in from_base");
     self->timeout_ms = timeout_ms > 0 ? (uint64_t)timeout_ms : TIMEOUT_DEFAULT_MS;
     self->keeping.alias_count = request->aliases.count;
     return cay_base_check_name(request->name, "name", self->keeping.name, err) &&

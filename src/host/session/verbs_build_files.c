@@ -82,7 +82,7 @@ static void finish(struct put *self)
     struct cay_call *call = self->call;
     struct cay_v1_put_build_files_response response = {.bytes = self->bytes};
     if (self->fd < 0) {
-        cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "there is nothing in it");
+        cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "data: the files are missing");
         put_fail(self);
         return;
     }
@@ -98,7 +98,8 @@ static bool take(struct put *self, const struct cay_v1_put_build_files_request *
     bool is_key = request && request->which_frame == CAY_V1_PUT_BUILD_FILES_REQUEST_FRAME_KEY;
     if (!self->key[0]) {
         if (!is_key || !cay_sha256_is_hex(request->frame.key))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "key: 64 lower-case hex digits, first");
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "key: the first message must have it, as 64 lower-case hex digits");
         if (self->host->build_files.putting == CAY_BUILD_FILES_AT_ONCE)
             return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                             "too many files are put at the same time; try again");
@@ -108,7 +109,7 @@ static bool take(struct put *self, const struct cay_v1_put_build_files_request *
         return true;
     }
     if (is_key)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "key: only once");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "key: only the first message may have it");
     self->data = request->which_frame == CAY_V1_PUT_BUILD_FILES_REQUEST_FRAME_DATA
                      ? request->frame.data
                      : (struct cay_str){};

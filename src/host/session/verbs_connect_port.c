@@ -206,7 +206,7 @@ static void on_message(struct cay_call *call, const void *message)
         return;
     }
     if (request->which_frame != CAY_V1_CONNECT_PORT_REQUEST_FRAME_DATA) {
-        break_off(self, CAY_R_INVALID_ARGUMENT, "after the first message come data");
+        break_off(self, CAY_R_INVALID_ARGUMENT, "only data may follow the first message");
         return;
     }
     self->rest = request->frame.data;
@@ -261,8 +261,8 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
         cay_fail(&err, CAY_R_CANCELED, NULL);
     else if (net->connection_count >= net->connection_count_max)
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
-                 "this host has as many connections to sandboxes as "
-                 "it may have");
+                 "this host has as many connections to sandboxes as it may have; close some, or "
+                 "try again later");
     else if (session->account->tunnel_count >= net->connection_count_max / OWNER_SHARE)
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "the owner of session '%s' has as many connections to sandboxes as one may have; "
@@ -295,7 +295,8 @@ static void on_open(struct cay_call *call, const void *message)
     struct cay_session *session = NULL;
     struct cay_error err = {};
     if (!open)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "the first message says where to connect to");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                 "the first message must be open, which says where to connect to");
     else if (open->port < 1 || open->port > PORT_MAX)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "port: 1 to %d", PORT_MAX);
     else

@@ -17,7 +17,8 @@ static void tell_health(struct cay_host *host, struct cay_call *call)
     cay_space_problems(host, &problems);
     if (failed)
         cay_problem_add(&problems, CAY_V1_HEALTH_STATUS_DEGRADED, "sessions_failed",
-                        "%d of the sessions failed; look at them with 'cay show', and remove them",
+                        "%d of the sessions failed; 'cay ls --state failed' lists them and 'cay "
+                        "show' says why; remove them",
                         failed);
     struct cay_v1_health_check_response response = {
         .status = problems.count ? problems.items[0].status : CAY_V1_HEALTH_STATUS_HEALTHY,

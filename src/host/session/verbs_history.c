@@ -123,7 +123,8 @@ void cay_host_delete_snapshot(struct cay_service *service, struct cay_call *call
     if ((request->snapshots.count > CAY_LIMIT_PAGE_SIZE &&
          !cay_fail(&err, CAY_R_INVALID_ARGUMENT, "snapshots: %d at most", CAY_LIMIT_PAGE_SIZE)) ||
         (!request->snapshots.count && !request->prune &&
-         !cay_fail(&err, CAY_R_INVALID_ARGUMENT, "say which snapshots, or a rule")) ||
+         !cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                   "name snapshots, or give a rule that chooses them")) ||
         !check_rule(request->prune, &err)) {
         cay_call_fail(call, &err);
         return;

@@ -211,7 +211,8 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_snapshot *snapshot = cay_session_snapshot(session, since);
     if (!since.len)
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
-                        "the stream is a whole session; it continues none");
+                        "the stream holds a whole session and continues none; import it as a "
+                        "session of its own");
     if (!snapshot || strcmp(session->head, snapshot->name) != 0)
         return cay_fail(
             err, snapshot ? CAY_R_FAILED_PRECONDITION : CAY_R_SNAPSHOT_NOT_FOUND,

@@ -190,7 +190,8 @@ void cay_host_grow_pool(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     if (!check_admin(call, &err) ||
         (request->size_bytes <= 0 &&
-         !cay_fail(&err, CAY_R_INVALID_ARGUMENT, "size_bytes: more than now"))) {
+         !cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                   "size_bytes: it must be more than the pool has now"))) {
         cay_call_fail(call, &err);
         return;
     }
@@ -212,7 +213,8 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
     bool has_bases = false;
     bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
     if (strcmp(host->pool.path, host->data_dir) != 0)
-        return cay_fail(err, CAY_R_ALREADY_EXISTS, "this host has a pool: '%s'", host->pool.path);
+        return cay_fail(err, CAY_R_ALREADY_EXISTS, "this host has a pool already: '%s'",
+                        host->pool.path);
     if (!cay_store_list(host->store, is_strange, &has_bases, err))
         return false;
     if (has_bases || cay_map_count(&host->sessions.by_id) || host->is_moving)
@@ -220,7 +222,9 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
                         "a pool is made before there are sessions and bases; remove them, or "
                         "export them first");
     if (is_loop != (request->size_bytes > 0) || request->size_bytes < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "size_bytes: of a loop pool, and of no other");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "size_bytes: only a pool that is a file has a size; leave it out for a directory");
     return true;
 }
 

@@ -128,7 +128,8 @@ void cay_host_list_processes(struct cay_service *service, struct cay_call *call)
                                 &session, &err);
     if (!err.reason && request->page_token.len &&
         !cay_processes_find(&session->processes, request->page_token))
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_token: begin again with the first page");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                 "page_token: it is not valid any more; begin again with the first page");
     if (err.reason)
         cay_call_fail(call, &err);
     else

@@ -69,7 +69,8 @@ static bool plan_branch(struct rollback_op *self, struct cay_session *session,
         snprintf(record->name, sizeof(record->name), "%.*s", (int)request->branch.len,
                  request->branch.ptr);
         if (cay_session_snapshot(session, request->branch))
-            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'",
+            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS,
+                            "session '%s' has a snapshot '%s' already; choose another name",
                             session->id, record->name);
     } else {
         int64_t number = session->branch_count;

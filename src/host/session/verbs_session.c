@@ -72,7 +72,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
         return false;
     if (request->runtime.len && !cay_str_is(request->runtime, cay_runtime_name(host->runtime)))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s'",
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s' and no other",
                         cay_runtime_name(host->runtime));
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
@@ -168,7 +168,8 @@ static void joined(struct cay_op *op)
             .existing = true,
         };
     else if (!err.reason)
-        cay_fail(&err, CAY_R_UNAVAILABLE, "session '%s' could not be made, or is gone again",
+        cay_fail(&err, CAY_R_UNAVAILABLE,
+                 "session '%s' could not be made, or is gone again; create it once more",
                  session->id);
     cay_op_leave(op);
     free(op);

@@ -305,7 +305,7 @@ static void on_message(struct cay_call *call, const void *message)
     struct cay_error err = {};
     if (!message) {
         self->is_closed = true;
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: the first message says what to show");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: it is missing in the first message");
         if (self->has_opened)
             detach(self);
         else if (!self->open)
@@ -316,7 +316,7 @@ static void on_message(struct cay_call *call, const void *message)
     struct cay_process *process = self->reader.process;
     bool is_open = request->which_frame == CAY_V1_TERMINAL_REQUEST_FRAME_OPEN;
     if (is_open != !self->has_opened) {
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: it is the first message, and only that");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: only the first message may have it");
         end_terminal(self, &err);
         return;
     }

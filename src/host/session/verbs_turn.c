@@ -150,8 +150,9 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
         }
     }
     if (cay_session_snapshot(session, spec->name))
-        return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%s'", session->id,
-                        record->name);
+        return cay_fail(err, CAY_R_SNAPSHOT_EXISTS,
+                        "session '%s' has a snapshot '%s' already; choose another name",
+                        session->id, record->name);
     memcpy(record->session_id, session->id, sizeof(record->session_id));
     cay_store_new_id(record->store_id);
     record->is_pending = true;

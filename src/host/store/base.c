@@ -166,13 +166,14 @@ static bool fill(struct cay_base_import *import, int fd, struct cay_error *err)
     };
     if (!S_ISDIR(st.st_mode)) {
         if (format == CAY_BASE_FORMAT_DIRECTORY)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: it is not a directory");
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "format: what was given is not a directory");
         import->info->format = CAY_BASE_FORMAT_TAR;
         return cay_base_read_tar(import, fd, &files, err) &&
                (!import->is_image || put_image_together(import, &files, err));
     }
     if (format == CAY_BASE_FORMAT_TAR)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: it is a directory");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: what was given is a directory");
     bool is_image = format == CAY_BASE_FORMAT_OCI || format == CAY_BASE_FORMAT_DOCKER ||
                     (format == CAY_BASE_FORMAT_AUTO && cay_image_files_has(&files, "oci-layout") &&
                      cay_image_files_has(&files, "index.json"));

@@ -27,8 +27,8 @@ bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error
             cay_buf_append_str(out, cay_buf_str(&text));
         /* What did not fit was dropped. */
         return !out || text.len < OUTPUT_BYTES_MAX ||
-               cay_fail(err, CAY_R_STORE_FAILED, "%s %s says too much", args->argv[0],
-                        args->argv[1]);
+               cay_fail(err, CAY_R_STORE_FAILED, "%s %s printed more than can be read",
+                        args->argv[0], args->argv[1]);
     }
     cay_buf_append_byte(&text, '\0');
     size_t len = text.failed ? 0 : strcspn(text.data, "\n");

@@ -173,8 +173,8 @@ static bool read_properties(const char *properties, const char *dataset, struct 
     if (!zfs_call(&get, out, err))
         return false;
     cay_buf_append_byte(out, '\0');
-    return !out->failed ||
-           cay_fail(err, CAY_R_STORE_FAILED, "zfs says too much of '%s'", properties);
+    return !out->failed || cay_fail(err, CAY_R_STORE_FAILED,
+                                    "zfs printed more about '%s' than can be read", properties);
 }
 
 static bool parse_number(char **text, uint64_t *out_number)
@@ -197,7 +197,7 @@ static bool read_numbers(const char *properties, const char *dataset, uint64_t *
     char *next = text.data;
     for (size_t i = 0; i < count; i++) {
         if (!parse_number(&next, &out_numbers[i]))
-            return cay_fail(err, CAY_R_STORE_FAILED, "zfs does not tell '%s'", properties);
+            return cay_fail(err, CAY_R_STORE_FAILED, "zfs does not say what '%s' is", properties);
     }
     return true;
 }
@@ -286,7 +286,7 @@ static bool add_used(const struct zfs *zfs, const char *const *ids, size_t count
         for (size_t i = 0; i < 2 * some; i++) {
             uint64_t bytes;
             if (!next || !parse_number(&next, &bytes))
-                return cay_fail(err, CAY_R_STORE_FAILED, "zfs does not tell what is used");
+                return cay_fail(err, CAY_R_STORE_FAILED, "zfs does not say how much is used");
             *in_out_bytes += bytes;
         }
     }
