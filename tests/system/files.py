@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """File tools and FileService: what a process sees is what they see, and nothing leads outside."""
 
+import gzip
 import os
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
 
+from building import archive
 from daemon import (FILE, IS_FULL, MIB, SANDBOX, RpcError, Stream, b64, case, eventually, fails, good,
                     together)
 from small_base import run_with_cayd
@@ -615,6 +618,80 @@ def swapping(cay):
         assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns,
                                                                      before.st_mode)
     assert sh(cay, "echo fine") == "fine\n"
+
+
+def unpack(cay, path, data, **fields):
+    """WriteFile of an archive, in pieces."""
+    request = {"sessionId": "arc", "path": path, "archive": "TREE_FORMAT_TAR"} | fields
+    pieces = [{"data": b64(data[at:at + 200_000])} for at in range(0, len(data), 200_000)]
+    return cay.send_all(FILE + "WriteFile", [{"open": request}, *pieces])
+
+
+@case
+def archives(cay):
+    """an archive is unpacked into a directory, for the user, without what only root may give"""
+    cay.create("arc")
+    data = archive(("./d", None, {"mode": 0o750, "mtime": 1_000_000_000}), ("d/file", b"one", {"mode": 0o4755, "uid": 4242}),
+                   ("d/old", b"two", {"mode": 0o640, "mtime": 1_000_000_000}),
+                   ("link", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}),
+                   ("hard", b"", {"type": tarfile.LNKTYPE, "linkname": "d/file"}),
+                   ("fifo", None, {"type": tarfile.FIFOTYPE, "mode": 0o600}),
+                   ("null", None, {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3}), ("big", b"x" * 1_000_000))
+    answer = unpack(cay, "new/place", data, createParents=True, size=str(len(data)))
+    assert answer["created"] and answer["entriesWritten"] == "7" and answer["bytesWritten"] == str(len(data)), answer
+    assert answer["info"]["path"] == "/workspace/new/place", answer
+    seen = cay.sh("arc", "cd new/place && stat -c '%n %a %u %h %F' d d/file d/old link hard fifo big && stat -c %Y d d/old")
+    assert seen == ("d 750 1000 2 directory\nd/file 755 1000 2 regular file\nd/old 640 1000 1 regular file\n"
+                    "link 777 1000 1 symbolic link\nhard 755 1000 2 regular file\nfifo 600 1000 1 fifo\n"
+                    "big 640 1000 1 regular file\n1000000000\n1000000000\n"), seen
+    cay.sh("arc", "cd new/place; chmod 700 d; echo other > d/old; echo mine > d/mine; ! test -e null")
+    answer = unpack(cay, "new/place", gzip.compress(archive(("d", None), ("d/old", b"three"), ("link", b"file"))))
+    assert not answer.get("created") and answer["entriesWritten"] == "3", answer
+    assert cay.sh("arc", "cd new/place; cat d/old d/mine link; stat -c %a d") == "threemine\nfile700\n"
+    assert "root:x:0" in cay.read("arc", "/etc/passwd").decode()
+    unpack(cay, "/root/up", archive(("f", b"x")), user="root", createParents=True)
+    unpack(cay, "/root/up", archive(("g", b"x")), asRoot=True)
+    assert cay.sh("arc", "stat -c '%u %n' /root/up/f /root/up/g", user="root") == "0 /root/up/f\n1000 /root/up/g\n"
+
+
+@case
+def hostile_archives(cay):
+    """what would lead out of the directory is refused, and so is what is no archive or too much"""
+    cay.sh("arc", "mkdir -p h; ln -s /etc h/way; ln -s . h/here")
+    soft, hard = {"type": tarfile.SYMTYPE}, {"type": tarfile.LNKTYPE}
+    for members in ([("../out", b"x")], [("a/../../out", b"x")], [("/abs", b"x")], [("way/out", b"x")], [("here/in", b"x")],
+                    [("l", b"", soft | {"linkname": "/etc"}), ("l/out", b"x")],
+                    [("l2", b"", soft | {"linkname": ".."}), ("l2/out", b"x")],
+                    [("h1", b"", hard | {"linkname": "../../etc/passwd"})], [("h2", b"", hard | {"linkname": "/etc/passwd"})],
+                    [("h3", b"", hard | {"linkname": "way/passwd"})], [("way", None)]):
+        fails("invalid_argument", unpack, cay, "h", archive(*members))
+    assert cay.sh("arc", "ls /etc/out /workspace/out /out /abs h/in h/h1 h/h2 h/h3 2>/dev/null | wc -l").strip() == "0"
+    huge = bytearray(archive(("huge", b"")))
+    huge[124:136] = b"\x80" + bytes(3) + (200 << 30).to_bytes(8, "big")
+    huge[148:156] = b"        "
+    huge[148:156] = f"{sum(huge[:512]):06o}\0 ".encode()
+    fails("resource_exhausted", unpack, cay, "h", bytes(huge))
+    for bad in (b"no archive at all" * 100, gzip.compress(gzip.compress(archive(("a", b"x")))), archive(("a", b"x" * 5000))[:3000]):
+        fails("invalid_argument", unpack, cay, "h", bad)
+    fails("data_loss", unpack, cay, "h", archive(("a", b"x")), size="5")
+    fails("permission_denied", unpack, cay, "/etc", archive(("passwd", b"x")))
+    fails("permission_denied", unpack, cay, "/root", archive(("x", b"x")))
+    fails("already_exists", unpack, cay, "/etc/passwd", archive(("x", b"x")))
+    fails("not_found", unpack, cay, "/nowhere/at/all", archive(("x", b"x")))
+    for path in ("/proc", "/dev", "/proc/self"):
+        try:
+            unpack(cay, path, archive(("x", b"x")), user="root")
+        except RpcError as error:
+            assert error.code not in ("internal", "unknown"), error
+        else:
+            raise AssertionError(f"it was unpacked into {path}")
+    fails("invalid_argument", unpack, cay, "h", archive(("proc", b"x")), writeMode="WRITE_MODE_APPEND")
+    with Stream(cay, FILE + "WriteFile") as stream:
+        stream.send({"open": {"sessionId": "arc", "path": "gone", "archive": "TREE_FORMAT_TAR"}})
+        stream.send({"data": b64(archive(("a", b"x")))})
+    fails("not_found", cay.file, "StatFile", "arc", path="gone")
+    assert cay.sh("arc", "echo well") == "well\n"
+    cay.destroy("arc")
 
 
 if __name__ == "__main__":

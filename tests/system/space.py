@@ -274,6 +274,19 @@ def copies(cay):
 
 
 @case
+def archives(cay):
+    """an archive is unpacked up to the limit, bytes and files"""
+    packed = gzip.compress(archive(*((f"f{number}", b"cay" * (5 * MIB)) for number in range(4))))
+    many = archive(*((f"{number}", b"") for number in range(100)))
+    for limits, data in (({"diskBytes": LIMIT}, packed), ({"inodes": 50}, many)):
+        cay.create("a", limits=limits, lazyStart=True)
+        open_ = {"open": {"sessionId": "a", "path": "to", "archive": "TREE_FORMAT_TAR"}}
+        pieces = [{"data": b64(data[at:at + MIB // 2])} for at in range(0, len(data), MIB // 2)]
+        fails("resource_exhausted", cay.send_all, FILE + "WriteFile", [open_, *pieces], reason="quota_exceeded")
+        cay.destroy("a")
+
+
+@case
 def told(cay):
     """what a session without limits uses is told as well"""
     cay.create("t")

@@ -8,6 +8,7 @@
 #include "host/session/quota.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
+#include "host/session/verbs_archive.h"
 #include "tool/files.h"
 
 /*
@@ -368,8 +369,6 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
 {
     struct cay_arena *arena = &self->call->arena;
     bool is_e2b = cay_str_is(open->metadata_space, "e2b");
-    if (open->archive)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "archive: not available in this version");
     if (!is_e2b && open->metadata_space.len && !cay_str_is(open->metadata_space, "cay"))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata_space: cay or e2b");
     if (open->metadata.count && !open->set_metadata)
@@ -402,6 +401,16 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
 static void start_write(struct write_stream *self, const struct cay_v1_write_file_request *request)
 {
     struct cay_session *session = NULL;
+    if (request && request->which_frame == CAY_V1_WRITE_FILE_REQUEST_FRAME_OPEN &&
+        request->frame.open->archive) {
+        struct cay_host *host = self->host;
+        struct cay_call *call = self->call;
+        if (cay_archive_write_start(host, call, request->frame.open, &self->err))
+            free(self);
+        else
+            write_finish(self);
+        return;
+    }
     if (!request || request->which_frame != CAY_V1_WRITE_FILE_REQUEST_FRAME_OPEN)
         cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "the first message must be open");
     else if (take_options(self, request->frame.open, &self->err))
