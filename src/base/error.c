@@ -114,7 +114,7 @@ static const char *errno_text(int sys_errno)
     const char *text = strerror(sys_errno);
 #endif
     if (is_out_of_files(sys_errno))
-        return "too many open files; end sessions, or raise the limit (LimitNOFILE)";
+        return table[CAY_R_TOO_MANY_OPEN_FILES].text;
     return text ? text : "unknown system error";
 }
 
@@ -125,7 +125,7 @@ bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno
     va_list args;
     va_start(args, fmt);
     if (is_out_of_files(-neg_errno))
-        reason = CAY_R_RESOURCE_EXHAUSTED;
+        reason = CAY_R_TOO_MANY_OPEN_FILES;
     set_text(err, reason, fmt, args);
     va_end(args);
     err->sys_errno = -neg_errno;

@@ -68,7 +68,7 @@ const char *cay_code_name(enum cay_connect_code code);
 enum cay_connect_code cay_code_by_name(struct cay_str name);
 
 /* All three return false, so that `return cay_fail(...)` is one line. A NULL fmt takes the table's
- * text. The limit of open files is always CAY_R_RESOURCE_EXHAUSTED: it may be hit by any step. */
+ * text. The limit of open files is always CAY_R_TOO_MANY_OPEN_FILES: it may be hit by any step. */
 CAY_PRINTF(3, 4) bool cay_fail(struct cay_error *err, enum cay_reason reason, const char *fmt, ...);
 CAY_PRINTF(4, 5)
 bool cay_fail_errno(struct cay_error *err, enum cay_reason reason, int neg_errno, const char *fmt,

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "front/router.h"
 #include "host/session/service.h"
 #include "host/session/state.h"
+#include "sys/descriptors.h"
 #include "wire/e2b/template.h"
 
 enum { EXIT_USAGE = 2 };
@@ -33,6 +33,7 @@ struct daemon {
     struct cay_signal replacing;
     struct cay_heirs *heirs;
     struct cayd_replace replace;
+    size_t connection_count_max;
     bool is_replacing;   /* the next one goes on where we end */
     const char *address; /* of the first TCP listener, for the ready line */
 };
@@ -150,14 +151,16 @@ static bool open_signals(struct daemon *daemon, struct cay_error *err)
     return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "watch signals");
 }
 
-/* The soft limit is kept low for programs that use select(); we do not. */
-static void raise_descriptor_limit(void)
+static void raise_descriptor_limit(struct daemon *daemon)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    enum { FEW = 4096 };
+    uint64_t limit = cay_descriptors_raise();
+    if (limit < FEW)
+        cay_log(CAY_WARN, "cayd.few_descriptors", CAY_I("limit", (int64_t)limit),
+                CAY_S("hint", "raise LimitNOFILE in the unit, or 'ulimit -Hn'"));
+    /* Connections alone must not take all. */
+    daemon->connection_count_max =
+        (size_t)CAY_MIN((uint64_t)daemon->conf.max_connections, cay_descriptors_connections(limit));
 }
 
 /* glibc learns from the largest buffer it saw to keep as much for the next one: tens of megabytes
@@ -370,7 +373,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &daemon->router,
-        .connection_count_max = (size_t)conf->max_connections,
+        .connection_count_max = daemon->connection_count_max,
         .head_timeout_ms = (uint64_t)conf->head_timeout,
         .idle_timeout_ms = (uint64_t)conf->idle_timeout,
         .send_timeout_ms = (uint64_t)conf->send_timeout,
@@ -413,7 +416,7 @@ static int serve(struct daemon *daemon, const char *const *argv)
         .format = (enum cay_log_format)(CAY_LOG_LOGFMT + daemon->conf.log_format),
     };
     cay_log_setup(&log_options);
-    raise_descriptor_limit();
+    raise_descriptor_limit(daemon);
     return_large_buffers();
     bool is_started = start(daemon, &err);
     if (is_started) {

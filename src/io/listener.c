@@ -91,6 +91,19 @@ bool cay_peer_of(int fd, struct cay_peer *out_peer)
            describe_peer(fd, &address, address.ss_family == AF_UNIX, out_peer);
 }
 
+void cay_listener_refuse(const struct cay_listener *listener, int fd)
+{
+    char unread[4096];
+    if (listener->farewell) {
+        /* What was not read would make the kernel take back what is said. */
+        (void)!recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
+        (void)!send(fd, listener->farewell, strlen(listener->farewell),
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)shutdown(fd, SHUT_WR);
+    }
+    close(fd);
+}
+
 static int open_spare(void)
 {
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -100,11 +113,13 @@ static int open_spare(void)
  * the spare descriptor and hang up at once, then rest a moment. */
 static void turn_away(struct cay_listener *listener)
 {
+    if (listener->spare_fd < 0) /* somebody else was faster the last time */
+        listener->spare_fd = open_spare();
     if (listener->spare_fd >= 0) {
         close(listener->spare_fd);
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            close(fd);
+            cay_listener_refuse(listener, fd);
         listener->spare_fd = open_spare();
     }
     cay_watch_set(&listener->watch, 0);

@@ -27,6 +27,7 @@ struct cay_listener {
     char *unix_path;       /* removed at close; NULL when it is the service manager's */
     const char *heir_name; /* by which it is handed over, may be changed; NULL: it is the service
                               manager's */
+    const char *farewell;  /* for whoever cannot be served; NULL: nothing is said */
     char address[128];     /* what it is bound to, with the real port */
     bool is_unix;
 };
@@ -42,6 +43,8 @@ struct cay_listener {
                                              void (*accepted)(struct cay_listener *listener, int fd,
                                                               const struct cay_peer *peer),
                                              struct cay_error *err);
+/* Says the farewell and hangs up. */
+void cay_listener_refuse(const struct cay_listener *listener, int fd);
 /* Hands the socket over to the heirs of the loop, if they collect. */
 void cay_listener_close(struct cay_listener *listener);
 

@@ -239,7 +239,7 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case ETXTBSY:
     case EAGAIN: return CAY_R_FAILED_PRECONDITION;
     case EMFILE:
-    case ENFILE:
+    case ENFILE: return CAY_R_TOO_MANY_OPEN_FILES;
     case ENOMEM: return CAY_R_RESOURCE_EXHAUSTED;
     case EIO: return CAY_R_DISK_FAILED;
     case ESTALE: return CAY_R_STORE_FAILED;

@@ -202,8 +202,9 @@ static bool add(struct cay_watches *watches, struct cay_watcher *watcher,
         watches->has_mounts = tree->has_mounts;
     }
     if (watches->fd < 0 || watches->root_fd < 0)
-        return cay_fail_errno(err, CAY_R_RESOURCE_EXHAUSTED, -EMFILE,
-                              "nothing more can be watched now");
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "nothing more can be watched: the host has as many watches, or open files, "
+                        "as it may have (fs.inotify.max_user_instances, LimitNOFILE)");
     return enter_tree(watches, watcher, err);
 }
 

@@ -11,6 +11,16 @@
 
 enum { SWEEP_MS = 1000 };
 
+/* Without its length: it ends with the connection. */
+static const char farewell[] =
+    "HTTP/1.1 429 Too Many Requests\r\n"
+    "content-type: application/json\r\n"
+    "connection: close\r\n\r\n"
+    "{\"code\":\"resource_exhausted\",\"message\":\"the daemon has as many connections or files "
+    "open "
+    "as it may have; close some, end sessions, or raise its limits (max_connections, "
+    "LimitNOFILE)\"}";
+
 /* HTTP/2 reads on whatever a stream of it does, so there the connection is never the patient one.
  */
 static bool is_patient(const struct cay_conn *conn)
@@ -46,7 +56,7 @@ static void on_accepted(struct cay_listener *listener, int fd, const struct cay_
     server->stats.connections_accepted++;
     if (server->stats.connections_open >= server->options.connection_count_max) {
         server->stats.connections_refused++;
-        close(fd);
+        cay_listener_refuse(listener, fd);
         return;
     }
     cay_conn_open(server, fd, peer, place->use_tls ? server->tls : NULL);
@@ -81,6 +91,7 @@ bool cay_server_listen(struct cay_server *server, const char *address, bool use_
     *place = (struct cay_server_listener){.server = server, .use_tls = use_tls};
     if (!cay_listener_open(&place->listener, server->loop, address, on_accepted, err))
         return false;
+    place->listener.farewell = place->use_tls ? NULL : farewell;
     server->listener_count++;
     *out_address = place->listener.address;
     return true;
@@ -98,6 +109,7 @@ bool cay_server_listen_managed(struct cay_server *server, int fd, bool use_tls,
     if (!cay_listener_open_managed(&place->listener, server->loop, fd, on_accepted, err))
         return false;
     place->use_tls = use_tls && !place->listener.is_unix;
+    place->listener.farewell = place->use_tls ? NULL : farewell;
     server->listener_count++;
     *out_address = place->listener.address;
     return true;

@@ -12,6 +12,7 @@
 #include "host/net/relay.h"
 #include "io/heirs.h"
 #include "io/listener.h"
+#include "sys/descriptors.h"
 
 struct cay_port {
     struct cay_net *net;
@@ -110,6 +111,9 @@ static bool read_port(struct cay_port *port, struct cay_error *err)
 static bool open_listener(struct cay_port *port, uint16_t host_port, struct cay_error *err)
 {
     char address[96];
+    int status = cay_descriptors_check();
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "listen on a port");
     cay_net_join(address, sizeof(address), port->bind_address, host_port);
     if (cay_listener_open(&port->listener, port->net->loop, address, accepted, err)) {
         port->listener.heir_name = CAY_HEIR_PORT;

@@ -21,6 +21,7 @@
 #include "host/session/tell.h"
 #include "host/session/tree.h"
 #include "host/session/watching.h"
+#include "sys/descriptors.h"
 #include "sys/mount.h"
 #include "sys/userns.h"
 
@@ -69,6 +70,9 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
     cay_autoclose int userns_fd = shared_userns(waking, host);
     const struct cay_store_owner owner = {
         .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = userns_fd};
+    int status = cay_descriptors_check(); /* what is opened here stays open */
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "open the session's files");
     if (waking->needs_mount &&
         !cay_store_mount(host->store, waking->store_id, &owner, &waking->root_fd, err))
         return false;

@@ -64,7 +64,7 @@ static void a_limit_of_open_files_is_no_internal_error(void **)
     for (size_t i = 0; i < CAY_COUNT(errors); i++) {
         struct cay_error err = {};
         assert_false(cay_fail_errno(&err, CAY_R_STORE_FAILED, -errors[i], "open layer"));
-        assert_int_equal(err.reason, CAY_R_RESOURCE_EXHAUSTED);
+        assert_int_equal(err.reason, CAY_R_TOO_MANY_OPEN_FILES);
         assert_int_equal(err.sys_errno, errors[i]);
         assert_non_null(strstr(err.text, "open layer: too many open files; end sessions"));
     }
