@@ -12,6 +12,9 @@
 /* Watches the flag until the next call; NULL: nothing. Returns what was watched before. */
 const bool *cay_stop_watch(const bool *flag);
 
+/* Watches this one, too, until the next cay_stop_watch; a few may be added. */
+void cay_stop_watch_also(const bool *flag);
+
 /* For threads that help this one. */
 [[nodiscard]] const bool *cay_stop_watched(void);
 

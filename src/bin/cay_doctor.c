@@ -50,10 +50,15 @@ static void check_daemon(struct cay_doctor *doctor)
         cli->has_timeout = true;
         cli->timeout_ms = DAEMON_TIMEOUT_MS;
     }
-    if (cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK, &request, &response, &err))
+    if (cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK, &request, &response, &err)) {
         cay_doctor_say(doctor, "daemon", CAY_VERDICT_OK, NULL, "cayd answers at %s",
                        cay_cli_url(cli));
-    else
+        for (size_t i = 0; i < response.problems.count && doctor->count < CAY_FINDINGS_MAX; i++) {
+            struct cay_str message = response.problems.items[i].message;
+            cay_doctor_say(doctor, "daemon", CAY_VERDICT_WARN, NULL, "%.*s", (int)message.len,
+                           message.len ? message.ptr : "");
+        }
+    } else
         cay_doctor_say(doctor, "daemon", CAY_VERDICT_WARN, err.text, "no cayd answers at %s",
                        cay_cli_url(cli));
 }
@@ -143,6 +148,7 @@ static bool run_doctor(struct cay_cli *cli, struct cay_error *)
         cay_doctor_check_clone3,
         cay_doctor_check_disk,
         cay_doctor_check_pool,
+        cay_doctor_check_base,
         cay_doctor_check_init,
         cay_doctor_check_descriptors,
         cay_doctor_check_network,

@@ -17,7 +17,7 @@ enum { CAY_FINDINGS_MAX = 32 };
 struct cay_finding {
     const char *name;
     enum cay_verdict verdict;
-    char text[200];
+    char text[256];
     char fix[300]; /* empty when there is nothing to mend */
 };
 
@@ -47,6 +47,7 @@ void cay_doctor_check_store(struct cay_doctor *doctor);
 void cay_doctor_check_cgroups(struct cay_doctor *doctor);
 void cay_doctor_check_disk(struct cay_doctor *doctor);
 void cay_doctor_check_pool(struct cay_doctor *doctor);
+void cay_doctor_check_base(struct cay_doctor *doctor);
 void cay_doctor_check_init(struct cay_doctor *doctor);
 void cay_doctor_check_descriptors(struct cay_doctor *doctor);
 void cay_doctor_check_network(struct cay_doctor *doctor);

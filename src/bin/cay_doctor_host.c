@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "bin/cay_doctor.h"
 #include "host/pool/pool.h"
+#include "host/store/base.h"
 #include "host/store/store.h"
 #include "sys/cgroup.h"
 #include "sys/nftables.h"
@@ -225,6 +226,41 @@ void cay_doctor_check_pool(struct cay_doctor *doctor)
                        "keep the disk free: when it is full, everything in the pool is in danger",
                        "%.100s may still grow by %s, but its disk has only %s left", file, wanted,
                        left);
+}
+
+/* On another file system than the machine's programs the base "host" is a copy of them. */
+void cay_doctor_check_base(struct cay_doctor *doctor)
+{
+    char dir[PATH_BYTES];
+    char size[CAY_SIZE_BYTES];
+    char free_text[CAY_SIZE_BYTES];
+    struct stat data;
+    struct stat programs;
+    struct statfs fs;
+    struct cay_copy_stats cost;
+    struct cay_error err = {};
+    cay_autofree char *pool = cay_pool_file(doctor->data_dir);
+    nearest_dir(doctor->data_dir, dir);
+    if (stat(dir, &data) < 0 || stat("/usr", &programs) < 0 || statfs(dir, &fs) < 0)
+        return;
+    if (!pool && data.st_dev == programs.st_dev) {
+        cay_doctor_say(doctor, "base", CAY_VERDICT_OK, NULL,
+                       "the base 'host' is made of links to /usr and takes no space");
+        return;
+    }
+    if (!doctor->is_root || !cay_base_host_cost(NULL, "/", &cost, &err))
+        return;
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize;
+    cay_size_format(cost.bytes, size);
+    cay_size_format(free_bytes, free_text);
+    bool has_room = pool || cost.bytes < free_bytes;
+    cay_doctor_say(doctor, "base", has_room ? CAY_VERDICT_OK : CAY_VERDICT_WARN,
+                   has_room ? NULL
+                            : "use a larger disk (--data DIR), or a smaller base ('cay base build "
+                              "debian') as default_base",
+                   "the base 'host' is a copy of /usr in %s: %s%s%s%s",
+                   pool ? "the pool" : doctor->data_dir, size, pool ? "" : ", and ",
+                   pool ? "" : free_text, pool ? "" : " are free");
 }
 
 /* Where cayd looks: beside the programs in a build tree, else where it was installed. */

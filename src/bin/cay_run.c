@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/id.h"
 #include "bin/cay_exec.h"
+#include "bin/cay_session.h"
 #include "bin/cay_values.h"
 
 /* One-shot: a session of its own for one command. Its id is made here, so that it can be destroyed
@@ -15,7 +16,7 @@ static bool create(struct cay_cli *cli, struct cay_str id, struct cay_error *err
     };
     return cay_values_limits(cli, &request.limits, err) &&
            cay_values_network(cli, &request.network, err) &&
-           cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err);
+           cay_session_make(cli, &request, &response, err);
 }
 
 static bool destroy(struct cay_cli *cli, struct cay_str id, struct cay_error *err)

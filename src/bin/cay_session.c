@@ -2,6 +2,8 @@
 #include "bin/cay_session.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "api/limits.h"
 #include "base/clock.h"
@@ -20,6 +22,37 @@ const char *cay_session_state_name(int state)
     case CAY_V1_SESSION_STATE_UNSPECIFIED: break;
     }
     return "unknown";
+}
+
+bool cay_session_make(struct cay_cli *cli, const struct cay_v1_create_session_request *request,
+                      struct cay_v1_create_session_response *out_response, struct cay_error *err)
+{
+    bool is_terminal = isatty(STDERR_FILENO);
+    bool is_told = false;
+    int64_t began_ns = cay_clock_ns();
+    for (;;) {
+        struct cay_error failed = {};
+        bool is_made = cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, request,
+                                    out_response, &failed);
+        if (is_told && is_terminal)
+            fputs("\r\033[K", stderr);
+        if (is_made)
+            return true;
+        int64_t waited_ms = (cay_clock_ns() - began_ns) / (int64_t)CAY_NS_PER_MS;
+        /* The daemon answers so only after it has waited a while itself. */
+        if (failed.reason != CAY_R_BASE_NOT_READY ||
+            (cli->has_timeout && cli->timeout_ms && waited_ms >= cli->timeout_ms)) {
+            *err = failed;
+            return false;
+        }
+        struct cay_output told = {.file = stderr, .is_terminal = is_terminal};
+        if (is_terminal || !is_told)
+            cay_output_text(&told, CAY_STYLE_DIM, cay_str(failed.text));
+        if (!is_terminal && !is_told)
+            fputc('\n', stderr);
+        fflush(stderr);
+        is_told = true;
+    }
 }
 
 static bool run_create(struct cay_cli *cli, struct cay_error *err)
@@ -43,7 +76,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
                            &request.max_snapshots, err) ||
         !cay_values_number(cli, "max-tools", 0, INT32_MAX, &request.has_max_concurrent_tools,
                            &request.max_concurrent_tools, err) ||
-        !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err))
+        !cay_session_make(cli, &request, &response, err))
         return false;
     if (cli->out.is_json)
         return cay_output_message(&cli->out, &cay_v1_create_session_response_desc, &response, err);

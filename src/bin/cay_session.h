@@ -3,6 +3,7 @@
 
 /* What commands share that name a session or a snapshot of it. */
 
+#include "api/cay_v1.h"
 #include "bin/cay_command.h"
 
 struct cay_completion;
@@ -21,6 +22,12 @@ void cay_session_offer_processes(struct cay_completion *completion);
 void cay_session_offer_many(struct cay_completion *completion);
 void cay_session_offer_bases(struct cay_completion *completion); /* for a flag --base */
 void cay_session_offer_places(struct cay_completion *completion);
+
+/* Creates it; as long as its base is being made, waits for that and says how far it is. */
+[[nodiscard]] bool cay_session_make(struct cay_cli *cli,
+                                    const struct cay_v1_create_session_request *request,
+                                    struct cay_v1_create_session_response *out_response,
+                                    struct cay_error *err);
 
 /* "active" for CAY_V1_SESSION_STATE_ACTIVE. */
 [[nodiscard]] const char *cay_session_state_name(int state);

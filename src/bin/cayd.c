@@ -324,6 +324,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .init_path = init_path,
         .interpreter_path = interpreter_path,
         .default_base = conf->default_base,
+        .host_root = getenv("CAY_TEST_HOST_ROOT"),
         .snapshot_prefix = conf->snapshot_prefix,
         .port_bind = conf->port_bind,
         .port_advertise = conf->port_advertise,

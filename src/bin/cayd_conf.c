@@ -179,9 +179,9 @@ const size_t cayd_conf_entry_count = CAY_COUNT(cayd_conf_entries);
 static bool load(struct cay_conf *conf, struct cayd_conf *values, int argc, const char *const *argv,
                  struct cay_error *err)
 {
-    static const char *const ignored[] = {"CAY_URL",       "CAY_API_KEY",    "CAY_TEST_RUN",
-                                          "CAY_TEST_NAME", "CAY_TEST_FULL",  "CAY_TEST_CRASH",
-                                          "CAY_TEST_SEED", "CAY_TEST_STEPS", NULL};
+    static const char *const ignored[] = {
+        "CAY_URL",        "CAY_API_KEY",   "CAY_TEST_RUN",   "CAY_TEST_NAME",      "CAY_TEST_FULL",
+        "CAY_TEST_CRASH", "CAY_TEST_SEED", "CAY_TEST_STEPS", "CAY_TEST_HOST_ROOT", NULL};
     int rest = argc;
     if (!cay_conf_load_flags(conf, argc, argv, &rest, err))
         return false;

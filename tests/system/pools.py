@@ -323,4 +323,4 @@ def gone_with_the_daemon(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--health-interval", "200ms")
+    run_with_cayd("--health-interval", "200ms", "--default-base", "small")

@@ -7,7 +7,8 @@
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 
-/* Bases that go with their last alias. */
+/* Bases that go with their last alias; and those that the base "host" was once, as soon as nobody
+ * stands on them any more. */
 
 struct sweep {
     struct cay_job job;
@@ -23,6 +24,42 @@ static bool note_alias(void *context, const struct cay_store_item *item)
     for (size_t i = 0; item->kind == CAY_STORE_ITEM_ALIAS && i < self->count; i++)
         self->is_kept[i] = self->is_kept[i] || strcmp(self->names[i], item->target) == 0;
     return true;
+}
+
+static void add_name(struct sweep *self, const char *name)
+{
+    self->names = cay_realloc_array(self->names, self->count + 1, sizeof(*self->names));
+    self->is_kept = cay_realloc_array(self->is_kept, self->count + 1, sizeof(bool));
+    snprintf(self->names[self->count], sizeof(*self->names), "%s", name);
+    self->is_kept[self->count++] = false;
+}
+
+static bool note_host_base(void *context, const struct cay_store_item *item)
+{
+    if (item->kind == CAY_STORE_ITEM_BASE && strncmp(item->name, "host-", 5) == 0)
+        add_name(context, item->name);
+    return true;
+}
+
+/* One that somebody has given settings or another name is theirs. What is being made has its alias
+ * only at the end. */
+static void add_old_host_bases(struct sweep *self)
+{
+    struct cay_host *host = self->host;
+    struct cay_error ignored = {};
+    size_t first = self->count;
+    if (!host->host_base.has_old || host->host_base.job)
+        return;
+    bool is_listed = cay_store_list(host->store, note_host_base, self, &ignored) &&
+                     cay_store_list(host->store, note_alias, self, &ignored);
+    host->host_base.has_old = !is_listed;
+    for (size_t i = first; i < self->count; i++) {
+        bool is_old =
+            is_listed && !self->is_kept[i] && !cay_map_get(&host->bases, cay_str(self->names[i]));
+        bool is_used = is_old && cay_store_base_is_used(host->store, self->names[i]);
+        self->is_kept[i] = !is_old || is_used;
+        host->host_base.has_old = host->host_base.has_old || is_old;
+    }
 }
 
 static void sweep_free(struct sweep *self)
@@ -68,11 +105,9 @@ static struct sweep *find_unnamed(struct cay_host *host)
     for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
         if (!entry->spec->goes_with_aliases)
             continue;
-        self->names = cay_realloc_array(self->names, self->count + 1, sizeof(*self->names));
-        self->is_kept = cay_realloc_array(self->is_kept, self->count + 1, sizeof(bool));
-        memcpy(self->names[self->count], entry->name, sizeof(entry->name));
-        self->is_kept[self->count++] = false;
+        add_name(self, entry->name);
     }
+    add_old_host_bases(self);
     if (self->count && cay_store_list(host->store, note_alias, self, &err)) {
         for (size_t i = 0; i < self->count; i++)
             has_work = has_work || !self->is_kept[i];

@@ -139,15 +139,6 @@ static bool birth_begin(struct cay_op *op, struct cay_error *err)
     return true;
 }
 
-/* The built-in base is made when it is first asked for. */
-static bool find_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE], struct cay_error *err)
-{
-    char resolved[CAY_STORE_NAME_SIZE];
-    if (strcmp(name, "host") == 0)
-        return cay_host_make_base(host, name, err);
-    return cay_store_base_resolve(host->store, name, resolved, err);
-}
-
 static bool make_tree(struct cay_birth *birth, struct cay_host *host, struct cay_error *err)
 {
     if (birth->is_existing_tree)
@@ -156,8 +147,6 @@ static bool make_tree(struct cay_birth *birth, struct cay_host *host, struct cay
     if (birth->snapshot_store_id[0]) {
         source.snapshot = birth->snapshot_store_id;
     } else {
-        if (!find_base(host, birth->base, err))
-            return false;
         source.base = birth->base;
     }
     return cay_store_create(host->store, birth->record.store_id, &source, err);

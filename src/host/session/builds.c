@@ -162,24 +162,54 @@ static bool make_room(struct cay_host *host, const char *owner, struct cay_error
                     "as many builds run as this host allows; try again later");
 }
 
+static struct cay_build *add_build(struct cay_host *host, const char *owner, struct cay_str name)
+{
+    struct cay_build *build = cay_new(struct cay_build);
+    build->host = host;
+    snprintf(build->owner, sizeof(build->owner), "%s", owner);
+    build->state = CAY_V1_BUILD_STATE_RUNNING;
+    build->started_ns = cay_clock_wall_ns();
+    cay_buf_init(&build->text, CAY_BUILD_LOG_BYTES_MAX + 4096); /* and what is said at the end */
+    cay_buf_init(&build->name_text, CAY_STORE_NAME_SIZE);
+    cay_buf_append(&build->name_text, name.ptr, name.len);
+    cay_list_push_back(&host->builds.list, &build->in_table);
+    return build;
+}
+
 static struct cay_build *new_build(struct cay_host *host, const struct cay_call *call)
 {
     const struct cay_v1_start_build_request *request = call->request;
-    struct cay_build *build = cay_new(struct cay_build);
-    build->host = host;
+    struct cay_build *build = add_build(host, call->caller.owner, request->build->name);
     if (request->build_id.len)
         snprintf(build->id, sizeof(build->id), "%.*s", (int)request->build_id.len,
                  request->build_id.ptr);
     else
         cay_id_make(build->id, sizeof(build->id), "b");
-    snprintf(build->owner, sizeof(build->owner), "%s", call->caller.owner);
-    build->state = CAY_V1_BUILD_STATE_RUNNING;
-    build->started_ns = cay_clock_wall_ns();
-    cay_buf_init(&build->text, CAY_BUILD_LOG_BYTES_MAX + 4096); /* and what is said at the end */
-    cay_buf_init(&build->name_text, CAY_STORE_NAME_SIZE);
-    cay_buf_append(&build->name_text, request->build->name.ptr, request->build->name.len);
-    cay_list_push_back(&host->builds.list, &build->in_table);
     return build;
+}
+
+struct cay_build *cay_builds_begin(struct cay_host *host, const char *id)
+{
+    cay_list_for_each (struct cay_build, old, &host->builds.list, in_table) {
+        if (!old->owner[0] && strcmp(old->id, id) == 0)
+            forget(old);
+    }
+    struct cay_build *build = add_build(host, "", cay_str(id));
+    snprintf(build->id, sizeof(build->id), "%s", id);
+    return build;
+}
+
+void cay_build_tell(struct cay_build *build, double fraction, const char *line)
+{
+    build->fraction = fraction;
+    if (line)
+        add_line(build,
+                 &(struct cay_v1_build_log){.level = CAY_STR("info"), .message = cay_str(line)});
+}
+
+void cay_build_ended(struct cay_build *build, const struct cay_error *err)
+{
+    ended(NULL, build, NULL, err);
 }
 
 static struct cay_v1_build *noun_of(const struct cay_build *build, struct cay_arena *arena)

@@ -61,6 +61,13 @@ struct cay_builds {
 void cay_builds_init(struct cay_builds *builds);
 void cay_builds_finish(struct cay_builds *builds);
 
+/* What the host makes by itself, shown as a build of that id and name to administrators. While it
+ * runs: how far it is, and a line for its log (or NULL). Then its end: err NULL when it went well.
+ */
+[[nodiscard]] struct cay_build *cay_builds_begin(struct cay_host *host, const char *id);
+void cay_build_tell(struct cay_build *build, double fraction, const char *line);
+void cay_build_ended(struct cay_build *build, const struct cay_error *err);
+
 /* Around every build, of whatever kind. */
 void cay_builds_enter(struct cay_host *host);
 void cay_builds_leave(struct cay_host *host);

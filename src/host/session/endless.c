@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/endless.h"
 
+#include "base/stop.h"
 #include "host/session/host.h"
 
 enum { AGAIN_MS = 20 }; /* calls under way may turn out to be endless */
@@ -34,6 +35,7 @@ void cay_host_cut(struct cay_host *host)
 {
     if (host->cut.handle)
         return;
+    cay_stop_ask(&host->is_ending);
     cay_timer_open(&host->cut, host->loop, on_cut);
     cay_timer_start(&host->cut, 0, AGAIN_MS);
 }

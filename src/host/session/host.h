@@ -17,6 +17,7 @@
 #include "host/session/build_files.h"
 #include "host/session/builds.h"
 #include "host/session/gone.h"
+#include "host/session/host_base.h"
 #include "host/session/service.h"
 #include "host/session/session.h"
 #include "host/session/space.h"
@@ -89,7 +90,7 @@ struct cay_host {
     int32_t max_snapshots; /* of a session that does not say; 0: no limit; so with the next */
     bool takes_tool_snapshots;
     bool serves_e2b;
-    struct cay_timer prepare;      /* makes the base "host" before somebody needs it */
+    struct cay_host_base host_base;
     struct cay_list endless;       /* calls; see endless.h */
     struct cay_list looking_calls; /* that wait for a look at the pool: space.h */
     void (*looked)(struct cay_host *host, struct cay_call *call); /* answers them */
@@ -98,6 +99,7 @@ struct cay_host {
     struct cay_timer aftermath;                                   /* of snapshots: aftermath.h */
     bool is_aftermath_due;
     uint64_t spares_wanted_ms; /* since when; 0: not */
+    bool is_ending; /* set by cay_stop_ask when the daemon is told to stop; workers may watch it */
     atomic_bool is_stopping;
     bool is_preparing;
     bool is_collecting;
@@ -138,13 +140,10 @@ void cay_host_spares_soon(struct cay_host *host);
 /* Whether the store must map owners for what runs here. */
 bool cay_host_needs_owner_map(const struct cay_host *host);
 
-/* Lives in another pool and store from now on; both are the host's. There are no sessions. */
-void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store);
-
-/* On a worker: the built-in base, made if need be; its own name comes out. Given up when the daemon
- * stops. */
-[[nodiscard]] bool cay_host_make_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE],
-                                      struct cay_error *err);
+/* Lives in another pool and store from now on; both are the host's. There are no sessions. `cost`
+ * is that of the base "host" there. */
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
+                   const struct cay_host_base_cost *cost);
 
 /* Makes the next sandbox start sooner, in the background. */
 void cay_host_prepare_soon(struct cay_host *host);

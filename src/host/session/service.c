@@ -13,6 +13,7 @@
 #include "api/cay_v1.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
 #include "host/session/aftermath.h"
@@ -26,12 +27,8 @@
 #include "host/session/quota.h"
 #include "host/session/record.h"
 #include "host/session/tokens.h"
-#include "host/store/base.h"
 
-enum {
-    FLUSH_KEYS_MS = 60 * 1000,
-    PREPARE_AFTER_MS = 1000, /* a daemon that lives for one call does not begin with it */
-};
+enum { FLUSH_KEYS_MS = 60 * 1000 };
 
 static bool authenticate(struct cay_service *service, struct cay_str secret,
                          struct cay_caller *out_caller, struct cay_error *err)
@@ -160,48 +157,6 @@ static bool take_lock(int fd)
     return false;
 }
 
-static bool goes_on(void *context, uint64_t, uint64_t)
-{
-    const struct cay_host *host = context;
-    return !atomic_load(&host->is_stopping);
-}
-
-bool cay_host_make_base(struct cay_host *host, char name[CAY_STORE_NAME_SIZE],
-                        struct cay_error *err)
-{
-    const struct cay_base_options options = {.progress = goes_on, .progress_ctx = host};
-    return cay_base_host(host->store, "/", &options, name, err);
-}
-
-struct prepare_job {
-    struct cay_job job;
-    struct cay_host *host;
-};
-
-static void prepare_work(struct cay_job *job)
-{
-    struct cay_host *host = CAY_CONTAINER_OF(job, struct prepare_job, job)->host;
-    char name[CAY_STORE_NAME_SIZE];
-    struct cay_error err = {};
-    if (!cay_host_make_base(host, name, &err) && !atomic_load(&host->is_stopping))
-        cay_log(CAY_WARN, "base.prepare_failed", CAY_S("base", "host"), CAY_ERR(&err));
-}
-
-static void prepare_done(struct cay_job *job)
-{
-    free(CAY_CONTAINER_OF(job, struct prepare_job, job));
-}
-
-static void on_prepare(struct cay_timer *timer)
-{
-    struct prepare_job *self = cay_new(struct prepare_job);
-    self->host = CAY_CONTAINER_OF(timer, struct cay_host, prepare);
-    self->job.work = prepare_work;
-    self->job.done = prepare_done;
-    if (!cay_loop_try_submit(self->host->loop, &self->job))
-        free(self);
-}
-
 /* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look
  * in. */
 static bool open_data_dir(struct cay_host *host, const char *path, struct cay_error *err)
@@ -234,6 +189,7 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->pool_warn = options->pool_warn;
     host->pool_critical = options->pool_critical;
     host->default_base = cay_strdup(options->default_base);
+    host->host_base.root = options->host_root ? options->host_root : "/";
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
@@ -358,12 +314,10 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
         return false;
+    host->host_base.has_old = true; /* perhaps: an earlier life may have left some */
     cay_bases_sweep_now(host);
     cay_host_prepare_soon(host);
-    if (strcmp(host->default_base, "host") == 0) {
-        cay_timer_open(&host->prepare, host->loop, on_prepare);
-        cay_timer_start(&host->prepare, PREPARE_AFTER_MS, 0);
-    }
+    cay_host_base_start(host);
     return true;
 }
 
@@ -399,7 +353,8 @@ static void leave_done(struct cay_job *job)
     free(CAY_CONTAINER_OF(job, struct leave_job, job));
 }
 
-void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store)
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
+                   const struct cay_host_base_cost *cost)
 {
     host->old_store = host->store;
     host->old_pool = host->pool;
@@ -412,8 +367,7 @@ void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_stor
     cay_loop_submit(host->loop, &leave->job);
     cay_log(CAY_INFO, "pool.created", CAY_S("path", pool->path),
             CAY_S("store", cay_store_kind(store)));
-    if (strcmp(host->default_base, "host") == 0)
-        cay_timer_start(&host->prepare, PREPARE_AFTER_MS, 0);
+    cay_host_base_moved(host, cost);
 }
 
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
@@ -429,6 +383,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
     cay_list_init(&host->endless);
+    cay_list_init(&host->host_base.waiting);
     cay_list_init(&host->freeing);
     cay_list_init(&host->freeing_next);
     cay_map_init(&host->bases);
@@ -480,7 +435,8 @@ void cay_host_stop(struct cay_host *host)
     if (!host)
         return;
     atomic_store(&host->is_stopping, true);
-    cay_timer_close(&host->prepare);
+    cay_stop_ask(&host->is_ending);
+    cay_host_base_stop(host);
     cay_timer_close(&host->spares);
     cay_timer_close(&host->cut);
     cay_aftermath_stop(host);

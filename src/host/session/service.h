@@ -21,6 +21,7 @@ struct cay_host_options {
     const char *init_path;        /* the cay-init binary */
     const char *interpreter_path; /* code_interpreter.py; NULL: none */
     const char *default_base;
+    const char *host_root; /* what the base "host" is made of; NULL: this machine */
     const char *snapshot_prefix;
     const char *port_bind;      /* address of exposed ports; NULL: 127.0.0.1 */
     const char *port_advertise; /* host of it for clients; NULL or empty: the same */

@@ -173,6 +173,22 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
                     full.left);
 }
 
+uint64_t cay_space_room(const struct cay_host *host, const struct cay_pool_space *space)
+{
+    double usable = (double)(space->used_bytes + space->available_bytes);
+    double room = usable * host->pool_critical - (double)space->used_bytes;
+    return room > 0 ? (uint64_t)room : 0;
+}
+
+uint64_t cay_space_room_files(const struct cay_host *host, const struct cay_pool_space *space)
+{
+    double kept = (double)space->inodes * (1 - host->pool_critical);
+    double room = (double)space->free_inodes - kept;
+    if (!space->inodes)
+        return UINT64_MAX; /* as many as fit */
+    return room > 0 ? (uint64_t)room : 0;
+}
+
 static const struct {
     enum cay_v1_pool_state state;
     const char *reason;

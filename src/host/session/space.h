@@ -40,6 +40,13 @@ void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
 /* On a worker, before something new takes space: RESOURCE_EXHAUSTED when there is too little. */
 [[nodiscard]] bool cay_space_check(struct cay_host *host, struct cay_error *err);
 
+/* What may still be written before the pool takes nothing new: bytes, and files. From any thread.
+ */
+[[nodiscard]] uint64_t cay_space_room(const struct cay_host *host,
+                                      const struct cay_pool_space *space);
+[[nodiscard]] uint64_t cay_space_room_files(const struct cay_host *host,
+                                            const struct cay_pool_space *space);
+
 enum cay_v1_pool_state cay_space_state(const struct cay_space *space);
 
 /* All that is wrong, worst first. */

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "host/runtime/runtime.h"
+#include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/store/store.h"
 
@@ -82,7 +83,10 @@ static void collect_done(struct cay_job *job)
         cay_host_collect_soon(host);
     else if (!cay_list_empty(&host->freeing))
         look_again(host);
+    bool is_quiet = !goes_on;
     free(self);
+    if (is_quiet && host->host_base.has_old)
+        cay_bases_sweep(host);
 }
 
 void cay_host_collect_soon(struct cay_host *host)

@@ -15,6 +15,7 @@ static void tell_health(struct cay_host *host, struct cay_call *call)
     }
     struct cay_problems problems = {.arena = &call->arena};
     cay_space_problems(host, &problems);
+    cay_host_base_problems(host, &problems);
     if (failed)
         cay_problem_add(&problems, CAY_V1_HEALTH_STATUS_DEGRADED, "sessions_failed",
                         "%d of the sessions failed; 'cay ls --state failed' lists them and 'cay "

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
+#include "base/stop.h"
 #include "host/session/host.h"
 #include "host/session/space.h"
 
@@ -59,6 +60,7 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         .growable = is_loop,
     };
     cay_space_problems(host, &problems);
+    cay_host_base_problems(host, &problems);
     if (problems.count)
         message->message = problems.items[0].message;
     else if (space->unreserved_bytes > space->behind_bytes)
@@ -78,6 +80,8 @@ struct pool_job {
     struct cay_store *store; /* and what is in it: the host's own, or the new one */
     char *store_kind;
     struct cay_space space;
+    bool measures;                  /* the base "host" is wanted: */
+    struct cay_host_base_cost cost; /* what it takes in the new pool */
     bool is_done;
     struct cay_error err;
 };
@@ -117,12 +121,23 @@ static bool create(struct pool_job *self, struct cay_error *err)
     return false;
 }
 
+/* The pool is good without it: what is in the way of the base "host" is told, not more. */
+static void measure_host_base(struct pool_job *self)
+{
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    cay_stop_watch_also(&self->host->is_ending);
+    cay_host_base_measure(self->host, &self->pool, self->store, &self->cost);
+    (void)cay_stop_watch(NULL);
+}
+
 static void pool_work(struct cay_job *job)
 {
     struct pool_job *self = CAY_CONTAINER_OF(job, struct pool_job, job);
     self->is_done = self->is_create    ? create(self, &self->err)
                     : self->grow_bytes ? cay_pool_grow(&self->pool, self->grow_bytes, &self->err)
                                        : true;
+    if (self->is_done && self->measures)
+        measure_host_base(self);
     if (self->is_done)
         cay_space_look(&self->pool, self->store, &self->space);
 }
@@ -151,7 +166,7 @@ static void pool_done(struct cay_job *job)
     struct cay_host *host = self->host;
     if (self->is_done) {
         if (self->is_create)
-            cay_host_move(host, &self->pool, self->store);
+            cay_host_move(host, &self->pool, self->store, &self->cost);
         cay_space_seen(host, &self->pool, &self->space);
         answer(self);
     } else {
@@ -240,6 +255,7 @@ void cay_host_create_pool(struct cay_service *service, struct cay_call *call)
     struct pool_job *self = start(service, call);
     bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
     self->is_create = true;
+    self->measures = host->host_base.is_wanted;
     self->plan = (struct cay_pool_plan){
         .kind = is_loop ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
         .path = request->path.len ? cay_arena_copy(&call->arena, request->path) : NULL,

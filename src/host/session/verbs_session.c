@@ -251,11 +251,13 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
         fail(call, &err);
         return;
     }
+    /* By its alias: another may take its place at any moment. */
+    bool is_host_base = strcmp(base.key, "host") == 0;
+    if (is_host_base && !cay_host_base_need(host, call, cay_host_create_session))
+        return;
     struct cay_session *session = cay_session_new(host, id, owner);
     cay_session_set_spec(session, &spec);
-    /* The built-in base is made anew when the host's programs have changed. */
-    const struct cay_birth_source source = {.base = strcmp(base.key, "host") == 0 ? base.key
-                                                                                  : base.name};
+    const struct cay_birth_source source = {.base = is_host_base ? base.key : base.name};
     cay_birth_start(session, call, &source, request->lazy_start, created);
 }
 

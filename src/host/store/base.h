@@ -55,6 +55,9 @@ struct cay_base_options {
     const char *sha256;   /* the data of an archive must have; NULL: any */
     bool replaces;        /* a base of that name makes way, see cay_store_base_replace */
     bool skips_digest;    /* where reading it all again is too much */
+    /* Asked before the host's files are copied because they cannot be linked: with what that takes
+     * of the disk. The context is that of progress. */
+    bool (*room)(void *ctx, const struct cay_copy_stats *cost, struct cay_error *err);
     /* Called when all is there and before the base gets its name: the caller writes it down. */
     bool (*ready)(void *ctx, const struct cay_base_info *info, struct cay_error *err);
     void *ready_ctx;
@@ -80,12 +83,29 @@ struct cay_base_options {
                                  const struct cay_base_options *options,
                                  char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err);
 
+/* What it is at present, cheaply. */
+struct cay_base_host_state {
+    char name[CAY_STORE_NAME_SIZE]; /* that it would have */
+    int64_t changed_ns; /* when packages last changed, on the wall clock; 0: not known */
+};
+[[nodiscard]] bool cay_base_host_state(const char *root, struct cay_base_host_state *out_state,
+                                       struct cay_error *err);
+/* What it takes of the store's disk: nothing where files can be linked. NULL: as a copy. Looks at
+ * all of /usr; CANCELED (base/stop.h). */
+[[nodiscard]] bool cay_base_host_cost(struct cay_store *store, const char *root,
+                                      struct cay_copy_stats *out_stats, struct cay_error *err);
+
 /* --- for the importers --- */
 
 /* Directories every root has, so that a sandbox's mounts find their places without writing. */
 [[nodiscard]] bool cay_base_complete(int root_fd, struct cay_error *err);
 /* Everything of the host base but /usr. */
 [[nodiscard]] bool cay_base_skeleton(int host_fd, int root_fd, struct cay_error *err);
+/* Of the host: its directories at the top besides /usr, which are links into that on most. */
+#define CAY_BASE_HOST_TOP "bin", "sbin", "lib", "lib32", "lib64", "libx32"
+/* As cay_base_host_cost, of a draft's root. */
+[[nodiscard]] bool cay_base_host_cost_in(int host_fd, int root_fd, struct cay_copy_stats *out_stats,
+                                         struct cay_error *err);
 /* Digest of a tree's content, "sha256:…". */
 [[nodiscard]] bool cay_base_digest(int root_fd, const struct cay_base_options *options,
                                    char out_digest[static CAY_BASE_DIGEST_SIZE],

@@ -44,9 +44,12 @@ static bool hash_file(int host_fd, const char *path, uint64_t *hash)
 
 /* One farm is made at a time: who comes second finds it made. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t hashing = PTHREAD_MUTEX_INITIALIZER;
 
-/* The list of packages has some megabytes and is asked for at every create: it is read again when
- * the file was written or replaced. Under the lock. */
+static const char packages[] = "var/lib/dpkg/status";
+
+/* The list of packages has some megabytes and is asked for again and again: it is read when the
+ * file was written or replaced. Under the lock. */
 static bool hash_packages(int host_fd, uint64_t *hash)
 {
     static struct {
@@ -56,15 +59,14 @@ static bool hash_packages(int host_fd, uint64_t *hash)
         struct timespec changed;
         uint64_t hash;
     } last;
-    static const char path[] = "var/lib/dpkg/status";
     struct stat st;
-    bool is_there = fstatat(host_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    bool is_there = fstatat(host_fd, packages, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && last.ino == st.st_ino && last.dev == st.st_dev && last.size == st.st_size &&
         last.changed.tv_sec == st.st_ctim.tv_sec && last.changed.tv_nsec == st.st_ctim.tv_nsec) {
         *hash = last.hash;
         return true;
     }
-    if (!is_there || !hash_file(host_fd, path, hash))
+    if (!is_there || !hash_file(host_fd, packages, hash))
         return false;
     last = (typeof(last)){st.st_dev, st.st_ino, st.st_size, st.st_ctim, *hash};
     return true;
@@ -85,6 +87,8 @@ static uint64_t host_state(int host_fd)
     }
     return hash;
 }
+
+static const char *const top_names[] = {CAY_BASE_HOST_TOP};
 
 /* One directory of the host into the draft. */
 static bool farm(int host_fd, int root_fd, const char *name, const struct cay_base_options *options,
@@ -115,25 +119,33 @@ static bool farm(int host_fd, int root_fd, const char *name, const struct cay_ba
 static bool farm_top(int host_fd, int root_fd, const struct cay_base_options *options,
                      struct cay_error *err)
 {
-    static const char *const names[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
-    for (size_t i = 0; i < CAY_COUNT(names); i++) {
+    for (size_t i = 0; i < CAY_COUNT(top_names); i++) {
         struct stat st;
         char target[256];
-        if (fstatat(host_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(host_fd, top_names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (S_ISDIR(st.st_mode)) {
-            if (!farm(host_fd, root_fd, names[i], options, err))
+            if (!farm(host_fd, root_fd, top_names[i], options, err))
                 return false;
             continue;
         }
-        ssize_t len = readlinkat(host_fd, names[i], target, sizeof(target) - 1);
+        ssize_t len = readlinkat(host_fd, top_names[i], target, sizeof(target) - 1);
         if (len < 0)
             continue;
         target[len] = '\0';
-        if (symlinkat(target, root_fd, names[i]) < 0)
-            return cay_store_fail(err, -errno, "link /%s", names[i]);
+        if (symlinkat(target, root_fd, top_names[i]) < 0)
+            return cay_store_fail(err, -errno, "link /%s", top_names[i]);
     }
     return true;
+}
+
+static bool has_room(int host_fd, int root_fd, const struct cay_base_options *options,
+                     struct cay_error *err)
+{
+    struct cay_copy_stats stats;
+    return !options || !options->room ||
+           (cay_base_host_cost_in(host_fd, root_fd, &stats, err) &&
+            (!stats.entries || options->room(options->progress_ctx, &stats, err)));
 }
 
 static bool fill(struct cay_store *store, int host_fd, const char *name,
@@ -142,7 +154,8 @@ static bool fill(struct cay_store *store, int host_fd, const char *name,
     struct cay_store_base_draft draft;
     if (!cay_store_base_begin(store, &draft, err))
         return false;
-    if (farm(host_fd, draft.root_fd, "usr", options, err) &&
+    if (has_room(host_fd, draft.root_fd, options, err) &&
+        farm(host_fd, draft.root_fd, "usr", options, err) &&
         farm_top(host_fd, draft.root_fd, options, err) &&
         cay_base_skeleton(host_fd, draft.root_fd, err) && cay_base_complete(draft.root_fd, err))
         return cay_store_base_commit(store, &draft, name, err);
@@ -150,13 +163,16 @@ static bool fill(struct cay_store *store, int host_fd, const char *name,
     return false;
 }
 
-static bool find_or_make(struct cay_store *store, int host_fd,
+static bool find_or_make(struct cay_store *store, int host_fd, const char *root,
                          const struct cay_base_options *options,
                          char out_name[static CAY_STORE_NAME_SIZE], struct cay_error *err)
 {
     char found[CAY_STORE_NAME_SIZE];
     struct cay_error ignored;
-    snprintf(out_name, CAY_STORE_NAME_SIZE, "host-%016" PRIx64, host_state(host_fd));
+    struct cay_base_host_state state;
+    if (!cay_base_host_state(root, &state, err))
+        return false;
+    memcpy(out_name, state.name, sizeof(state.name));
     if (!cay_store_base_resolve(store, out_name, found, &ignored) &&
         !fill(store, host_fd, out_name, options, err) && err->reason != CAY_R_BASE_EXISTS)
         return cay_wrap(err, "make base 'host'");
@@ -174,9 +190,26 @@ bool cay_base_host(struct cay_store *store, const char *root,
         return cay_store_fail(err, -errno, "open '%s'", root);
     char name[CAY_STORE_NAME_SIZE];
     pthread_mutex_lock(&making);
-    bool is_made = find_or_make(store, host_fd, options, name, err);
+    bool is_made = find_or_make(store, host_fd, root, options, name, err);
     pthread_mutex_unlock(&making);
     if (is_made)
         memcpy(out_name, name, sizeof(name));
     return is_made;
+}
+
+bool cay_base_host_state(const char *root, struct cay_base_host_state *out_state,
+                         struct cay_error *err)
+{
+    struct stat st;
+    cay_autoclose int host_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (host_fd < 0)
+        return cay_store_fail(err, -errno, "open '%s'", root);
+    pthread_mutex_lock(&hashing);
+    uint64_t state = host_state(host_fd);
+    pthread_mutex_unlock(&hashing);
+    *out_state = (struct cay_base_host_state){};
+    snprintf(out_state->name, sizeof(out_state->name), "host-%016" PRIx64, state);
+    if (fstatat(host_fd, packages, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        out_state->changed_ns = (int64_t)st.st_ctim.tv_sec * 1'000'000'000 + st.st_ctim.tv_nsec;
+    return true;
 }

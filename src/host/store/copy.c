@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/crash.h"
+#include "base/stop.h"
 #include "host/store/base.h"
 #include "host/store/copy_index.h"
 #include "host/store/dir_list.h"
@@ -18,7 +19,7 @@
 
 enum {
     KEEP_OPEN_DEPTH = 32, /* directories held open on the way down; deeper ones by ".." */
-    PROGRESS_EVERY = 512,
+    PROGRESS_EVERY = 64,
 };
 
 /* A file with several names in the tree: the first copy, for the others to be linked to. */
@@ -34,7 +35,8 @@ struct copy {
     int from_fd; /* the directory the walk is in */
     int to_fd;
     uint64_t from_ino;
-    dev_t dev; /* of the tree; other mounts in it are left out */
+    dev_t dev;     /* of the tree; other mounts in it are left out */
+    bool is_apart; /* on another file system: nothing can be linked */
     struct cay_buf path;
     struct first_name *firsts; /* open addressing, a power of two */
     size_t firsts_count;
@@ -43,6 +45,8 @@ struct copy {
 
 static bool fail(struct copy *copy, int neg_errno, const char *what, const char *name)
 {
+    if (neg_errno == -ECANCELED)
+        return cay_fail(copy->err, CAY_R_CANCELED, NULL);
     return cay_store_fail(copy->err, neg_errno, "%s '%.*s%.64s'", what,
                           (int)CAY_MIN(copy->path.len, (size_t)96), copy->path.data, name);
 }
@@ -121,8 +125,11 @@ static bool link_instead(struct copy *copy, const char *name, const struct stat 
     const char *first = st->st_nlink > 1 ? find_first(copy, st->st_ino) : NULL;
     if (first)
         return linkat(request->to_fd, first, copy->to_fd, name, 0) == 0;
-    if (request->rule == CAY_COPY_LINK)
-        return linkat(copy->from_fd, name, copy->to_fd, name, 0) == 0;
+    if (request->rule == CAY_COPY_LINK && !copy->is_apart) {
+        bool is_linked = linkat(copy->from_fd, name, copy->to_fd, name, 0) == 0;
+        copy->is_apart = !is_linked && errno == EXDEV;
+        return is_linked;
+    }
     const char *previous = cay_copy_index_find(request->previous, st);
     return previous && linkat(request->previous_fd, previous, copy->to_fd, name, 0) == 0;
 }
@@ -166,7 +173,7 @@ static bool copy_file(struct copy *copy, const char *name, const struct stat *st
     }
     if (!path || known)
         return true;
-    if (st->st_nlink > 1 && copy->request->rule != CAY_COPY_LINK)
+    if (st->st_nlink > 1 && (copy->request->rule != CAY_COPY_LINK || copy->is_apart))
         remember_first(copy, st->st_ino, path);
     if (copy->request->index)
         cay_copy_index_add(copy->request->index, st, path);
@@ -309,8 +316,11 @@ static bool copy_entry(struct copy *copy, const char *name, int depth)
     if (request->entries_max && copy->stats->entries > request->entries_max)
         return cay_fail(copy->err, CAY_R_RESOURCE_EXHAUSTED, "the tree has more than %llu entries",
                         (unsigned long long)request->entries_max);
-    if (request->progress && copy->stats->entries % PROGRESS_EVERY == 0 &&
-        !request->progress(request->progress_ctx, copy->stats->entries, copy->stats->bytes))
+    bool goes_on = !cay_stop_asked();
+    if (goes_on && request->progress && copy->stats->entries % PROGRESS_EVERY == 0)
+        goes_on =
+            request->progress(request->progress_ctx, copy->stats->entries, copy->stats->bytes);
+    if (!goes_on)
         return cay_fail(copy->err, CAY_R_CANCELED, NULL);
     if (request->index)
         cay_copy_index_see(request->index, copy->from_ino, name, &st);

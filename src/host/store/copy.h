@@ -52,12 +52,24 @@ struct cay_copy_stats {
     uint64_t foreign; /* owners or groups that became nobody */
 };
 
+/* Ends with CANCELED when nobody wants it any more (base/stop.h). */
 [[nodiscard]] bool cay_copy_tree(const struct cay_copy_request *request,
                                  struct cay_copy_stats *out_stats, struct cay_error *err);
 
+/* Adds what such a copy would take of the disk, when nothing can be linked: entries and bytes; with
+ * `is_cloned`, large files share their data. -errno, -ECANCELED. */
+[[nodiscard]] int cay_copy_measure(const struct cay_copy_request *request, bool is_cloned,
+                                   struct cay_copy_stats *in_out_stats);
+/* Whether files in the directory can share data with that one, which is not empty. */
+[[nodiscard]] bool cay_copy_clones(int from_fd, int dir_fd);
+
 /* --- one entry, for the walk and for other importers --- */
 
-/* Content of a regular file, holes kept, by reflink when the file system can. -errno. */
+/* One read and one write of so much beat everything else: it is not shared, but copied. */
+enum { CAY_COPY_SMALL_BYTES = 64 * 1024 };
+
+/* Content of a regular file, holes kept, by reflink when the file system can. -errno; -ECANCELED
+ * when nobody wants it any more (base/stop.h). */
 [[nodiscard]] int cay_copy_data(int from_fd, int to_fd, const struct stat *st);
 
 /* Attributes of what is open, or pinned (sys/pin.h). -errno. */

@@ -6,11 +6,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/copy.h"
 #include "sys/pin.h"
 
 enum {
-    SMALL_BYTES = 64 * 1024, /* one read and one write beat everything else */
+    SMALL_BYTES = CAY_COPY_SMALL_BYTES,
+    PIECE_BYTES = 4 << 20,
     XATTR_LIST_BYTES_MAX = 64 * 1024,
     XATTR_VALUE_BYTES_MAX = 64 * 1024,
 };
@@ -38,8 +40,11 @@ static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
     off_t from_at = at;
     off_t to_at = at;
     while (from_at < end) {
-        ssize_t count =
-            copy_file_range(from_fd, &from_at, to_fd, &to_at, (size_t)(end - from_at), 0);
+        if (cay_stop_asked())
+            return -ECANCELED;
+        /* In pieces: the kernel does not come back before it is through with one. */
+        ssize_t count = copy_file_range(from_fd, &from_at, to_fd, &to_at,
+                                        CAY_MIN((size_t)(end - from_at), (size_t)PIECE_BYTES), 0);
         if (count > 0)
             continue;
         if (count == 0)

@@ -584,6 +584,16 @@ static bool base_id(struct cay_store *store, const char *name, char *out_id, str
     return base || cay_store_no_base(err, name);
 }
 
+static bool base_is_used(struct cay_store *store, const char *name)
+{
+    struct fake *fake = fake_of(store);
+    pthread_mutex_lock(&fake->lock);
+    const struct item *base = find(fake, CAY_STORE_ITEM_BASE, name);
+    bool is_used = base && base->tree->refs > 1;
+    pthread_mutex_unlock(&fake->lock);
+    return is_used;
+}
+
 static void close_store(struct cay_store *store)
 {
     struct fake *fake = fake_of(store);
@@ -652,4 +662,5 @@ const struct cay_store_ops cay_store_fake = {
     .base_alias = base_alias,
     .base_resolve = base_resolve,
     .base_id = base_id,
+    .base_is_used = base_is_used,
 };

@@ -386,6 +386,12 @@ bool cay_store_base_id(struct cay_store *store, const char *name,
     return need_name(name, err) && store->ops->base_id(store, name, out_id, err);
 }
 
+bool cay_store_base_is_used(struct cay_store *store, const char *name)
+{
+    assert(store->ops->base_is_used);
+    return store->ops->base_is_used(store, name);
+}
+
 bool cay_store_base_remove(struct cay_store *store, const char *name, struct cay_error *err)
 {
     NEED(store, base_remove, err);

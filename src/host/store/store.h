@@ -276,6 +276,9 @@ void cay_store_base_abort(struct cay_store *store, struct cay_store_base_draft *
 [[nodiscard]] bool cay_store_base_id(struct cay_store *store, const char *name,
                                      char out_id[static CAY_STORE_ID_SIZE], struct cay_error *err);
 
+/* Whether a session, a snapshot or a call stands on it at this moment. False for an alias. */
+[[nodiscard]] bool cay_store_base_is_used(struct cay_store *store, const char *name);
+
 /* Sessions that stand on it keep it; its name is free at once. */
 [[nodiscard]] bool cay_store_base_remove(struct cay_store *store, const char *name,
                                          struct cay_error *err);

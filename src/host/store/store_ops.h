@@ -88,6 +88,8 @@ struct cay_store_ops {
     bool (*base_resolve)(struct cay_store *, const char *name, char *out_name, struct cay_error *);
     /* BASE_NOT_FOUND. */
     bool (*base_id)(struct cay_store *, const char *name, char *out_id, struct cay_error *);
+    /* Does not block. */
+    bool (*base_is_used)(struct cay_store *, const char *name);
 };
 
 /* Embedded first in every member's own struct. */

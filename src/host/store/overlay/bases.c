@@ -215,3 +215,13 @@ bool ov_base_id(struct cay_store *store, const char *name, char *out_id, struct 
     pthread_mutex_unlock(&ov->lock);
     return is_there || cay_store_no_base(err, name);
 }
+
+bool ov_base_is_used(struct cay_store *store, const char *name)
+{
+    struct ov_store *ov = ov_of(store);
+    pthread_mutex_lock(&ov->lock);
+    const struct ov_base *base = ov_find_base(ov, name);
+    bool is_used = base && base->layer && base->layer->refs > 1;
+    pthread_mutex_unlock(&ov->lock);
+    return is_used;
+}

@@ -162,4 +162,5 @@ const struct cay_store_ops cay_store_overlay = {
     .base_alias = ov_base_alias,
     .base_resolve = ov_base_resolve,
     .base_id = ov_base_id,
+    .base_is_used = ov_base_is_used,
 };

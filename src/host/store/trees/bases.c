@@ -208,3 +208,13 @@ bool cay_trees_base_id(struct cay_store *store, const char *name, char *out_id,
     pthread_mutex_unlock(&trees->lock);
     return is_there || cay_store_no_base(err, name);
 }
+
+bool cay_trees_base_is_used(struct cay_store *store, const char *name)
+{
+    struct cay_trees *trees = cay_trees_of(store);
+    pthread_mutex_lock(&trees->lock);
+    const struct name *base = trees_name(trees, name);
+    bool is_used = base && base->tree && base->tree->refs > 1;
+    pthread_mutex_unlock(&trees->lock);
+    return is_used;
+}

@@ -165,3 +165,4 @@ bool cay_trees_base_remove(struct cay_store *, const char *, struct cay_error *)
 bool cay_trees_base_alias(struct cay_store *, const char *, const char *, struct cay_error *);
 bool cay_trees_base_resolve(struct cay_store *, const char *, char *, struct cay_error *);
 bool cay_trees_base_id(struct cay_store *, const char *, char *, struct cay_error *);
+bool cay_trees_base_is_used(struct cay_store *, const char *);

@@ -133,4 +133,5 @@ const struct cay_store_ops cay_store_zfs = {
     .base_alias = cay_trees_base_alias,
     .base_resolve = cay_trees_base_resolve,
     .base_id = cay_trees_base_id,
+    .base_is_used = cay_trees_base_is_used,
 };

@@ -1,0 +1,268 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The base `host`, made of a small machine that is a directory: in the background, anew when its packages change, and
+in pools on other file systems, where it is a copy."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from daemon import BASE, MIB, PATIENCE_S, SANDBOX, Cayd, RpcError, Skip, case, eventually, fails, run
+from small_base import make_root
+
+POOL = "cay.v1.PoolService/"
+FILES = 2000  # on a disk without a cache each takes a hundredth of a second, or more
+AT_ONCE_S = 3  # a second, on a machine that has more to do
+
+
+@contextlib.contextmanager
+def machine(**extra):
+    """A root file system with a list of packages, which the base is made of; and a daemon that believes so."""
+    with tempfile.TemporaryDirectory(prefix="caysys-machine-") as folder:
+        root = Path(folder) / "root"
+        root.mkdir(mode=0o755)
+        make_root(root, {})
+        (root / "var/lib/dpkg").mkdir(parents=True)
+        install(root, "first")
+        for name, size in extra.items():
+            (root / "usr/lib" / name).write_bytes(os.urandom(size))
+        yield root
+
+
+@contextlib.contextmanager
+def daemon(root, *flags):
+    with Cayd(*flags, environment={"CAY_TEST_HOST_ROOT": str(root)}) as cay:
+        if not cay.has_host_base:
+            raise Skip("the folder for tests is on another file system than /usr")
+        yield cay
+
+
+def install(root, name):
+    """As a package manager does: a program, then the list."""
+    program = root / "usr/bin" / name
+    program.write_text(f"#!/bin/sh\necho {name}\n")
+    program.chmod(0o755)
+    status = root / "var/lib/dpkg/status"
+    old = status.read_text() if status.exists() else ""
+    (status.parent / "new").write_text(old + f"Package: {name}\n")
+    (status.parent / "new").rename(status)
+
+
+def host_bases(cay):
+    """Their names; the one that is used comes with its alias."""
+    found = cay.call(BASE + "ListBases", {"pageSize": 1000}).get("bases", [])
+    return {base["name"]: base.get("aliases", []) for base in found if base["name"].startswith("host-")}
+
+
+def current(cay):
+    named = [name for name, aliases in host_bases(cay).items() if "host" in aliases]
+    return named[0] if named else None
+
+
+def problems(cay):
+    return {problem["reason"]: problem["message"]
+            for problem in cay.call(SANDBOX + "HealthCheck").get("problems", [])}
+
+
+@contextlib.contextmanager
+def disk(size, *options):
+    """A directory on a file system of its own."""
+    with tempfile.TemporaryDirectory(prefix="caysys-disk-") as top:
+        image, point = Path(top) / "image", Path(top) / "disk"
+        point.mkdir()
+        image.touch()
+        os.truncate(image, size)
+        try:
+            subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
+            subprocess.run(["mount", "-t", "ext4", "-o", ",".join(("loop", *options)), image, point],
+                           check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Skip(f"no disk of its own: {getattr(error, 'stderr', error)}") from error
+        try:
+            (point / "pool").mkdir(mode=0o700)
+            yield point / "pool"
+        finally:
+            eventually(lambda: subprocess.run(["umount", point], check=False, capture_output=True).returncode == 0,
+                       "the file system is let go")
+
+
+def create_pool(cay, **fields):
+    return cay.stream(POOL + "CreatePool", fields)[-1]["pool"]
+
+
+@case
+def linked(_):
+    """where files can be linked the base takes no space, and creates wait for it"""
+    with machine() as root, daemon(root) as cay:
+        cay.create("one", base="host")
+        assert cay.sh("one", "first") == "first\n"
+        assert (root / "usr/bin/first").stat().st_nlink == 2, "it was copied"
+        assert not problems(cay) and len(host_bases(cay)) == 1, problems(cay)
+
+
+@case
+def made_anew(_):
+    """when packages change, sessions get the old base until the new one is there; it goes with the last that stands on it"""
+    with machine() as root, daemon(root) as cay:
+        cay.create("old", base="host")
+        cay.turn("old")
+        before = current(cay)
+        install(root, "second")
+        cay.create("between", base="host")
+        eventually(lambda: current(cay) != before, "there is a new one", PATIENCE_S)
+        cay.create("new", base="host")
+        assert cay.sh("new", "second") == "second\n"
+        assert cay.sh("old", "test ! -e /usr/bin/second && first") == "first\n"
+        cay.fork("old", newSessionId="fork", snapshot="turn-0001")
+        for session_id in ("old", "between", "fork"):
+            assert before in host_bases(cay), f"it is gone, and {session_id} stands on it"
+            assert cay.sh(session_id, "first") == "first\n"
+            cay.destroy(session_id)
+        eventually(lambda: list(host_bases(cay)) == [current(cay)], "the old one is gone")
+        assert cay.sh("new", "second") == "second\n"
+        layers = len(cay.store()["l"])
+        for number in range(3):
+            before = current(cay)
+            install(root, f"more-{number}")
+            cay.create("looks", base="host")
+            cay.destroy("looks")
+            eventually(lambda was=before: current(cay) != was, "there is a new one", PATIENCE_S)
+        cay.destroy("new")
+        eventually(lambda: list(host_bases(cay)) == [current(cay)], "only one is left")
+        eventually(lambda: len(cay.store()["l"]) <= layers, "and of the others nothing")
+
+
+@case
+def after_a_restart(_):
+    """what changed while the daemon was away is noticed, and what an earlier life left goes"""
+    with machine() as root, daemon(root) as cay:
+        cay.create("old", base="host")
+        before = current(cay)
+        cay.kill()
+        install(root, "second")
+        cay.start()
+        eventually(lambda: current(cay) != before, "there is a new one", PATIENCE_S)
+        assert set(host_bases(cay)) == {before, current(cay)}
+        cay.call(BASE + "UpdateBase", {"name": before, "addAliases": ["mine"]})
+        cay.destroy("old")
+        cay.restart()
+        assert before in host_bases(cay), "somebody has given it a name"
+        cay.call(BASE + "RemoveBase", {"name": "mine"})
+        cay.restart()
+        assert list(host_bases(cay)) == [current(cay)], host_bases(cay)
+
+
+def fill(root):
+    """More than a slow disk takes in some seconds."""
+    folder = root / "usr/share/many"
+    folder.mkdir()
+    for number in range(FILES):
+        (folder / str(number)).write_text(str(number))
+    os.link(folder / "0", folder / "same")
+
+
+@case
+def copied(_):
+    """in a pool on another disk it is a copy: said before, seen while it is made, and the same in the end"""
+    with machine(library=20 * MIB) as root, disk(400 * MIB) as place, daemon(root) as cay:
+        fill(root)
+        pool = create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        assert "'host'" in pool["message"] and "MiB are copied" in pool["message"], pool
+        assert "base_not_ready" in problems(cay), problems(cay)
+        cay.create("one", base="host")
+        script = "first; cd /usr/share/many; ls | wc -l; test 0 -ef same && sha256sum /usr/lib/library"
+        said = cay.sh("one", script).split()
+        sums = subprocess.run(["sha256sum", root / "usr/lib/library"], stdout=subprocess.PIPE, text=True, check=True)
+        assert said[:3] == ["first", str(FILES + 1), sums.stdout.split()[0]], said
+        assert (root / "usr/bin/first").stat().st_nlink == 1
+        assert not problems(cay), problems(cay)
+        cay.destroy("one")
+
+
+@case
+def slowly(_):
+    """while it is copied creates are told how far it is, others work, and whoever leaves is not waited for"""
+    with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, daemon(root) as cay:
+        fill(root)
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        with cay.post(SANDBOX + "CreateSession", {"sessionId": "left", "base": "host"}):
+            def build():
+                with contextlib.suppress(RpcError):
+                    return cay.call(BASE + "GetBuild", {"buildId": "host"})["build"]
+            eventually(lambda: (build() or {}).get("progress", {}).get("fraction"), "it is seen", PATIENCE_S)
+        assert build()["state"] == "BUILD_STATE_RUNNING" and build()["name"] == "host", build()
+        error = fails("unavailable", cay.create, "late", base="host", reason="base_not_ready")
+        assert "MiB are copied" in error.message, error.message
+        assert "MiB are copied" in problems(cay)["base_not_ready"], problems(cay)
+        assert not cay.ids()
+
+
+def drafts(place):
+    return len(list((place / "store/l").glob("*")))
+
+
+@case
+def stopped(_):
+    """a daemon that ends, or is killed, while it is copied: at once, and the next one removes the half and begins anew"""
+    with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, daemon(root) as cay:
+        fill(root)
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        outcome = []
+
+        def wait():
+            try:
+                outcome.append(cay.create("waits", base="host"))
+            except Exception as error:  # noqa: BLE001 - whatever a client sees
+                outcome.append(error)
+        for end in (cay.stop, cay.kill, cay.stop):
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            eventually(lambda: "base.copying" in cay.log_path.read_text(), "it is being copied", PATIENCE_S)
+            eventually(lambda: any((place / "store/l").glob("*/d/usr/share/many/1*")), "files are there", PATIENCE_S)
+            began = time.monotonic()
+            end()
+            took = time.monotonic() - began
+            waiting.join()
+            assert took < AT_ONCE_S, f"it took {took:.1f} s"
+            assert isinstance(outcome[-1], Exception), outcome
+            cay.log_path.write_text("")
+            cay.start()
+        assert not host_bases(cay), host_bases(cay)
+        cay.stop()
+        cay.command += ["--default-base", "small"]  # so that nobody begins anew
+        cay.start()
+        eventually(lambda: not any((place / "store/l").glob("*/d/usr/share/many")), "the half is gone", PATIENCE_S)
+
+
+@case
+def too_large(_):
+    """what would fill the pool is refused with both sizes, before anything is copied; when there is room it is made"""
+    if not os.path.exists("/dev/loop-control"):
+        raise Skip("no loop devices here")
+    if not shutil.which("mkfs.btrfs", path="/usr/sbin:/sbin") or "btrfs" not in Path("/proc/filesystems").read_text():
+        raise Skip("no btrfs here")
+    with machine(library=400 * MIB) as root, daemon(root, "--health-interval", "200ms") as cay:
+        pool = create_pool(cay, sizeBytes=str(300 * MIB), filesystem="btrfs")
+        message = pool["message"]
+        assert "MiB, and the pool has room for" in message and "cay pool grow" in message, pool
+        began = time.monotonic()
+        error = fails("resource_exhausted", cay.create, "one", base="host", reason="no_space")
+        assert time.monotonic() - began < PATIENCE_S / 4
+        assert error.message.endswith(message.split("; ")[-1]), (error.message, message)
+        assert problems(cay)["base_failed"] == message, problems(cay)
+        used = int(cay.call(POOL + "GetPool")["pool"]["usedBytes"])
+        assert used < 50 * MIB, f"{used} bytes were copied all the same"
+        cay.call(POOL + "GrowPool", {"sizeBytes": str(900 * MIB)})
+        cay.create("one", base="host")
+        assert cay.sh("one", "first; stat -c %s /usr/lib/library") == f"first\n{400 * MIB}\n"
+        assert not problems(cay), problems(cay)
+        cay.destroy("one")
+
+
+if __name__ == "__main__":
+    run(None)
