@@ -154,8 +154,10 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
     struct cay_str network_modes[] = {CAY_STR("none"), CAY_STR("open")};
     size_t network_mode_count = cay_network_can_open(host, &ignored) ? 2 : 1;
     struct cay_str features[7] = {CAY_STR("idempotent_tools"), CAY_STR("idle_policy"),
-                                  CAY_STR("base_build"), CAY_STR("watch_dir"), CAY_STR("events")};
-    size_t feature_count = 5;
+                                  CAY_STR("watch_dir"), CAY_STR("events")};
+    size_t feature_count = 4;
+    if (runtime_caps & CAY_RUNTIME_ISOLATES)
+        features[feature_count++] = CAY_STR("base_build");
     if (has_snapshots)
         features[feature_count++] = CAY_STR("idempotent_turns");
     if (host->serves_e2b)
