@@ -118,7 +118,7 @@ static bool read_text(const char *path, struct cay_arena *arena, char **out_text
         len += got > 0 ? (size_t)got : 0;
     }
     if (got < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'", path);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read '%.100s'", path);
     if (len == CAY_STEPS_FILE_BYTES_MAX || memchr(text, '\0', len))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.100s' is not a file of steps", path);
     text[len] = '\0';

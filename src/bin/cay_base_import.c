@@ -43,7 +43,7 @@ static bool give(void *state, struct cay_arena *arena, const void **out_message,
         len = self->fd < 0 ? 0 : read(self->fd, piece, PIECE_BYTES);
     } while (len < 0 && errno == EINTR);
     if (len < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read the archive");
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read the archive");
     if (len == 0)
         *out_message = NULL;
     cay_progress_add(&self->progress, (size_t)len);
@@ -60,7 +60,7 @@ static bool open_source(struct cay_cli *cli, struct import *self, const char *pa
     self->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                       : open(path, O_RDONLY | O_CLOEXEC);
     if (self->fd < 0 || fstat(self->fd, &info) < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open '%.100s'", path);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot open '%.100s'", path);
     if (!S_ISDIR(info.st_mode)) {
         cay_progress_begin(&self->progress, !cli->out.is_json,
                            S_ISREG(info.st_mode) ? info.st_size : 0);
@@ -74,7 +74,7 @@ static bool open_source(struct cay_cli *cli, struct import *self, const char *pa
                         path, cli->args.words[0]);
     char *absolute = realpath(path, NULL);
     if (!absolute)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "find '%.100s'", path);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot find '%.100s'", path);
     const char *kept = cay_arena_copy(&cli->arena, cay_str(absolute));
     free(absolute);
     if (!kept)

@@ -48,7 +48,7 @@ static bool fail_link(struct cay_error *err, int neg_errno, const char *what, co
     if (neg_errno == -ELOOP || neg_errno == -ENOTDIR)
         return cay_fail(err, CAY_R_FILE_EXISTS,
                         "'%.100s' is a symbolic link or no directory here; remove it first", name);
-    return cay_fail_errno(err, CAY_R_ACCESS_DENIED, neg_errno, "%s '%.100s'", what, name);
+    return cay_fail_errno(err, CAY_R_ACCESS_DENIED, neg_errno, "cannot %s '%.100s'", what, name);
 }
 
 static bool open_target(struct download *self, const struct cay_v1_file_info *info,
@@ -84,7 +84,8 @@ static bool take_data(struct download *self, struct cay_str data, struct cay_err
             continue;
         if (len < 0)
             return cay_fail_errno(err, errno == ENOSPC ? CAY_R_NO_SPACE : CAY_R_CANCELED, -errno,
-                                  "write '%.100s'", self->name ? self->name : "standard output");
+                                  "cannot write '%.100s'",
+                                  self->name ? self->name : "standard output");
         self->at += len;
         data.ptr += len;
         data.len -= (size_t)len;
@@ -116,13 +117,13 @@ static bool download_file(struct cay_cp *cp, const char *remote, struct download
                                        &request, on_frame, self, err);
     if (self->name && self->fd >= 0) {
         if (done && self->keeps_holes && ftruncate(self->fd, self->at) < 0)
-            done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "write '%.100s'", self->name);
+            done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "cannot write '%.100s'", self->name);
         /* Not on a device that somebody named as the target. */
         if (done && self->keeps_holes && fchmod(self->fd, self->mode) < 0)
-            done = cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "set the mode of '%.100s'",
-                                  self->name);
+            done = cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno,
+                                  "cannot set the mode of '%.100s'", self->name);
         if (close(cay_take_fd(self->fd)) < 0 && done)
-            done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "write '%.100s'", self->name);
+            done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "cannot write '%.100s'", self->name);
     }
     cp->progress.files += done;
     return done;
@@ -159,7 +160,8 @@ static bool make_link(struct cay_cp *cp, int dir_fd, const char *name,
         S_ISLNK(there.st_mode) && unlinkat(dir_fd, name, 0) == 0)
         status = symlinkat(target.data, dir_fd, name);
     if (status < 0)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "make the link '%.100s'", name);
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot make the link '%.100s'",
+                              name);
     cp->links++;
     return true;
 }
@@ -173,7 +175,7 @@ static bool enter_dir(struct cay_cp *cp, const char *remote, int parent_fd, cons
 {
     bool is_new = mkdirat(parent_fd, name, 0700) == 0;
     if (!is_new && errno != EEXIST)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "make '%.100s'", name);
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot make '%.100s'", name);
     cay_autoclose int dir_fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (dir_fd < 0)
         return fail_link(err, -errno, "open", name);
@@ -181,7 +183,8 @@ static bool enter_dir(struct cay_cp *cp, const char *remote, int parent_fd, cons
     if (!download_dir(cp, remote, dir_fd, depth, err))
         return false;
     return !is_new || fchmod(dir_fd, mode & 0777) == 0 ||
-           cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "set the mode of '%.100s'", name);
+           cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot set the mode of '%.100s'",
+                          name);
 }
 
 static bool download_entry(struct cay_cp *cp, const char *remote, int dir_fd,
@@ -269,7 +272,7 @@ static bool choose_target(struct cay_cp *cp, const char *remote, const char *loc
     *target = (struct target){.dir_fd = AT_FDCWD, .name = local};
     cay_autoclose int fd = open(local, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && len && local[len - 1] == '/')
-        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "open '%.100s'", local);
+        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "cannot open '%.100s'", local);
     if (fd < 0 || !name.len || cay_str_is(name, ".") || cay_str_is(name, ".."))
         return true;
     target->name = cay_arena_copy(&cp->cli->arena, name);

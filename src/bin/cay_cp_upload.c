@@ -39,7 +39,7 @@ static bool give(void *state, struct cay_arena *arena, const void **out_message,
         len = read(self->fd, piece, CAY_CP_PIECE_BYTES);
     } while (len < 0 && errno == EINTR);
     if (len < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read");
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read");
     if (len == 0)
         *out_message = NULL;
     cay_progress_add(&self->cp->progress, (size_t)len);
@@ -108,7 +108,7 @@ static bool upload_link(struct cay_cp *cp, int dir_fd, const char *name, const c
     char target[PATH_MAX];
     ssize_t len = readlinkat(dir_fd, name, target, sizeof(target) - 1);
     if (len < 0)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "read the link");
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot read the link");
     target[len] = '\0';
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
@@ -137,7 +137,7 @@ static bool upload_entry(struct cay_cp *cp, int dir_fd, const char *name, const 
 {
     struct stat info;
     if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "look at it");
+        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "cannot look at the file");
     if (S_ISLNK(info.st_mode))
         return upload_link(cp, dir_fd, name, path, err);
     if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
@@ -147,7 +147,7 @@ static bool upload_entry(struct cay_cp *cp, int dir_fd, const char *name, const 
     }
     cay_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) < 0)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "open");
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot open");
     if (S_ISDIR(info.st_mode))
         return upload_dir(cp, fd, &info, path, depth + 1, err);
     return upload_file(cp, fd, &info, path, err);
@@ -170,12 +170,12 @@ static bool upload_dir(struct cay_cp *cp, int dir_fd, const struct stat *info, c
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay_auto(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir)
-        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "list");
+        return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot list");
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
         if (!entry && errno)
-            return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "list");
+            return cay_fail_errno(err, CAY_R_ACCESS_DENIED, -errno, "cannot list");
         if (!entry)
             return true;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -224,7 +224,7 @@ bool cay_cp_upload(struct cay_cp *cp, const char *local, const char *remote, str
     cay_autoclose int fd =
         is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(local, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) < 0)
-        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "open '%.120s'", local);
+        return cay_fail_errno(err, CAY_R_FILE_NOT_FOUND, -errno, "cannot open '%.120s'", local);
     if (is_stdin) {
         const char *path = cay_cp_encode(&cp->cli->arena, remote);
         return path ? upload_file(cp, fd, NULL, path, err)

@@ -110,7 +110,7 @@ static bool pass_on(struct follower *self, const struct cay_v1_output_chunk *chu
     if (status == -EINTR)
         return cay_fail(err, CAY_R_CANCELED, "interrupted");
     self->is_reader_gone = status == -EPIPE;
-    return cay_fail_errno(err, CAY_R_CANCELED, status, "pass the command's output on");
+    return cay_fail_errno(err, CAY_R_CANCELED, status, "cannot pass the command's output on");
 }
 
 /* How it ended, where the daemon knows more than we; the exit code speaks for itself. */

@@ -65,7 +65,8 @@ static bool add_content(struct archive *archive, const char *path, struct cay_er
         if (len > 0 && lib.archive_write_data(archive, piece, (size_t)len) < 0)
             return too_much(err);
     }
-    return len == 0 || cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'", path);
+    return len == 0 ||
+           cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read '%.100s'", path);
 }
 
 static bool add(struct archive *archive, struct archive_entry *entry, const FTSENT *found,
@@ -83,7 +84,7 @@ static bool add(struct archive *archive, struct archive_entry *entry, const FTSE
     if (found->fts_info == FTS_SL || found->fts_info == FTS_SLNONE) {
         ssize_t len = readlink(found->fts_accpath, target, sizeof(target) - 1);
         if (len < 0)
-            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read '%.100s'",
+            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read '%.100s'",
                                   found->fts_path);
         target[len] = '\0';
         lib.archive_entry_set_symlink(entry, target);
@@ -103,13 +104,13 @@ static bool add_all(struct archive *archive, const char *directory, struct cay_e
     struct archive_entry *entry = lib.archive_entry_new();
     bool is_good = walk && entry;
     if (!is_good)
-        cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open '%.100s'", directory);
+        cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot open '%.100s'", directory);
     for (FTSENT *found; is_good && (found = fts_read(walk));) {
         if (found->fts_info == FTS_DP)
             continue;
         if (found->fts_info == FTS_DNR || found->fts_info == FTS_ERR || found->fts_info == FTS_NS)
             is_good = cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -found->fts_errno,
-                                     "read '%.100s'", found->fts_path);
+                                     "cannot read '%.100s'", found->fts_path);
         else
             is_good = add(archive, entry, found, strlen(directory), err);
     }

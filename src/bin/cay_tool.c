@@ -216,7 +216,8 @@ static bool read_stdin(struct cay_buf *out, struct cay_error *err)
         if (len < 0 && errno == EINTR)
             continue;
         if (len < 0)
-            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read standard input");
+            return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno,
+                                  "cannot read standard input");
         if (len == 0)
             return true;
         cay_buf_grew(out, (size_t)len);

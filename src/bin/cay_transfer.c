@@ -38,7 +38,7 @@ static bool write_all(struct export *self, struct cay_str data, struct cay_error
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
-            return cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "write");
+            return cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "cannot write");
         done += (size_t)count;
     }
     cay_sha256_add(&self->sha, data.ptr, data.len);
@@ -99,12 +99,12 @@ static bool open_output(struct export *self, const char *path, char **out_part,
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         self->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         return self->fd >= 0 ||
-               cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "write '%.100s'", path);
+               cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot write '%.100s'", path);
     }
     *out_part = cay_asprintf("%s.part", path);
     self->fd = open(*out_part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     return self->fd >= 0 ||
-           cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "write '%.100s'", *out_part);
+           cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot write '%.100s'", *out_part);
 }
 
 static void report(struct cay_output *out, const char *path, const struct export *self)
@@ -163,9 +163,10 @@ static bool run_export(struct cay_cli *cli, struct cay_error *err)
     if (done && !self.is_checked)
         done = cay_fail(err, CAY_R_DATA_LOSS, "the stream ended before its end");
     if (self.fd >= 0 && close(self.fd) < 0 && done)
-        done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "write");
+        done = cay_fail_errno(err, CAY_R_NO_SPACE, -errno, "cannot write");
     if (done && part && rename(part, path) < 0)
-        done = cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "name '%.100s'", path);
+        done = cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot give '%.100s' its name",
+                              path);
     if (!done && part)
         (void)unlink(part);
     if (done && !is_stdout)
@@ -201,7 +202,7 @@ static bool give(void *state, struct cay_arena *arena, const void **out_message,
         len = read(self->fd, piece, PIECE_BYTES);
     } while (len < 0 && errno == EINTR);
     if (len < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "read");
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot read");
     if (len == 0)
         *out_message = NULL;
     cay_progress_add(&self->progress, (size_t)len);
@@ -230,7 +231,7 @@ static bool run_import(struct cay_cli *cli, struct cay_error *err)
     self.fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                      : open(path, O_RDONLY | O_CLOEXEC);
     if (self.fd < 0 || fstat(self.fd, &info) < 0)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open '%.100s'", path);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot open '%.100s'", path);
     cay_progress_begin(&self.progress, !cli->out.is_json, S_ISREG(info.st_mode) ? info.st_size : 0);
     bool done =
         cay_values_pairs(cli, "label", &self.options.labels, err) &&

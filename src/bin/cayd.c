@@ -148,7 +148,7 @@ static bool open_signals(struct daemon *daemon, struct cay_error *err)
         status = cay_signal_open(&daemon->hangup, daemon->loop, SIGHUP, on_hangup);
     if (status == 0)
         status = cay_signal_open(&daemon->replacing, daemon->loop, SIGUSR2, on_replace);
-    return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "watch signals");
+    return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "cannot watch signals");
 }
 
 static void raise_descriptor_limit(struct daemon *daemon)
@@ -173,7 +173,8 @@ static void return_large_buffers(void)
 static bool make_run_dir(const char *path, struct cay_error *err)
 {
     if (mkdir(path, 0755) < 0 && errno != EEXIST)
-        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make run directory '%s'", path);
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "cannot make run directory '%s'",
+                              path);
     return true;
 }
 
@@ -297,7 +298,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     const struct cayd_conf *conf = &daemon->conf;
     int status = cay_loop_create(&daemon->loop);
     if (status < 0)
-        return cay_fail_errno(err, CAY_R_INTERNAL, status, "start the event loop");
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "cannot start the event loop");
     cay_loop_set_heirs(daemon->loop, daemon->heirs);
     cay_autofree char *init_path = find_init(conf->init_path);
     cay_autofree char *interpreter_path =

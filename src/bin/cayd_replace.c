@@ -50,7 +50,8 @@ bool cayd_replace_check(struct cayd_replace *replace, struct cay_loop *loop,
     replace->checked = checked;
     cay_child_close(&replace->child);
     int status = cay_child_spawn(&replace->child, loop, &spec, on_checked);
-    return status == 0 || cay_fail_errno(err, CAY_R_INTERNAL, status, "run '%s'", replace->program);
+    return status == 0 ||
+           cay_fail_errno(err, CAY_R_INTERNAL, status, "cannot run '%s'", replace->program);
 }
 
 static void all_of_ours(sigset_t *out_signals)
@@ -74,7 +75,7 @@ void cayd_replace_exec(struct cayd_replace *replace, struct cay_heirs *heirs, st
     sigset_t signals;
     int status = cay_heirs_pass(heirs);
     if (status < 0) {
-        cay_fail_errno(err, CAY_R_INTERNAL, status, "pass the sockets on");
+        cay_fail_errno(err, CAY_R_INTERNAL, status, "cannot pass the sockets on");
         return;
     }
     /* Until the program has handlers for them, these two would end it. It is about to do what they
@@ -84,5 +85,5 @@ void cayd_replace_exec(struct cayd_replace *replace, struct cay_heirs *heirs, st
     all_of_ours(&signals);
     (void)sigprocmask(SIG_UNBLOCK, &signals, NULL);
     (void)execv(replace->program, (char *const *)(uintptr_t)replace->argv);
-    cay_fail_errno(err, CAY_R_INTERNAL, -errno, "run '%s'", replace->program);
+    cay_fail_errno(err, CAY_R_INTERNAL, -errno, "cannot run '%s'", replace->program);
 }
