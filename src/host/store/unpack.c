@@ -150,6 +150,8 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
             return true;
         if (rc < ARCHIVE_WARN || offset < 0 || offset > size || len > (uint64_t)(size - offset))
             return refuse(unpack, path, "is damaged");
+        if (!goes_on(unpack))
+            return false;
         if (len == 0 || is_zero(block, len))
             continue; /* a hole */
         uint64_t blocks = (written + len + BLOCK_BYTES - 1) / BLOCK_BYTES -
@@ -160,8 +162,6 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
         rc = write_block(fd, block, len, offset);
         if (rc < 0)
             return cay_store_fail(unpack->err, rc, "write '%.80s'", path);
-        if (!goes_on(unpack))
-            return false;
     }
 }
 

@@ -509,6 +509,40 @@ static int pack_sparse(int64_t size)
     return fd;
 }
 
+static int pack_zeros(size_t size)
+{
+    int fd = memfd_create("tar", MFD_CLOEXEC);
+    struct archive *archive = archive_write_new();
+    archive_write_set_format_ustar(archive);
+    assert_int_equal(archive_write_open_fd(archive, fd), ARCHIVE_OK);
+    struct archive_entry *entry = archive_entry_new();
+    archive_entry_set_pathname(entry, "zeros");
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, (la_int64_t)size);
+    assert_int_equal(archive_write_header(archive, entry), ARCHIVE_OK);
+    cay_autofree char *zeros = calloc(1, size);
+    assert_int_equal(archive_write_data(archive, zeros, size), size);
+    archive_entry_free(entry);
+    assert_int_equal(archive_write_close(archive), ARCHIVE_OK);
+    archive_write_free(archive);
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+/* They are not written, and packed well: there may be many of them. */
+static void zeros_can_be_cancelled(void **state)
+{
+    struct world *world = *state;
+    uint64_t seen = 0;
+    const struct cay_base_options options = {.progress = cancel, .progress_ctx = &seen};
+    struct cay_copy_stats stats;
+    cay_autoclose int fd = pack_zeros(4 << 20);
+    assert_false(import_fd(world->store, "it", fd, &options, &stats, &world->err));
+    assert_int_equal(world->err.reason, CAY_R_CANCELED);
+    nothing_is_left(world);
+}
+
 static void holes_stay_holes_and_count(void **state)
 {
     struct world *world = *state;
@@ -621,6 +655,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(amounts_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_archive_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_packed_twice_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(zeros_can_be_cancelled, setup, teardown),
         cmocka_unit_test_setup_teardown(holes_stay_holes_and_count, setup, teardown),
         cmocka_unit_test_setup_teardown(data_must_have_the_digest_that_was_said, setup, teardown),
         cmocka_unit_test_setup_teardown(a_base_can_take_the_place_of_another, setup, teardown),
