@@ -14,11 +14,26 @@ static bool skip_entry(void *, const struct cay_diff_entry *)
     return true;
 }
 
+/* A store's own name for a base with a colon or a slash is nothing that users know. */
+static void names_are_told_as_they_were_given(struct world *world)
+{
+    struct cay_error err = {};
+    world_add_base(world, "named" CAY_STORE_FOR_COLON "1");
+    assert_false(cay_store_base_alias(world->store, "named" CAY_STORE_FOR_COLON "1", "base", &err));
+    assert_int_equal(err.reason, CAY_R_BASE_EXISTS);
+    assert_non_null(strstr(err.text, "'named:1'"));
+    assert_false(
+        cay_store_base_alias(world->store, "other", "not" CAY_STORE_FOR_SLASH "there", &err));
+    assert_non_null(strstr(err.text, "'not/there'"));
+    MUST(world, cay_store_base_remove(world->store, "named" CAY_STORE_FOR_COLON "1", &world->err));
+}
+
 static void bases_have_names_and_aliases(void **state)
 {
     struct world *world = *state;
     struct cay_error err = {};
     char name[CAY_STORE_NAME_SIZE];
+    names_are_told_as_they_were_given(world);
     world_add_base(world, "second");
     MUST(world, cay_store_base_alias(world->store, "latest", "base", &world->err));
     MUST(world, cay_store_base_resolve(world->store, "latest", name, &world->err));

@@ -173,7 +173,7 @@ bool cay_base_record_take_back(struct cay_db *db, const char *name, struct cay_e
     cay_db_begin(&query, db, "DELETE FROM bases WHERE name = ? AND state = ?");
     cay_db_bind_text(&query, cay_str(name));
     cay_db_bind_int(&query, CAY_BASE_NEW);
-    return cay_db_end(&query, err) || cay_wrap(err, "take back the record of base '%s'", name);
+    return cay_db_end(&query, err) || cay_wrap(err, "take back the record of a base");
 }
 
 bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_error *err)
@@ -181,7 +181,7 @@ bool cay_base_record_delete(struct cay_db *db, const char *name, struct cay_erro
     struct cay_db_query query;
     cay_db_begin(&query, db, "DELETE FROM bases WHERE name = ?");
     cay_db_bind_text(&query, cay_str(name));
-    return cay_db_end(&query, err) || cay_wrap(err, "remove the record of base '%s'", name);
+    return cay_db_end(&query, err) || cay_wrap(err, "remove the record of a base");
 }
 
 /* No base has a name that begins with a dot. */

@@ -557,7 +557,7 @@ static bool base_alias(struct cay_store *store, const char *alias, const char *n
     pthread_mutex_unlock(&fake->lock);
     if (!known)
         return cay_store_no_base(err, name);
-    return !taken || cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
+    return !taken || cay_store_base_taken(err, alias);
 }
 
 static bool base_resolve(struct cay_store *store, const char *name, char *out_name,

@@ -163,10 +163,10 @@ static bool alias_locked(struct cay_trees *trees, const char *alias, const char 
     if (!base || !base->tree)
         return cay_store_no_base(err, name);
     if (old && old->tree)
-        return cay_fail(err, CAY_R_BASE_EXISTS, "'%s' is the name of a base", alias);
+        return cay_store_base_taken(err, alias);
     int rc = cay_record_replace(trees->aliases_fd, alias, name);
     if (rc < 0)
-        return cay_store_fail(err, rc, "write down alias '%s'", alias);
+        return cay_store_fail(err, rc, "write down the alias");
     if (old)
         snprintf(old->target, sizeof(old->target), "%s", name);
     else
