@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from daemon import BASE, MIB, PATIENCE_S, SANDBOX, Cayd, RpcError, Skip, case, eventually, fails, run
+from daemon import BASE, MIB, PATIENCE_S, SANDBOX, Cayd, RpcError, Skip, Stream, case, eventually, fails, run
 from small_base import make_root
 
 POOL = "cay.v1.PoolService/"
@@ -262,6 +262,83 @@ def too_large(_):
         assert cay.sh("one", "first; stat -c %s /usr/lib/library") == f"first\n{400 * MIB}\n"
         assert not problems(cay), problems(cay)
         cay.destroy("one")
+
+
+def trees(place):
+    return list((place / "store/t").glob("*/usr/share/many"))
+
+
+@case
+def whole_copies(_):
+    """local-disk copies the base for each session: that ends at once when nobody waits for it, or the session is destroyed"""
+    with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, \
+            daemon(root, "--store", "local-disk", "--default-base", "many") as cay:
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        fill(root)
+        for folder in (root, root / "usr/share/many"):
+            folder.chmod(0o755)
+        subprocess.run(["mount", "-o", "remount,async", place.parent], check=True)
+        options = {"name": "many", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        subprocess.run(["mount", "-o", "remount,sync", place.parent], check=True)
+        with cay.post(SANDBOX + "CreateSession", {"sessionId": "left", "base": "many"}):
+            eventually(lambda: len(trees(place)) == 2, "it is being copied", PATIENCE_S)
+        eventually(lambda: not cay.ids(), "it is given up", AT_ONCE_S)
+        with cay.post(SANDBOX + "CreateSession", {"sessionId": "ended", "base": "many"}) as creating:
+            eventually(lambda: len(trees(place)) >= 2 and cay.ids(), "it is being copied", PATIENCE_S)
+            began = time.monotonic()
+            cay.destroy("ended")
+            assert time.monotonic() - began < AT_ONCE_S, "the copy was waited for"
+            assert creating.answer().status != 200
+        eventually(lambda: len(trees(place)) == 1, "the halves are gone", PATIENCE_S)
+        with cay.post(SANDBOX + "CreateSession", {"sessionId": "late", "base": "many"}):
+            eventually(lambda: len(trees(place)) == 2, "it is being copied", PATIENCE_S)
+            took_to_stop(cay)
+        cay.start()
+        assert not cay.ids(), cay.ids()
+
+
+def took_to_stop(cay):
+    began = time.monotonic()
+    assert cay.stop() == 0
+    took = time.monotonic() - began
+    assert took < AT_ONCE_S, f"it took {took:.1f} s"
+
+
+@case
+def whole_copies_fit(_):
+    """one that the disk has no room for is refused with both sizes, and nothing of it is left"""
+    with machine(library=120 * MIB) as root, disk(200 * MIB) as place, \
+            daemon(root, "--store", "local-disk", "--default-base", "big", "--pool-critical", "1") as cay:
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        options = {"name": "big", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        before = os.statvfs(place).f_bavail
+        error = fails("resource_exhausted", cay.create, "one", base="big", reason="no_space")
+        assert "copies the whole base" in error.message and error.message.count("MiB") == 2, error.message
+        assert not cay.ids()
+        eventually(lambda: os.statvfs(place).f_bavail >= before - 100, "its room is free")
+
+
+@case
+def imports_end(_):
+    """an import, or a build, that is under way does not hold up the end of the daemon, and leaves nothing"""
+    with machine() as root, daemon(root, "--default-base", "small") as cay:
+        options = {"name": "small", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        with Stream(cay, BASE + "ImportBase") as importing:
+            importing.send({"options": {"name": "half"}})
+            importing.send({"data": ""})
+            steps = [{"kind": "BUILD_STEP_KIND_RUN", "args": ["echo begun; sleep 1000"]}]
+            request = {"name": "built", "fromBase": "small", "steps": steps}
+            cay.call(BASE + "StartBuild", {"build": request, "buildId": "b"})
+            with cay.open(BASE + "BuildBase", request | {"name": "built-too"}) as building:
+                while "begun" not in str(building.next().get("log", "")):
+                    pass
+                took_to_stop(cay)
+        cay.start()
+        names = [base["name"] for base in cay.call(BASE + "ListBases")["bases"]]
+        assert names == ["small"] and not cay.ids(), (names, cay.ids())
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
 static bool goes_on(void *context, uint64_t, uint64_t)
 {
     const struct cay_base_keeping *self = context;
-    return !atomic_load(&self->host->is_stopping);
+    return !__atomic_load_n(&self->host->is_ending, __ATOMIC_RELAXED);
 }
 
 bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_draft *draft,

@@ -9,6 +9,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -160,7 +161,12 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     if (!cay_space_check(host, err) || !cay_session_record_put(host->db, record, err))
         return false;
     CAY_CRASH_POINT("create.intended");
+    if (op->call)
+        (void)cay_stop_watch(&op->call->is_cancelled);
+    cay_stop_watch_also(&op->session->is_end_wanted);
+    cay_stop_watch_also(&host->is_ending);
     bool is_made = make_tree(birth, host, err);
+    (void)cay_stop_watch(NULL);
     CAY_CRASH_POINT("create.tree_made");
     is_made = is_made && cay_quota_set(host, record->store_id, birth->disk_bytes, err) &&
               cay_waking_work(&birth->waking, host, err);
@@ -233,6 +239,7 @@ static void birth_end(struct cay_op *op)
     } else {
         cay_session_forget(session);
         birth->session = NULL;
+        cay_host_collect_soon(op->host); /* what there was of its tree */
     }
     bool is_kept = op->is_done && birth->is_held;
     birth->born(birth);

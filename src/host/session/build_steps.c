@@ -14,6 +14,7 @@
 #include "host/session/build_steps_internal.h"
 #include "host/session/builds.h"
 #include "host/session/command.h"
+#include "host/session/endless.h"
 #include "host/session/errand.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
@@ -253,7 +254,7 @@ static void on_tick(struct cay_timer *timer)
         return;
     if (cay_loop_now_ms(self->host->loop) > self->until_ms)
         cay_fail(&self->err, CAY_R_DEADLINE_EXCEEDED, "the build took too long");
-    else if (atomic_load(&self->host->is_stopping))
+    else if (__atomic_load_n(&self->host->is_ending, __ATOMIC_RELAXED))
         cay_fail(&self->err, CAY_R_UNAVAILABLE, NULL);
     else if (self->call->is_cancelled)
         cay_fail(&self->err, CAY_R_CANCELED, NULL);
@@ -449,6 +450,7 @@ void cay_build_by_steps(struct cay_host *host, struct cay_call *call,
     call->on_cancel = on_cancel;
     call->on_room = on_room;
     cay_builds_enter(host);
+    cay_host_endless(host, call);
     cay_build_log_progress(&self->log, 0.01, "Making a session");
     create(self);
 }

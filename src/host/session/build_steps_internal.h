@@ -20,7 +20,7 @@ struct cay_errand;
 
 enum {
     CAY_BUILD_TAIL_BYTES = 100,
-    CAY_BUILD_CHECK_MS = 1000,
+    CAY_BUILD_CHECK_MS = 200,
 };
 
 struct cay_steps {

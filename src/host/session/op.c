@@ -197,7 +197,7 @@ void cay_op_start_on(struct cay_op *op, struct cay_session *session, struct cay_
     op->verb = verb;
     session->op_count++;
     if (verb == CAY_VERB_DESTROY && !op->drain.is_wanted) {
-        session->is_end_wanted = true;
+        cay_stop_ask(&session->is_end_wanted);
         cay_op_poke(session);
     }
     if (op->drain.is_wanted && !op->drain.limit_ms && !op->drain.goes_on &&

@@ -88,7 +88,7 @@ struct cay_session {
     struct cay_lane search_lane; /* of those that may take long and change nothing */
     unsigned op_count;           /* operations under way; it is not freed before they end */
     struct cay_op *waiting_op;   /* inside the gate, for tools to end; NULL: none */
-    bool is_end_wanted;          /* somebody destroys it and does not wait for tools */
+    bool is_end_wanted;          /* somebody destroys it and does not wait; workers may watch it */
     unsigned tools_in_flight;
     unsigned tools_running;        /* those that had their turn, from there to their answer */
     struct cay_list tools_waiting; /* for their turn: tool_turn.c */

@@ -9,8 +9,10 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/base_keep.h"
 #include "host/session/base_record.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 #include "host/store/base.h"
@@ -168,8 +170,10 @@ static void import_work(struct cay_job *job)
         .ready = write_down,
         .ready_ctx = self,
     };
+    (void)cay_stop_watch(&self->call->is_cancelled);
     self->is_done =
         cay_base_import(store, self->name, self->source_fd, &options, &self->info, &self->err);
+    (void)cay_stop_watch(NULL);
     if (!self->is_done) {
         struct cay_error ignored = {};
         if (self->is_recorded && wanted->replace)
@@ -420,5 +424,6 @@ void cay_host_import_base(struct cay_service *service, struct cay_call *call)
     call->state = self;
     call->on_message = on_import_message;
     call->on_cancel = on_import_cancel;
+    cay_host_endless(self->host, call); /* its client may take any time */
     cay_call_next(call);
 }

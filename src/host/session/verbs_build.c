@@ -13,6 +13,7 @@
 #include "host/session/build_steps.h"
 #include "host/session/builds.h"
 #include "host/session/debian.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/interpreter.h"
 #include "host/session/request.h"
@@ -28,7 +29,7 @@
 
 enum {
     TIMEOUT_DEFAULT_MS = 60 * 60 * 1000,
-    CHECK_MS = 1000,
+    CHECK_MS = 200,
 };
 
 struct build {
@@ -159,7 +160,7 @@ static void on_tick(struct cay_timer *timer)
     uint64_t now_ms = cay_loop_now_ms(self->host->loop);
     if (now_ms - self->started_ms > self->timeout_ms)
         cay_fail(&self->err, CAY_R_DEADLINE_EXCEEDED, "the build took too long");
-    else if (atomic_load(&self->host->is_stopping))
+    else if (__atomic_load_n(&self->host->is_ending, __ATOMIC_RELAXED))
         cay_fail(&self->err, CAY_R_UNAVAILABLE, NULL);
     else
         cay_build_log_tick(&self->log);
@@ -377,6 +378,7 @@ static void build_by_recipe(struct cay_host *host, struct cay_call *call,
     call->on_cancel = on_cancel;
     call->on_room = on_room;
     cay_builds_enter(host);
+    cay_host_endless(host, call);
     submit(self, begin_work, begin_done);
 }
 

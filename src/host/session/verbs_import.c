@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/deadline.h"
+#include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
 #include "host/session/live.h"
@@ -384,5 +385,6 @@ void cay_host_import_session(struct cay_service *service, struct cay_call *call)
     call->state = self;
     call->on_message = on_message;
     call->on_cancel = on_cancel;
+    cay_host_endless(self->host, call); /* its client may take any time */
     cay_call_next(call);
 }
