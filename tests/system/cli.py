@@ -744,7 +744,7 @@ def bases(cayd):
     cayd.ok("create", "--name", "aliased", "--base", "me/app:1", "--lazy")
     assert cayd.cay("cp", "aliased:/etc/motd", "-").out == b"hi\n"
     cayd.ok("base", "alias", "latest", "b2")  # it moves
-    cayd.fails(125, "name of a base", "base", "alias", "b2", "b1")
+    cayd.fails(125, "a base 'b2' exists", "base", "alias", "b2", "b1")
     cayd.fails(125, "no base", "base", "alias", "x", "nosuch")
     cayd.fails(125, "letters", "base", "alias", "../x", "b1")
     cayd.ok("base", "rm", "me/app:1")

@@ -184,6 +184,16 @@ def copied(_):
         cay.destroy("one")
 
 
+@contextlib.contextmanager
+def frozen(place):
+    """Nothing is written to the disk: whatever takes long takes longer than anybody waits."""
+    subprocess.run(["fsfreeze", "--freeze", place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", place], check=True)
+
+
 @case
 def slowly(_):
     """while it is copied creates are told how far it is, others work, and whoever leaves is not waited for"""
@@ -195,10 +205,11 @@ def slowly(_):
                 with contextlib.suppress(RpcError):
                     return cay.call(BASE + "GetBuild", {"buildId": "host"})["build"]
             eventually(lambda: (build() or {}).get("progress", {}).get("fraction"), "it is seen", PATIENCE_S)
-        assert build()["state"] == "BUILD_STATE_RUNNING" and build()["name"] == "host", build()
-        error = fails("unavailable", cay.create, "late", base="host", reason="base_not_ready")
-        assert "MiB are copied" in error.message, error.message
-        assert "MiB are copied" in problems(cay)["base_not_ready"], problems(cay)
+        with frozen(place):
+            assert build()["state"] == "BUILD_STATE_RUNNING" and build()["name"] == "host", build()
+            error = fails("unavailable", cay.create, "late", base="host", reason="base_not_ready")
+            assert "MiB are copied" in error.message, error.message
+            assert "MiB are copied" in problems(cay)["base_not_ready"], problems(cay)
         assert not cay.ids()
 
 

@@ -26,7 +26,9 @@ const struct cay_store_ops *const cay_store_registry[] = {
 
 static enum cay_reason reason_of(int neg_errno)
 {
-    if (neg_errno == -ENOSPC || neg_errno == -EDQUOT)
+    if (neg_errno == -EDQUOT)
+        return CAY_R_QUOTA_EXCEEDED;
+    if (neg_errno == -ENOSPC)
         return CAY_R_NO_SPACE;
     return neg_errno == -EIO || neg_errno == -EROFS ? CAY_R_DISK_FAILED : CAY_R_STORE_FAILED;
 }

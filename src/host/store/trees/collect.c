@@ -64,7 +64,8 @@ bool cay_trees_collect(struct cay_store *store, uint64_t entries_max, bool *out_
     if (pthread_mutex_trylock(&trees->collect_lock) != 0)
         return true;                          /* somebody is at it */
     int rc = remove_dead(trees, entries_max); /* before anything is made: it may be full */
-    bool ok = trees_make_spares(trees, err) || err->reason == CAY_R_NO_SPACE;
+    bool ok = trees_make_spares(trees, err) || err->reason == CAY_R_NO_SPACE ||
+              err->reason == CAY_R_QUOTA_EXCEEDED;
     pthread_mutex_unlock(&trees->collect_lock);
     if (!ok || rc == -EAGAIN)
         return ok;
