@@ -144,7 +144,6 @@ def connections(cay):
         for _ in range(LIMIT + 100):
             sock = cay.socket(30)
             held.callback(sock.close)
-        time.sleep(0.3)
         is_quiet(cay)
         told = 0
         for _ in range(20):

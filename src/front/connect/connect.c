@@ -163,14 +163,19 @@ static void start_verb(struct cay_rpc *rpc)
     cay_service_call(rpc->door->service, &rpc->call);
 }
 
-static void start_decoded(struct cay_rpc *rpc, const struct cay_error *err)
+bool cay_rpc_has_decoded(struct cay_rpc *rpc, const struct cay_error *err)
 {
     struct cay_error own = {};
     if (!err && !cay_rpc_charge(rpc, 0, &own))
         err = &own;
     if (err)
         cay_rpc_give_up(rpc, err);
-    else
+    return !err;
+}
+
+static void start_decoded(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    if (cay_rpc_has_decoded(rpc, err))
         start_verb(rpc);
 }
 

@@ -143,12 +143,7 @@ static bool decode_message(struct cay_rpc *rpc, struct cay_error *err)
 
 static void message_decoded(struct cay_rpc *rpc, const struct cay_error *err)
 {
-    struct cay_error own = {};
-    if (!err && !cay_rpc_charge(rpc, 0, &own))
-        err = &own;
-    if (err)
-        cay_rpc_give_up(rpc, err);
-    else
+    if (cay_rpc_has_decoded(rpc, err))
         cay_rpc_pump(rpc);
 }
 

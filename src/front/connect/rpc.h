@@ -76,6 +76,10 @@ void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
  * the peer chooses both. */
 [[nodiscard]] bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err);
 
+/* After the decoding of a message: false, and the call is given up, when that failed, or when what
+ * the message was decoded to is more than its owner may hold. */
+[[nodiscard]] bool cay_rpc_has_decoded(struct cay_rpc *rpc, const struct cay_error *err);
+
 /* inbound.c: decodes the one message of a call that is not client-streaming. */
 [[nodiscard]] bool cay_rpc_decode_single(struct cay_rpc *rpc, struct cay_error *err);
 /* Delivers what the verb wants and the body has. */
