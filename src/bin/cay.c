@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bin/cay_command.h"
+#include "cli/command.h"
 
 /* A standard descriptor that is closed would become the next file or connection we open, and the
  * command's output would go into it. Standard input is empty then; a write to the others fails. */

@@ -49,9 +49,9 @@ NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\
 DEFINITION = re.compile(r"\b(static|void|int|bool|char|ssize_t|FILE|struct \w+|\[\[\w+\]\])\s+\**$")
 
 # Rooms that have no rights which their user has not, or that wait inside the sandbox; and the home of the safe forms.
-OUTSIDE = ("sys/", "init/", "base/", "client/", "bin/")
+OUTSIDE = ("sys/", "init/", "base/", "client/", "cli/", "bin/")
 # Commands of the CLI that write what came from a sandbox.
-INSIDE = ("bin/cay_cp", "bin/cay_transfer")
+INSIDE = ("cli/commands/cp", "cli/commands/transfer")
 # Rooms that never get a descriptor of a tree: their paths are /proc, /sys and the daemon's own directories.
 BLIND = ("front/", "io/", "host/db/", "host/keys/", "host/event/", "host/net/", "host/pool/")
 
@@ -91,9 +91,9 @@ ALLOWED = {
     "host/store/zfs/command.c": {"realpath": DATA, "fopen": PROC},
     "host/store/zfs/dataset.c": {"umount2": "a place in the data directory, nothing followed"},
     "host/store/zfs/zfs.c": {"realpath": DATA},
-    "bin/cay_cp_download.c": {"open": TOLD, "openat": TOLD},
-    "bin/cay_cp_upload.c": {"open": TOLD},
-    "bin/cay_transfer.c": {"stat": TOLD, "open": TOLD, "rename": TOLD, "unlink": TOLD},
+    "cli/commands/cp_download.c": {"open": TOLD, "openat": TOLD},
+    "cli/commands/cp_upload.c": {"open": TOLD},
+    "cli/commands/transfer.c": {"stat": TOLD, "open": TOLD, "rename": TOLD, "unlink": TOLD},
 }
 
 
@@ -182,10 +182,10 @@ static int open(int x)
 def bad_code_is_caught():
     with tempfile.TemporaryDirectory() as folder:
         src = Path(folder)
-        for name in ("tool/a.c", "sys/a.c", "bin/cay_cp_a.c"):
-            (src / name).parent.mkdir(exist_ok=True)
+        for name in ("tool/a.c", "sys/a.c", "cli/commands/cp_a.c"):
+            (src / name).parent.mkdir(parents=True, exist_ok=True)
             (src / name).write_text(BAD)
-        found, unused = complaints(src, {"bin/cay_cp_a.c": dict.fromkeys(
+        found, unused = complaints(src, {"cli/commands/cp_a.c": dict.fromkeys(
             ["fchmodat", "fchownat", "openat", "fstatat", "linkat", "SYS_openat2", "stat", "mkdirat", "rename"], "")})
         lines = [int(c.split(":")[1]) for c in found]
         expected = [7, 8, 10, 12, 14, 15, 16, 17]

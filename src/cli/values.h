@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What flags say, as the API takes it. All live in the run's arena; what is wrong is said with an
+ * example of how to write it.
+ */
+
+#include "api/cay_v1.h"
+#include "cli/command.h"
+
+/* The text of a flag; empty when it was not given. */
+[[nodiscard]] struct cay_str cay_values_text(const struct cay_cli *cli, const char *flag);
+
+/* --env A=b --env C=d. */
+[[nodiscard]] bool cay_values_pairs(struct cay_cli *cli, const char *flag,
+                                    struct cay_pb_pairs *out_pairs, struct cay_error *err);
+
+/* --unset A --unset C. */
+[[nodiscard]] bool cay_values_names(struct cay_cli *cli, const char *flag,
+                                    struct cay_pb_strs *out_names, struct cay_error *err);
+
+/* NULL when the flag was not given. 0 is a time like any other. */
+[[nodiscard]] bool cay_values_wait(struct cay_cli *cli, const char *flag,
+                                   struct google_protobuf_duration **out_duration,
+                                   struct cay_error *err);
+
+/* A limit: NULL when the flag was not given, or is 0. */
+[[nodiscard]] bool cay_values_duration(struct cay_cli *cli, const char *flag,
+                                       struct google_protobuf_duration **out_duration,
+                                       struct cay_error *err);
+
+/* --cpus, --memory, --pids, --disk and --inodes; NULL when none was given. */
+[[nodiscard]] bool cay_values_limits(struct cay_cli *cli,
+                                     struct cay_v1_resource_limits **out_limits,
+                                     struct cay_error *err);
+
+/* A number from `min` to `max`; *out_is_given says whether the flag was there. */
+[[nodiscard]] bool cay_values_number(struct cay_cli *cli, const char *flag, int32_t min,
+                                     int32_t max, bool *out_is_given, int32_t *out_number,
+                                     struct cay_error *err);
+
+/* on or off; *out_is_given says whether the flag was there. */
+[[nodiscard]] bool cay_values_switch(struct cay_cli *cli, const char *flag, bool *out_is_given,
+                                     bool *out_is_on, struct cay_error *err);
+
+/* What CAY_FLAGS_LIFECYCLE say; NULL when none was given. */
+[[nodiscard]] bool cay_values_lifecycle(struct cay_cli *cli,
+                                        struct cay_v1_lifecycle **out_lifecycle,
+                                        struct cay_error *err);
+
+/* --network none or open; NULL when it was not given. */
+[[nodiscard]] bool cay_values_network(struct cay_cli *cli,
+                                      struct cay_v1_network_policy **out_network,
+                                      struct cay_error *err);
+
+/* For the tables of the commands that take limits, or rules for the end. */
+/* clang-format off */
+#define CAY_FLAGS_LIMITS                                                                          \
+    {.name = "cpus", .value = "N", .help = "processors it may use, e.g. 0.5 or 2"},                \
+    {.name = "memory", .value = "SIZE", .help = "memory it may use, e.g. 512M or 2G"},             \
+    {.name = "pids", .value = "N", .help = "processes and threads it may have at once"}
+#define CAY_FLAGS_DISK                                                                            \
+    {.name = "disk", .value = "SIZE", .help = "bytes it may add on disk, its snapshots included"}, \
+    {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
+#define CAY_FLAG_NETWORK                                                                          \
+    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
+#define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
+    {.name = "tool-snapshots", .value = "on|off", .help = "take a snapshot after each tool call that may change files"}
+#define CAY_FLAGS_LIFECYCLE                                                                       \
+    {.name = "expire-in", .value = "DURATION", .help = "its time is up after this, e.g. 30m"},           \
+    {.name = "on-expiry", .value = "ACTION", .help = "what happens then: destroy, pause or stop"},         \
+    {.name = "idle-after", .value = "DURATION", .help = "call it idle after this time without calls"}, \
+    {.name = "on-idle", .value = "ACTION", .help = "what happens then: pause, stop or destroy"},           \
+    {.name = "auto-resume", .help = "the next call resumes it when it sleeps"}
+/* clang-format on */
+
+/* Words as a list of strings. */
+[[nodiscard]] bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
+                                    struct cay_pb_strs *out_strs, struct cay_error *err);
