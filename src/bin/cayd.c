@@ -14,6 +14,7 @@
 #include "bin/cayd_replace.h"
 #include "front/http/server.h"
 #include "front/router.h"
+#include "host/doctor/doctor.h"
 #include "host/session/service.h"
 #include "host/session/state.h"
 #include "sys/descriptors.h"
@@ -472,6 +473,17 @@ static void list_states(void)
     }
 }
 
+static int check(const struct cayd_conf *conf)
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_autofree char *init_path = find_init(conf->init_path);
+    const struct cay_doctor_options options = {.data_dir = conf->data, .init_path = init_path};
+    cay_buf_init(&text, 1 << 20);
+    bool is_fit = cay_doctor_run(&options, &text);
+    fwrite(text.data, 1, text.len, stdout);
+    return is_fit ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--list-states") == 0) {
@@ -499,6 +511,8 @@ int main(int argc, char **argv)
     } else if (!is_loaded) {
         fprintf(stderr, "cayd: %s\nTry 'cayd --help'.\n", err.text);
         status = EXIT_USAGE;
+    } else if (daemon.conf.check) {
+        status = check(&daemon.conf);
     } else if (daemon.conf.print_config) {
         cay_auto(cay_buf_finish) struct cay_buf text;
         cay_buf_init(&text, 1 << 20);

@@ -163,6 +163,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "How often the daemon checks the health of the host by itself. 'cay status' checks it at once."},
     {CAY_CONF_FIELD(struct cayd_conf, destroy_on_exit), .type = CAY_CONF_BOOL, .fallback = "false",
      .help = "Destroy all sessions when the daemon ends. Otherwise they live on and the next daemon takes them over."},
+    {CAY_CONF_FIELD(struct cayd_conf, check), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,
+     .help = "Print whether sandboxes can work on this machine with this configuration, and exit; 'cay doctor' shows the same to people."},
     {CAY_CONF_FIELD(struct cayd_conf, print_config), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,
      .help = "Print the configuration in effect, with the source of every value, and exit."},
     {CAY_CONF_FIELD(struct cayd_conf, print_config_man), .type = CAY_CONF_BOOL, .sources = FLAG_ONLY,
@@ -179,9 +181,17 @@ const size_t cayd_conf_entry_count = CAY_COUNT(cayd_conf_entries);
 static bool load(struct cay_conf *conf, struct cayd_conf *values, int argc, const char *const *argv,
                  struct cay_error *err)
 {
-    static const char *const ignored[] = {
-        "CAY_URL",        "CAY_API_KEY",   "CAY_TEST_RUN",   "CAY_TEST_NAME",      "CAY_TEST_FULL",
-        "CAY_TEST_CRASH", "CAY_TEST_SEED", "CAY_TEST_STEPS", "CAY_TEST_HOST_ROOT", NULL};
+    static const char *const ignored[] = {"CAY_URL",
+                                          "CAY_API_KEY",
+                                          "CAY_CA_FILE",
+                                          "CAY_TEST_RUN",
+                                          "CAY_TEST_NAME",
+                                          "CAY_TEST_FULL",
+                                          "CAY_TEST_CRASH",
+                                          "CAY_TEST_SEED",
+                                          "CAY_TEST_STEPS",
+                                          "CAY_TEST_HOST_ROOT",
+                                          NULL};
     int rest = argc;
     if (!cay_conf_load_flags(conf, argc, argv, &rest, err))
         return false;

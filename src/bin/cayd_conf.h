@@ -69,6 +69,7 @@ struct cayd_conf {
     double pool_critical;
     int64_t health_interval;
     bool destroy_on_exit;
+    bool check;
     bool print_config;
     bool print_config_man;
     bool help;

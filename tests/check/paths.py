@@ -53,7 +53,8 @@ OUTSIDE = ("sys/", "init/", "base/", "client/", "cli/", "bin/")
 # Commands of the CLI that write what came from a sandbox.
 INSIDE = ("cli/commands/cp", "cli/commands/transfer")
 # Rooms that never get a descriptor of a tree: their paths are /proc, /sys and the daemon's own directories.
-BLIND = ("front/", "io/", "host/db/", "host/keys/", "host/event/", "host/net/", "host/pool/")
+BLIND = ("front/", "io/", "host/db/", "host/keys/", "host/event/", "host/net/", "host/pool/",
+         "host/doctor/")
 
 DATA = "the data directory, which is the daemon's user's alone"
 RUN = "the run directory, which is the daemon's user's alone"

@@ -11,6 +11,7 @@ import re
 import signal
 import stat
 import struct
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -824,6 +825,14 @@ def doctor(cayd):
         away = cayd.cay("doctor", "--data", f"{name}/not/there",
                         env={"CAY_URL": "unix:/nonexistent/cayd.sock"})
         assert away.status == 0 and "warn  daemon" in away.text, away
+        # It is cayd that looks; one that is not there or cannot is told of.
+        alone = Path(name) / "alone"
+        shutil.copy(CAY, alone)
+        for program, variable, words in ((alone, {"PATH": "/nonexistent"}, "cayd cannot be run"),
+                                         (CAY, {"CAY_NO_SUCH_KEY": "1"}, "says nothing of this machine")):
+            lost = subprocess.run([program, "doctor"], env=variable, capture_output=True, text=True, check=False)
+            assert lost.returncode == 1 and "fail  cayd" in lost.stdout and words in lost.stdout, lost
+        alone.unlink()
         # In a chroot the kernel refuses user namespaces.
         for part in ("usr", "lib", "lib64", "proc", "sys", "cay"):
             (Path(name) / part).mkdir()

@@ -1,109 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/commands/doctor.h"
-
-#include <assert.h>
-#include <stdarg.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/cay_v1.h"
 #include "base/json.h"
-#include "cli/values.h"
+#include "cli/command.h"
 
 enum {
     DAEMON_TIMEOUT_MS = 1000,
     LISTING_BYTES_MAX = 256 * 1024,
+    FINDINGS_MAX = 64,
+    PATH_BYTES = 4096,
 };
 
-void cay_doctor_say(struct cay_doctor *doctor, const char *name, enum cay_verdict verdict,
-                    const char *fix, const char *fmt, ...)
+enum verdict { VERDICT_OK = 1, VERDICT_WARN, VERDICT_FAIL };
+
+static const char *const verdict_names[] = {
+    [VERDICT_OK] = "ok", [VERDICT_WARN] = "warn", [VERDICT_FAIL] = "fail"};
+
+struct finding {
+    enum verdict verdict;
+    struct cay_str name;
+    struct cay_str text;
+    struct cay_str fix; /* empty when there is nothing to mend */
+};
+
+struct doctor {
+    struct cay_cli *cli;
+    struct cay_buf said; /* by cayd; the findings point into it */
+    struct finding findings[FINDINGS_MAX];
+    size_t count;
+};
+
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *text,
+                 const char *fix)
 {
-    assert(doctor->count < CAY_FINDINGS_MAX);
-    struct cay_finding *finding = &doctor->findings[doctor->count++];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(finding->text, sizeof(finding->text), fmt, args);
-    va_end(args);
-    finding->name = name;
-    finding->verdict = verdict;
-    snprintf(finding->fix, sizeof(finding->fix), "%s", fix ? fix : "");
+    if (doctor->count < FINDINGS_MAX)
+        doctor->findings[doctor->count++] =
+            (struct finding){verdict, cay_str(name), cay_str(text), cay_str(fix)};
 }
 
-static void check_rights(struct cay_doctor *doctor)
+/* Beside this program, in the folder of daemons next to it, else in PATH. */
+static const char *find_cayd(struct cay_arena *arena)
 {
-    doctor->is_root = geteuid() == 0;
-    if (doctor->is_root)
-        cay_doctor_say(doctor, "rights", CAY_VERDICT_OK, NULL, "root");
-    else
-        cay_doctor_say(doctor, "rights", CAY_VERDICT_WARN,
-                       "run 'sudo cay doctor' for the whole check; cayd itself needs root",
-                       "not root: mounts and control groups cannot be tried");
+    static const char *const places[] = {"cayd", "../sbin/cayd"};
+    char self[PATH_BYTES];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = len > 0 ? memrchr(self, '/', (size_t)len) : NULL;
+    for (size_t i = 0; slash && i < CAY_COUNT(places); i++) {
+        const char *path = cay_arena_printf(arena, "%.*s/%s", (int)(slash - self), self, places[i]);
+        if (path && access(path, X_OK) == 0)
+            return path;
+    }
+    return "cayd";
 }
 
-static void check_daemon(struct cay_doctor *doctor)
+/* What the program says on its standard output; its errors are ours. 0 or an errno. */
+static int listen_to(const char *program, char **argv, struct cay_buf *out, int *out_status)
+{
+    enum { PIECE = 16 * 1024 };
+    int ends[2];
+    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return errno;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    int error = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    for (char *room; !error && (room = cay_buf_reserve(out, PIECE));) {
+        ssize_t len = read(ends[0], room, PIECE);
+        if (len <= 0 && !(len < 0 && errno == EINTR))
+            break;
+        cay_buf_grew(out, (size_t)CAY_MAX(len, 0));
+    }
+    close(ends[0]);
+    while (!error && waitpid(pid, out_status, 0) < 0 && errno == EINTR)
+        ;
+    return error;
+}
+
+static void take_findings(struct doctor *doctor)
+{
+    struct cay_str rest = cay_buf_str(&doctor->said);
+    struct cay_str line;
+    while (doctor->count < FINDINGS_MAX && rest.len && cay_str_split(&rest, '\n', &line)) {
+        struct finding *finding = &doctor->findings[doctor->count];
+        struct cay_str verdict;
+        if (!cay_str_split(&line, '\t', &verdict) || !cay_str_split(&line, '\t', &finding->name) ||
+            !cay_str_split(&line, '\t', &finding->text))
+            continue;
+        finding->fix = line;
+        finding->verdict = VERDICT_FAIL;
+        for (enum verdict i = VERDICT_OK; i <= VERDICT_FAIL; i++)
+            if (cay_str_is(verdict, verdict_names[i]))
+                finding->verdict = i;
+        doctor->count++;
+    }
+}
+
+static void check_machine(struct doctor *doctor)
+{
+    struct cay_arena *arena = &doctor->cli->arena;
+    const char *program = find_cayd(arena);
+    const char *data_dir = cay_args_text(&doctor->cli->args, "data");
+    char name[] = "cayd";
+    char flag[] = "--check";
+    cay_autofree char *data_flag = data_dir ? cay_asprintf("--data=%s", data_dir) : NULL;
+    char *argv[] = {name, flag, data_flag, NULL};
+    int status = 0;
+    int error = listen_to(program, argv, &doctor->said, &status);
+    take_findings(doctor);
+    if (error)
+        note(doctor, VERDICT_FAIL, "cayd", "the program cayd cannot be run",
+             "install it ('./dev install'), and call 'cay doctor' on the machine it is for");
+    else if (!doctor->count)
+        note(doctor, VERDICT_FAIL, "cayd", "'cayd --check' says nothing of this machine",
+             "mend what cayd complains of: its flags, environment or configuration file");
+}
+
+static void check_daemon(struct doctor *doctor)
 {
     struct cay_cli *cli = doctor->cli;
     struct cay_v1_health_check_request request = {};
-    struct cay_v1_health_check_response response = {};
-    struct cay_error err = {};
+    static struct cay_v1_health_check_response response;
+    static struct cay_error err;
     if (!cli->has_timeout) {
         cli->has_timeout = true;
         cli->timeout_ms = DAEMON_TIMEOUT_MS;
     }
-    if (cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK, &request, &response, &err)) {
-        cay_doctor_say(doctor, "daemon", CAY_VERDICT_OK, NULL, "cayd answers at %s",
-                       cay_cli_url(cli));
-        for (size_t i = 0; i < response.problems.count && doctor->count < CAY_FINDINGS_MAX; i++) {
-            struct cay_str message = response.problems.items[i].message;
-            cay_doctor_say(doctor, "daemon", CAY_VERDICT_WARN, NULL, "%.*s", (int)message.len,
-                           message.len ? message.ptr : "");
-        }
-    } else
-        cay_doctor_say(doctor, "daemon", CAY_VERDICT_WARN, err.text, "no cayd answers at %s",
-                       cay_cli_url(cli));
+    bool is_there =
+        cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK, &request, &response, &err);
+    const char *text = cay_arena_printf(
+        &cli->arena, is_there ? "cayd answers at %s" : "no cayd answers at %s", cay_cli_url(cli));
+    note(doctor, is_there ? VERDICT_OK : VERDICT_WARN, "daemon", text ? text : "",
+         is_there ? "" : err.text);
+    for (size_t i = 0; is_there && i < response.problems.count && doctor->count < FINDINGS_MAX; i++)
+        doctor->findings[doctor->count++] =
+            (struct finding){.verdict = VERDICT_WARN,
+                             .name = cay_str("daemon"),
+                             .text = response.problems.items[i].message};
 }
 
-static const char *verdict_name(enum cay_verdict verdict)
-{
-    switch (verdict) {
-    case CAY_VERDICT_OK: return "ok";
-    case CAY_VERDICT_WARN: return "warn";
-    case CAY_VERDICT_FAIL: return "fail";
-    }
-    return "";
-}
-
-static void print_findings(struct cay_output *out, const struct cay_doctor *doctor)
+static void print_findings(struct cay_output *out, const struct doctor *doctor)
 {
     static const enum cay_style styles[] = {
-        [CAY_VERDICT_OK] = CAY_STYLE_GOOD,
-        [CAY_VERDICT_WARN] = CAY_STYLE_WARN,
-        [CAY_VERDICT_FAIL] = CAY_STYLE_BAD,
+        [VERDICT_OK] = CAY_STYLE_GOOD,
+        [VERDICT_WARN] = CAY_STYLE_WARN,
+        [VERDICT_FAIL] = CAY_STYLE_BAD,
     };
-    size_t counts[CAY_VERDICT_FAIL + 1] = {};
+    size_t counts[VERDICT_FAIL + 1] = {};
     for (size_t i = 0; i < doctor->count; i++) {
-        const struct cay_finding *finding = &doctor->findings[i];
+        const struct finding *finding = &doctor->findings[i];
         counts[finding->verdict]++;
-        cay_output_text(out, styles[finding->verdict], cay_str(verdict_name(finding->verdict)));
-        cay_output_printf(out, "%*s%-12s ", (int)(6 - strlen(verdict_name(finding->verdict))), "",
-                          finding->name);
-        cay_output_text(out, CAY_STYLE_PLAIN, cay_str(finding->text));
+        cay_output_text(out, styles[finding->verdict], cay_str(verdict_names[finding->verdict]));
+        cay_output_printf(out, "%*s%-12.*s ", (int)(6 - strlen(verdict_names[finding->verdict])),
+                          "", (int)finding->name.len, finding->name.ptr);
+        cay_output_text(out, CAY_STYLE_PLAIN, finding->text);
         cay_output_printf(out, "\n");
-        if (*finding->fix) {
+        if (finding->fix.len) {
             cay_output_printf(out, "%*s", 6 + 12 + 1, "");
-            cay_output_text(out, CAY_STYLE_BOLD, cay_str(finding->fix));
+            cay_output_text(out, CAY_STYLE_BOLD, finding->fix);
             cay_output_printf(out, "\n");
         }
     }
-    if (counts[CAY_VERDICT_FAIL])
+    if (counts[VERDICT_FAIL])
         cay_output_printf(out, "\nSandboxes cannot work here until what failed is mended.\n");
-    else if (counts[CAY_VERDICT_WARN])
+    else if (counts[VERDICT_WARN])
         cay_output_printf(out, "\nSandboxes can work here.\n");
     else
         cay_output_printf(out, "\nAll is well.\n");
 }
 
-static void print_json(struct cay_output *out, const struct cay_doctor *doctor, bool is_ok)
+static void print_json(struct cay_output *out, const struct doctor *doctor, bool is_ok)
 {
     cay_auto(cay_buf_finish) struct cay_buf buf;
     cay_buf_init(&buf, LISTING_BYTES_MAX);
@@ -114,17 +188,17 @@ static void print_json(struct cay_output *out, const struct cay_doctor *doctor, 
     cay_json_key(&json, "checks");
     cay_json_array_begin(&json);
     for (size_t i = 0; i < doctor->count; i++) {
-        const struct cay_finding *finding = &doctor->findings[i];
+        const struct finding *finding = &doctor->findings[i];
         cay_json_object_begin(&json);
         cay_json_key(&json, "name");
-        cay_json_text(&json, finding->name);
+        cay_json_string(&json, finding->name);
         cay_json_key(&json, "verdict");
-        cay_json_text(&json, verdict_name(finding->verdict));
+        cay_json_text(&json, verdict_names[finding->verdict]);
         cay_json_key(&json, "text");
-        cay_json_text(&json, finding->text);
-        if (*finding->fix) {
+        cay_json_string(&json, finding->text);
+        if (finding->fix.len) {
             cay_json_key(&json, "fix");
-            cay_json_text(&json, finding->fix);
+            cay_json_string(&json, finding->fix);
         }
         cay_json_object_end(&json);
     }
@@ -135,46 +209,26 @@ static void print_json(struct cay_output *out, const struct cay_doctor *doctor, 
 
 static bool run_doctor(struct cay_cli *cli, struct cay_error *)
 {
-    static void (*const checks[])(struct cay_doctor *) = {
-        check_rights,
-        cay_doctor_check_kernel,
-        cay_doctor_check_chroot,
-        cay_doctor_check_userns,
-        cay_doctor_check_namespaces,
-        cay_doctor_check_store,
-        cay_doctor_check_cgroups,
-        cay_doctor_check_seccomp,
-        cay_doctor_check_openat2,
-        cay_doctor_check_clone3,
-        cay_doctor_check_disk,
-        cay_doctor_check_pool,
-        cay_doctor_check_base,
-        cay_doctor_check_init,
-        cay_doctor_check_descriptors,
-        cay_doctor_check_network,
-        cay_doctor_check_debootstrap,
-        check_daemon,
-    };
-    struct cay_doctor doctor = {.cli = cli, .data_dir = cay_args_text(&cli->args, "data")};
-    if (!doctor.data_dir)
-        doctor.data_dir = getenv("CAY_DATA");
-    if (!doctor.data_dir || !*doctor.data_dir)
-        doctor.data_dir = "/var/lib/cay";
+    struct doctor doctor = {.cli = cli};
+    cay_buf_init(&doctor.said, LISTING_BYTES_MAX);
+    check_machine(&doctor);
+    check_daemon(&doctor);
     bool is_ok = true;
-    for (size_t i = 0; i < CAY_COUNT(checks); i++)
-        checks[i](&doctor);
     for (size_t i = 0; i < doctor.count; i++)
-        is_ok = is_ok && doctor.findings[i].verdict != CAY_VERDICT_FAIL;
+        is_ok = is_ok && doctor.findings[i].verdict != VERDICT_FAIL;
     cli->exit_status = is_ok ? 0 : CAY_EXIT_UNHEALTHY;
     if (cli->out.is_json)
         print_json(&cli->out, &doctor, is_ok);
     else
         print_findings(&cli->out, &doctor);
+    cay_buf_finish(&doctor.said);
     return true;
 }
 
 static const struct cay_flag doctor_flags[] = {
-    {.name = "data", .value = "DIR", .help = "the daemon's data directory; /var/lib/cay otherwise"},
+    {.name = "data",
+     .value = "DIR",
+     .help = "the daemon's data directory; the configured one otherwise"},
     {},
 };
 

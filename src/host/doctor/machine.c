@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/quantity.h"
-#include "cli/commands/doctor.h"
+#include "host/doctor/checks.h"
 #include "host/pool/pool.h"
 #include "host/store/base.h"
 #include "host/store/store.h"
@@ -263,33 +263,16 @@ void cay_doctor_check_base(struct cay_doctor *doctor)
                    pool ? "" : free_text, pool ? "" : " are free");
 }
 
-/* Where cayd looks: beside the programs in a build tree, else where it was installed. */
 void cay_doctor_check_init(struct cay_doctor *doctor)
 {
-    static const char installed[] = CAY_LIBEXECDIR "/cay/cay-init";
-    const char *named = getenv("CAY_INIT_PATH");
-    char self[PATH_BYTES];
-    cay_autofree char *beside = NULL;
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (len > 0) {
-        self[len] = '\0';
-        char *slash = strrchr(self, '/');
-        if (slash)
-            beside = cay_asprintf("%.*s/../init/cay-init", (int)(slash - self), self);
-    }
-    const char *found = installed;
-    if (named && *named)
-        found = named;
-    else if (beside && access(beside, X_OK) == 0)
-        found = beside;
-    char *real = realpath(found, NULL);
-    if (access(found, X_OK) == 0)
-        cay_doctor_say(doctor, "cay-init", CAY_VERDICT_OK, NULL, "%.180s", real ? real : found);
+    cay_autofree char *real = realpath(doctor->init_path, NULL);
+    if (access(doctor->init_path, X_OK) == 0)
+        cay_doctor_say(doctor, "cay-init", CAY_VERDICT_OK, NULL, "%.180s",
+                       real ? real : doctor->init_path);
     else
         cay_doctor_say(doctor, "cay-init", CAY_VERDICT_FAIL,
                        "install it ('./dev install'), or name it with cayd --init-path FILE",
-                       "%.100s: %s", found, strerrordesc_np(errno));
-    free(real);
+                       "%.100s: %s", doctor->init_path, strerrordesc_np(errno));
 }
 
 /* cayd raises its own limit as far as it may. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,9 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/commands/doctor.h"
+#include "host/doctor/checks.h"
 #include "sys/clone.h"
 #include "sys/pidfd.h"
+#include "sys/resolve.h"
 
 enum {
     MOUNTINFO_BYTES_MAX = 4 * 1024 * 1024,
@@ -145,18 +145,14 @@ void cay_doctor_check_seccomp(struct cay_doctor *doctor)
 
 void cay_doctor_check_openat2(struct cay_doctor *doctor)
 {
-    const struct open_how how = {
-        .flags = O_PATH | O_CLOEXEC,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
     cay_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    cay_autoclose int fd = (int)syscall(SYS_openat2, root_fd, "proc", &how, sizeof(how));
+    cay_autoclose int fd = cay_resolve_open(root_fd, "proc", O_PATH, 0);
     if (fd >= 0)
         cay_doctor_say(doctor, "openat2", CAY_VERDICT_OK, NULL, "paths can be confined");
     else
         cay_doctor_say(doctor, "openat2", CAY_VERDICT_FAIL,
                        "leave the container whose filter refuses openat2, or update it",
-                       "paths cannot be confined: %s", strerrordesc_np(errno));
+                       "paths cannot be confined: %s", strerrordesc_np(-fd));
 }
 
 static int do_nothing(void *)
