@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/run.h"
+#include "tool/search/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "tool/write.h"
+#include "tool/tree/write.h"
 
 enum {
     WHOLE_FILE_LINES = 20, /* a file this short is shown whole when nothing matched */
@@ -70,7 +71,7 @@ static void show_lines(const struct edit *edit, int64_t first, int64_t last, str
         if (number < first)
             continue;
         cay_buf_printf(text, "%6lld\t", (long long)number);
-        (void)cay_run_append_line(text, line, LINE_CHARACTERS_MAX);
+        (void)cay_text_append_line(text, line, LINE_CHARACTERS_MAX);
         cay_buf_append_byte(text, '\n');
     }
 }
@@ -199,7 +200,7 @@ bool cay_tool_edit_file(struct cay_tool_run *run)
                      sizeof(edit.shown));
     if (cay_str_equal(edit.old_string, edit.new_string))
         return cay_run_fail(run, "no_change", "old_string and new_string are the same");
-    if (cay_run_is_binary(edit.content))
+    if (cay_text_is_binary(edit.content))
         return cay_run_fail(run, "binary_file", "'%s' is a binary file", edit.shown);
     return apply(run, &edit);
 }

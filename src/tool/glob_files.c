@@ -6,8 +6,8 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
-#include "tool/glob.h"
-#include "tool/walk.h"
+#include "tool/search/glob.h"
+#include "tool/tree/walk.h"
 
 enum {
     RESULTS_DEFAULT = 200,

@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
-#include "tool/glob.h"
-#include "tool/search.h"
-#include "tool/walk.h"
+#include "tool/search/glob.h"
+#include "tool/search/search.h"
+#include "tool/tree/walk.h"
 
 /*
  * Two threads: the caller's walks the tree and puts files into a queue, a second one takes them out

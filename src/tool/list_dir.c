@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tool/walk.h"
+#include "tool/tree/walk.h"
 
 enum {
     RESULTS_DEFAULT = 1000,

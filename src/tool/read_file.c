@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/run.h"
+#include "tool/search/text.h"
 
 enum {
     LINES_DEFAULT = 2000,
@@ -63,7 +64,7 @@ static void show_lines(struct reading *reading, int64_t offset, int64_t limit, s
             line.len--;
         size_t before = reading->text.len;
         append_number(&reading->text, offset + reading->shown_lines + 1);
-        bool cut = cay_run_append_line(&reading->text, line, LINE_CHARACTERS_MAX);
+        bool cut = cay_text_append_line(&reading->text, line, LINE_CHARACTERS_MAX);
         cay_buf_append_byte(&reading->text, '\n');
         if (reading->text.len > room) {
             reading->text.len = before;
@@ -71,7 +72,7 @@ static void show_lines(struct reading *reading, int64_t offset, int64_t limit, s
             if (reading->shown_lines > 0)
                 return;
             append_number(&reading->text, offset + 1);
-            cut = cay_run_append_line(&reading->text, line, CAY_MAX(room, (size_t)64) / 8);
+            cut = cay_text_append_line(&reading->text, line, CAY_MAX(room, (size_t)64) / 8);
             cay_buf_append_byte(&reading->text, '\n');
         }
         reading->shown_lines++;
@@ -144,7 +145,7 @@ static bool show(struct cay_tool_run *run, struct reading *reading, const char *
     reading->total_lines = count_lines(reading->content);
     cay_run_fact_number(run, "total_lines", reading->total_lines);
     cay_run_fact_number(run, "size_bytes", (int64_t)reading->content.len);
-    if (cay_run_is_binary(reading->content))
+    if (cay_text_is_binary(reading->content))
         return cay_run_fail(run, "binary_file", "'%s' is a binary file of %zu bytes", shown,
                             reading->content.len);
     if (offset > 0 && offset >= reading->total_lines)

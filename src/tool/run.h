@@ -8,8 +8,8 @@
  */
 
 #include "base/buf.h"
-#include "tool/path.h"
 #include "tool/tool.h"
+#include "tool/tree/path.h"
 
 enum { CAY_RUN_FACTS_MAX = 12 };
 
@@ -72,11 +72,6 @@ struct cay_v1_truncation *cay_run_truncated(struct cay_tool_run *run);
  * is what it was when it was opened. */
 [[nodiscard]] bool cay_run_read(struct cay_tool_run *run, const struct cay_path *path,
                                 struct cay_buf *out_content, struct stat *out_stat, bool *out_over);
-
-[[nodiscard]] bool cay_run_is_binary(struct cay_str content);
-
-/* Appends at most `characters` of a line, bad UTF-8 repaired; a mark and true when it was cut. */
-bool cay_run_append_line(struct cay_buf *text, struct cay_str line, size_t characters);
 
 /* The tools. */
 bool cay_tool_read_file(struct cay_tool_run *run);

@@ -11,14 +11,13 @@
 #include "api/cay_v1.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "tool/tree.h"
+#include "tool/tree/tree.h"
 
 enum {
     CAY_TOOL_FILE_BYTES_MAX = 10 * 1024 * 1024, /* read_file and edit_file take no larger file */
     CAY_TOOL_TEXT_BYTES_DEFAULT = 256 * 1024,
     CAY_TOOL_TEXT_BYTES_MAX = 8 * 1024 * 1024,
     CAY_TOOL_IMAGE_BYTES_MAX = 8 * 1024 * 1024,
-    CAY_TOOL_BINARY_BYTES = 8192, /* a NUL among the first ones makes a file binary */
 };
 
 struct cay_tool_command;

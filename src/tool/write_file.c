@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/run.h"
-#include "tool/write.h"
+#include "tool/tree/write.h"
 
 bool cay_tool_write_file(struct cay_tool_run *run)
 {

@@ -13,7 +13,7 @@
 #include "host/store/base.h"
 #include "host/store/unpack.h"
 #include "sys/pin.h"
-#include "tool/user.h"
+#include "tool/tree/user.h"
 
 #define UNPACKED_BYTES_MAX ((uint64_t)8 << 30)
 

@@ -7,7 +7,7 @@
  */
 
 #include "host/session/quota.h"
-#include "tool/tree.h"
+#include "tool/tree/tree.h"
 
 enum { CAY_BUILD_CONTEXT_BYTES_MAX = 15 << 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/change.h"
 
-#include "tool/path.h"
+#include "tool/tree/path.h"
 
 static enum cay_v1_diff_kind to_kind(enum cay_diff_kind kind)
 {

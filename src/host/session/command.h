@@ -7,7 +7,7 @@
  */
 
 #include "host/session/session.h"
-#include "tool/user.h"
+#include "tool/tree/user.h"
 #include "wire/frame/frame.h"
 
 struct cay_command {

@@ -13,7 +13,7 @@
 #include "host/session/live.h"
 #include "sys/netdev.h"
 #include "sys/nftables.h"
-#include "tool/tree.h"
+#include "tool/tree/tree.h"
 
 bool cay_network_can_open(const struct cay_host *host, struct cay_error *err)
 {

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "host/session/build_steps.h"
 #include "host/session/op.h"
-#include "tool/user.h"
+#include "tool/tree/user.h"
 
 static bool has_control(struct cay_str text)
 {

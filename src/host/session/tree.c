@@ -9,7 +9,7 @@
 #include "host/session/host.h"
 #include "host/session/request.h"
 #include "sys/pin.h"
-#include "tool/path.h"
+#include "tool/tree/path.h"
 
 static bool expand_cwd(struct cay_str where, const struct cay_user *user, char *out, size_t size)
 {

@@ -4,7 +4,7 @@
 /* A session's tree for the workers that act on it: by descriptor, as one of its users. */
 
 #include "host/session/session.h"
-#include "tool/user.h"
+#include "tool/tree/user.h"
 
 struct cay_session_tree {
     struct cay_tool_tree tree;

@@ -7,7 +7,7 @@
  */
 
 #include "host/session/op.h"
-#include "tool/user.h"
+#include "tool/tree/user.h"
 
 struct cay_user_search {
     struct cay_tool_tree tree;

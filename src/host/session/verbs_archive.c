@@ -23,8 +23,8 @@
 #include "host/store/base.h"
 #include "host/store/spool.h"
 #include "host/store/unpack.h"
-#include "tool/files.h"
-#include "tool/path.h"
+#include "tool/tree/files.h"
+#include "tool/tree/path.h"
 
 #define STREAM_BYTES_MAX   ((int64_t)128 << 30)
 #define UNPACKED_BYTES_MAX ((uint64_t)128 << 30)

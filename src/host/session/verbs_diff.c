@@ -8,7 +8,7 @@
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/store/diff_patch.h"
-#include "tool/path.h"
+#include "tool/tree/path.h"
 
 /*
  * What changed between two points. A worker walks and collects into the call's arena, whose ceiling

@@ -13,7 +13,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/store/spool.h"
-#include "tool/path.h"
+#include "tool/tree/path.h"
 
 /*
  * ExportSession. Alone in the gate only for the instant in which the live files become a point;

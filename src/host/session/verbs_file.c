@@ -5,7 +5,7 @@
 #include "host/session/host.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
-#include "tool/files.h"
+#include "tool/tree/files.h"
 
 /* FileService's calls of one step: a request in, a response out, a worker between them. */
 

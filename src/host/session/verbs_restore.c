@@ -10,7 +10,7 @@
 #include "host/session/point.h"
 #include "host/session/restore.h"
 #include "host/session/tell.h"
-#include "tool/path.h"
+#include "tool/tree/path.h"
 
 struct restore_op {
     struct cay_op op;

@@ -9,7 +9,7 @@
 #include "host/session/tree.h"
 #include "host/session/users.h"
 #include "host/session/verbs_archive.h"
-#include "tool/files.h"
+#include "tool/tree/files.h"
 
 /*
  * FileService's streams: files in pieces, each piece moved by a worker, the next one only when the

@@ -3,11 +3,11 @@
 
 /*
  * The watchers of a session's directories, on the loop thread: when the kernel has something, a
- * worker reads it (tool/watch.h), and each watcher is told. One worker reads at a time.
+ * worker reads it (tool/tree/watch.h), and each watcher is told. One worker reads at a time.
  */
 
 #include "host/session/session.h"
-#include "tool/watch.h"
+#include "tool/tree/watch.h"
 
 struct cay_watching;
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "tool/files.h"
 #include "tool/tool.h"
+#include "tool/tree/files.h"
 
 enum { WORLD_ARENA_BYTES = 128 * 1024 * 1024, WORLD_UID = 1000 };
 
