@@ -106,6 +106,17 @@ def build(client, name, **fields):
 
 
 @case
+def steps_of_builds(cay):
+    """the session that a build's steps run in is its owner's like any other"""
+    with sessions_of(cay, "a", "a1", "a2", "a3", "a4") as one:
+        refused(["quota_sessions", "'a'", "4"], build, one, "a-base")
+        one.destroy("a4")
+        refused(["quota_memory"], build, one, "a-base", limits={"memoryBytes": str(700 * MIB)})
+        build(one, "a-base")
+        one.call(BASE + "RemoveBase", {"name": "a-base"})
+
+
+@case
 def bases(cay):
     """an owner has so many bases, built and published, also when several are begun at once; its own it may replace"""
     with sessions_of(cay, "a", "a1") as one:

@@ -249,7 +249,7 @@ static void start_on(struct cay_e2b_request *request, struct cay_str from,
     }
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_START_BUILD);
     struct cay_v1_start_build_request *ask = cay_e2b_call_message(call);
-    struct cay_arena *arena = &call->call.arena;
+    struct cay_arena *arena = &call->errand.call.arena;
     struct cay_v1_build_base_request *build =
         cay_arena_new(arena, struct cay_v1_build_base_request);
     bool is_good = build;

@@ -100,7 +100,7 @@ static void find_base(struct cay_e2b_request *request)
 {
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
     struct cay_v1_list_bases_request *ask = cay_e2b_call_message(call);
-    struct cay_pb_pair *label = cay_arena_new(&call->call.arena, struct cay_pb_pair);
+    struct cay_pb_pair *label = cay_arena_new(&call->errand.call.arena, struct cay_pb_pair);
     ask->name = request->params[1];
     ask->page_size = 1;
     if (label) {

@@ -107,7 +107,7 @@ static void create_from_base(struct cay_e2b_request *request, const struct plan 
     ask->labels = plan->wanted->metadata;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
-    ask->lifecycle = lifecycle_of(plan->wanted, &call->call.arena);
+    ask->lifecycle = lifecycle_of(plan->wanted, &call->errand.call.arena);
     cay_e2b_call_start(call, created);
 }
 
@@ -133,10 +133,10 @@ static void create_from_snapshot(struct cay_e2b_request *request, const struct p
     ask->session_id = session_id;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
-    ask->lifecycle = lifecycle_of(plan->wanted, &call->call.arena);
+    ask->lifecycle = lifecycle_of(plan->wanted, &call->errand.call.arena);
     /* Not merged only when the arena is full: then it is too large for the verb, too. */
-    if (!cay_noun_merge(&call->call.arena, plan->wanted->metadata, (struct cay_pb_pairs){&mark, 1},
-                        &ask->labels))
+    if (!cay_noun_merge(&call->errand.call.arena, plan->wanted->metadata,
+                        (struct cay_pb_pairs){&mark, 1}, &ask->labels))
         ask->labels = plan->wanted->metadata;
     cay_e2b_call_start(call, forked);
 }

@@ -60,8 +60,9 @@ static void got_source(struct cay_e2b_request *request,
     struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
     ask->session_id = cay_e2b_id_cut(request->params[0]);
     ask->count = wanted->has_count ? (int32_t)wanted->count : 1;
-    ask->lifecycle = lifecycle_of(
-        got->session, wanted->has_timeout ? wanted->timeout : TIMEOUT_DEFAULT_S, &call->call.arena);
+    ask->lifecycle =
+        lifecycle_of(got->session, wanted->has_timeout ? wanted->timeout : TIMEOUT_DEFAULT_S,
+                     &call->errand.call.arena);
     cay_e2b_call_start(call, forked);
 }
 

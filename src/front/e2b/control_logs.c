@@ -74,12 +74,12 @@ static void got_session(struct cay_e2b_request *request, const struct cay_v1_get
     request->on_closed = free_lines;
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS);
     struct cay_v1_watch_events_request *ask = cay_e2b_call_message(call);
-    struct cay_str *id = cay_arena_new(&call->call.arena, struct cay_str);
+    struct cay_str *id = cay_arena_new(&call->errand.call.arena, struct cay_str);
     if (id)
         *id = cay_e2b_id_cut(request->params[0]);
     ask->session_ids = (struct cay_pb_strs){id, id ? 1 : 0};
     ask->no_follow = true;
-    ask->since = cay_noun_time(&call->call.arena, 1);
+    ask->since = cay_noun_time(&call->errand.call.arena, 1);
     call->state = lines;
     call->on_message = add_line;
     cay_e2b_call_start(call, all_told);

@@ -88,9 +88,9 @@ static void got_session(struct cay_e2b_request *request,
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_USAGE);
     struct cay_v1_get_usage_request *ask = cay_e2b_call_message(call);
     ask->session_id = range->session->id;
-    ask->start_time = cay_noun_time(&call->call.arena, CAY_MAX(range->start_ns, 1));
+    ask->start_time = cay_noun_time(&call->errand.call.arena, CAY_MAX(range->start_ns, 1));
     if (range->end_ns != INT64_MAX)
-        ask->end_time = cay_noun_time(&call->call.arena, CAY_MAX(range->end_ns, 1));
+        ask->end_time = cay_noun_time(&call->errand.call.arena, CAY_MAX(range->end_ns, 1));
     cay_e2b_call_start(call, got_usage);
 }
 

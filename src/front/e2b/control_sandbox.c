@@ -57,7 +57,7 @@ void cay_e2b_get_sandbox(struct cay_e2b_request *request, cay_e2b_sandbox_fn *fo
 
 static struct google_protobuf_duration *seconds(struct cay_e2b_call *call, int64_t count)
 {
-    return cay_noun_duration(&call->call.arena,
+    return cay_noun_duration(&call->errand.call.arena,
                              CAY_MIN(count, (int64_t)CAY_LIMIT_SPAN_S) * CAY_NS_PER_SEC);
 }
 
@@ -168,7 +168,8 @@ static void pause_it(struct cay_e2b_request *request, const struct cay_v1_get_se
     ask->mode = keeps_memory ? CAY_V1_PAUSE_MODE_FREEZE : CAY_V1_PAUSE_MODE_STOP;
     ask->freeze_tools = keeps_memory;
     if (!keeps_memory)
-        ask->drain_timeout = cay_noun_duration(&call->call.arena, STOP_DRAIN_MS * CAY_NS_PER_MS);
+        ask->drain_timeout =
+            cay_noun_duration(&call->errand.call.arena, STOP_DRAIN_MS * CAY_NS_PER_MS);
     /* What somebody put to sleep is there until somebody wakes or kills it. */
     ask->suspend_deadline = true;
     cay_e2b_call_start(call, cay_e2b_done_empty);

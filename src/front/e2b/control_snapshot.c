@@ -51,7 +51,7 @@ static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct ca
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
     struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
     struct cay_pb_pair *labels =
-        cay_arena_array(&call->call.arena, LABELS_MAX, sizeof(struct cay_pb_pair));
+        cay_arena_array(&call->errand.call.arena, LABELS_MAX, sizeof(struct cay_pb_pair));
     ask->owner = cay_str(request->caller.owner);
     if (!labels)
         return call;
@@ -179,11 +179,11 @@ static void take(struct cay_e2b_request *request, const struct cay_v1_get_sessio
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
     struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
     struct cay_pb_pair *labels =
-        cay_arena_array(&call->call.arena, LABELS, sizeof(struct cay_pb_pair));
+        cay_arena_array(&call->errand.call.arena, LABELS, sizeof(struct cay_pb_pair));
     ask->session_id = id;
     ask->lazy_start = true;
     /* Empty, not absent: it has no deadline whatever its source has. */
-    ask->lifecycle = cay_arena_new(&call->call.arena, struct cay_v1_lifecycle);
+    ask->lifecycle = cay_arena_new(&call->errand.call.arena, struct cay_v1_lifecycle);
     if (labels) {
         labels[0] = (struct cay_pb_pair){CAY_STR(CAY_LABEL_HIDDEN), CAY_STR(CAY_E2B_SNAPSHOT)};
         labels[1] = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_SOURCE), id};

@@ -40,7 +40,7 @@ static void list_builds(struct cay_e2b_request *request, struct cay_str name, ca
 {
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
     struct cay_v1_list_bases_request *ask = cay_e2b_call_message(call);
-    struct cay_pb_pair *label = cay_arena_new(&call->call.arena, struct cay_pb_pair);
+    struct cay_pb_pair *label = cay_arena_new(&call->errand.call.arena, struct cay_pb_pair);
     if (label) {
         *label = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_TEMPLATE), name};
         ask->labels = (struct cay_pb_pairs){label, 1};
@@ -182,7 +182,7 @@ void cay_e2b_assign_tags(struct cay_e2b_request *request)
     struct cay_v1_update_base_request *ask = cay_e2b_call_message(call);
     ask->name = cay_e2b_own_alias(request, ref.name, ref.tag);
     ask->add_aliases.items =
-        cay_arena_array(&call->call.arena, tags->count, sizeof(struct cay_str));
+        cay_arena_array(&call->errand.call.arena, tags->count, sizeof(struct cay_str));
     for (size_t i = 0; ask->add_aliases.items && i < tags->count; i++)
         ask->add_aliases.items[ask->add_aliases.count++] =
             cay_e2b_own_alias(request, ref.name, tags->names[i]);

@@ -129,7 +129,7 @@ static void pump(struct cay_e2b_request *request)
         return;
     cay_e2b_enter(request); /* the end of it may be in between */
     self->is_pumping = true;
-    while (self->call && self->call->wants && !request->is_answered &&
+    while (self->call && self->call->errand.wants && !request->is_answered &&
            (!self->is_keyed || self->in.len || self->is_over))
         give_next(request, self);
     self->is_pumping = false;

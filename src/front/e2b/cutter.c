@@ -3,17 +3,17 @@
 
 #include <stdlib.h>
 
-#include "base/stop.h"
+#include "api/errand.h"
 
 struct cay_e2b_cutter {
-    struct cay_call call;
+    struct cay_errand errand;
     struct cay_e2b_door *door;
     bool is_over; /* the watch has ended */
 };
 
-static struct cay_e2b_cutter *of(struct cay_call *call)
+static struct cay_e2b_cutter *of(struct cay_errand *errand)
 {
-    return CAY_CONTAINER_OF(call, struct cay_e2b_cutter, call);
+    return CAY_CONTAINER_OF(errand, struct cay_e2b_cutter, errand);
 }
 
 /* Not where an event is heard: whoever tells it is in the middle of something. */
@@ -38,55 +38,40 @@ static void mark(struct cay_e2b_door *door, struct cay_str session_id)
     }
 }
 
-static bool heard(struct cay_call *call, const void *message)
+static bool heard(struct cay_errand *errand, const void *message)
 {
     const struct cay_v1_watch_events_response *response = message;
     if (response->which_frame != CAY_V1_WATCH_EVENTS_RESPONSE_FRAME_EVENT)
         return true;
     const struct cay_v1_event *event = response->frame.event;
     if (cay_str_is(event->type, "session.paused") || cay_str_is(event->type, "session.destroyed"))
-        mark(of(call)->door, event->session_id);
+        mark(of(errand)->door, event->session_id);
     return true;
 }
 
-static void ended(struct cay_call *call)
+static void ended(struct cay_errand *errand, const void *, const struct cay_error *)
 {
-    struct cay_e2b_cutter *cutter = of(call);
+    struct cay_e2b_cutter *cutter = of(errand);
     cutter->is_over = true;
-    cay_arena_finish(&cutter->call.arena);
-    if (call->is_cancelled)
+    cay_errand_finish(errand);
+    if (errand->call.is_cancelled)
         free(cutter);
 }
 
-static void done(struct cay_call *call, const void *)
-{
-    ended(call);
-}
-
-static void fail(struct cay_call *call, const struct cay_error *)
-{
-    ended(call);
-}
-
-static const struct cay_call_ops ops = {.done = done, .fail = fail, .send = heard};
-
 void cay_e2b_cutter_open(struct cay_e2b_door *door)
 {
+    static const struct cay_errand_ops ops = {.ended = ended, .heard = heard};
+    static enum cay_v1_event_kind kind = CAY_V1_EVENT_KIND_SESSION;
+    const struct cay_caller caller = cay_e2b_door_caller();
     struct cay_e2b_cutter *cutter = cay_new(struct cay_e2b_cutter);
-    cutter->door = door;
-    cutter->call.ops = &ops;
-    cutter->call.method = &door->service->ops->methods[CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS];
-    cutter->call.caller = (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local"};
-    cay_arena_init(&cutter->call.arena, 4096);
-    struct cay_v1_watch_events_request *ask =
-        cay_arena_new(&cutter->call.arena, struct cay_v1_watch_events_request);
-    enum cay_v1_event_kind *kind = cay_arena_alloc(&cutter->call.arena, sizeof(*kind));
-    *kind = CAY_V1_EVENT_KIND_SESSION;
-    ask->kinds.items = kind;
+    cay_errand_init(&cutter->errand, door->service, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS, &caller,
+                    &ops);
+    struct cay_v1_watch_events_request *ask = cay_errand_message(&cutter->errand);
+    ask->kinds.items = &kind;
     ask->kinds.count = 1;
-    cutter->call.request = ask;
+    cutter->door = door;
     door->cutter = cutter;
-    cay_service_call(door->service, &cutter->call);
+    cay_errand_start(&cutter->errand);
 }
 
 void cay_e2b_cutter_close(struct cay_e2b_door *door)
@@ -94,11 +79,10 @@ void cay_e2b_cutter_close(struct cay_e2b_door *door)
     struct cay_e2b_cutter *cutter = cay_take_ptr(door->cutter);
     if (!cutter)
         return;
-    cay_stop_ask(&cutter->call.is_cancelled);
     if (cutter->is_over)
         free(cutter);
-    else if (cutter->call.on_cancel)
-        cutter->call.on_cancel(&cutter->call);
+    else
+        cay_errand_cancel(&cutter->errand);
 }
 
 void cay_e2b_cutter_add(struct cay_e2b_request *request)

@@ -248,7 +248,7 @@ static bool step_parts(struct cay_e2b_request *request, struct upload *self)
 /* One thing at a time; false when there is nothing to do until more comes or more is wanted. */
 static bool step(struct cay_e2b_request *request, struct upload *self)
 {
-    if (self->call && !self->call->wants)
+    if (self->call && !self->call->errand.wants)
         return false;
     if (self->call && !self->is_opened) {
         open_file(request, self);

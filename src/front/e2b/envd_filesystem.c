@@ -75,7 +75,7 @@ static void made(struct cay_e2b_request *request, struct cay_e2b_call *call, con
                  const struct cay_error *err)
 {
     const struct cay_v1_make_dir_response *dir = response;
-    const struct cay_v1_make_dir_request *asked = call->call.request;
+    const struct cay_v1_make_dir_request *asked = call->errand.call.request;
     if (!err) {
         reply_entry(request, dir->info);
         return;

@@ -18,7 +18,7 @@ static void given(struct cay_e2b_request *request, struct cay_e2b_call *call, co
                   const struct cay_error *err)
 {
     struct cay_e2b_input *self = call->state;
-    const struct cay_v1_send_input_request *sent = call->call.request;
+    const struct cay_v1_send_input_request *sent = call->errand.call.request;
     if (request->is_answered)
         return;
     if (err && err->reason == CAY_R_RESOURCE_EXHAUSTED) {
@@ -51,7 +51,7 @@ static void give(struct cay_e2b_input *self)
     data.len = CAY_MIN(data.len - self->at, (size_t)PIECE_BYTES);
     ask->session_id = request->sandbox_id;
     ask->process_id = self->process_id;
-    ask->data = cay_arena_str(&call->call.arena, data);
+    ask->data = cay_arena_str(&call->errand.call.arena, data);
     assert(ask->data.len == data.len); /* the arena is new, and larger than a piece */
     call->state = self;
     cay_e2b_call_start(call, given);

@@ -163,7 +163,7 @@ void cay_e2b_process_update(struct cay_e2b_request *request)
     struct cay_v1_resize_pty_request *ask = cay_e2b_call_message(call);
     ask->session_id = request->sandbox_id;
     ask->process_id = *(struct cay_str *)call->state;
-    ask->size = cay_arena_new(&call->call.arena, struct cay_v1_pty_size);
+    ask->size = cay_arena_new(&call->errand.call.arena, struct cay_v1_pty_size);
     if (ask->size)
         *ask->size = (struct cay_v1_pty_size){.rows = wanted->pty->size->rows,
                                               .cols = wanted->pty->size->cols};

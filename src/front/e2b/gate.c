@@ -154,7 +154,7 @@ static void wake(struct cay_e2b_request *request)
     ask->allow_active = true;
     if (lifecycle->timeout) {
         int64_t ms = CAY_MAX(cay_noun_duration_ms(lifecycle->timeout), RESUMED_MIN_S * 1000);
-        ask->expire_in = cay_noun_duration(&call->call.arena, ms * CAY_NS_PER_MS);
+        ask->expire_in = cay_noun_duration(&call->errand.call.arena, ms * CAY_NS_PER_MS);
     }
     cay_e2b_call_start(call, resumed);
 }
@@ -233,8 +233,7 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
 void cay_e2b_gate(struct cay_e2b_request *request)
 {
     /* The door itself looks: a request to a public port has no caller to speak of. */
-    request->caller =
-        (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local", .is_door = true};
+    request->caller = cay_e2b_door_caller();
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
              (int)request->sandbox_id.len, request->sandbox_id.ptr);
     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Calls on the hallway, made for a request. A call belongs to its request and is freed when its
- * verb has answered, whether or not anybody waits for the answer.
+ * Errands (api/errand.h) that are made for a request. A call belongs to its request and is freed
+ * when its verb has answered, whether or not anybody waits for the answer.
  *
  *     struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
  *     struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
@@ -14,6 +14,7 @@
  * closed.
  */
 
+#include "api/errand.h"
 #include "front/e2b/request.h"
 
 struct cay_e2b_call;
@@ -24,7 +25,7 @@ typedef void cay_e2b_done_fn(struct cay_e2b_request *request, struct cay_e2b_cal
                              const void *response, const struct cay_error *err);
 
 struct cay_e2b_call {
-    struct cay_call call; /* first */
+    struct cay_errand errand; /* first */
     struct cay_e2b_request *request;
     struct cay_list_node in_request;
     cay_e2b_done_fn *done;
@@ -35,10 +36,6 @@ struct cay_e2b_call {
                        const void *message);
     /* Of verbs that read a stream: wants the next one, by cay_e2b_call_give. */
     void (*on_want)(struct cay_e2b_request *request, struct cay_e2b_call *call);
-    void *message;
-    bool is_started;
-    bool wants;     /* on_want was or will be called, and nothing given since */
-    bool is_giving; /* inside cay_e2b_call_give */
 };
 
 /* `method` is an index of the contract's (api/cay_v1.h). */

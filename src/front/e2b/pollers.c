@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/errand.h"
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/id.h"
-#include "base/stop.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_rpc.h"
 #include "front/e2b/envd_watch.h"
@@ -19,7 +19,7 @@ enum {
 };
 
 struct poller {
-    struct cay_call call;
+    struct cay_errand errand;
     struct cay_e2b_door *door;
     struct cay_list_node in_door;
     struct cay_e2b_request *maker; /* waits for its start */
@@ -31,9 +31,9 @@ struct poller {
     bool is_over; /* the hallway has answered */
 };
 
-static struct poller *of(struct cay_call *call)
+static struct poller *of(struct cay_errand *errand)
 {
-    return CAY_CONTAINER_OF(call, struct poller, call);
+    return CAY_CONTAINER_OF(errand, struct poller, errand);
 }
 
 static void begin_news(struct poller *self)
@@ -46,7 +46,7 @@ static void begin_news(struct poller *self)
 
 static void free_poller(struct poller *self)
 {
-    cay_arena_finish(&self->call.arena);
+    cay_errand_finish(&self->errand);
     free(self);
 }
 
@@ -56,11 +56,10 @@ static void drop(struct poller *self)
     cay_list_remove(&self->in_door);
     cay_timer_close(&self->silence);
     cay_buf_finish(&self->news);
-    cay_stop_ask(&self->call.is_cancelled);
     if (self->is_over)
         free_poller(self);
-    else if (self->call.on_cancel)
-        self->call.on_cancel(&self->call);
+    else
+        cay_errand_cancel(&self->errand);
 }
 
 /* The request that waits for the start, which is not to hear of it again. */
@@ -90,12 +89,10 @@ static void answer_made(struct poller *self)
 }
 
 /* Never "enough": what does not fit is missed here, so that the hallway keeps nothing for it. */
-static bool heard(struct cay_call *call, const void *message)
+static bool heard(struct cay_errand *errand, const void *message)
 {
     const struct cay_v1_watch_dir_response *response = message;
-    struct poller *self = of(call);
-    if (call->is_cancelled)
-        return true;
+    struct poller *self = of(errand);
     if (response->which_frame == CAY_V1_WATCH_DIR_RESPONSE_FRAME_STARTED)
         answer_made(self);
     else if (response->which_frame == CAY_V1_WATCH_DIR_RESPONSE_FRAME_OVERFLOW)
@@ -105,23 +102,17 @@ static bool heard(struct cay_call *call, const void *message)
     return true;
 }
 
-/* The directory was removed; what was heard until then can be asked for. */
-static void done(struct cay_call *call, const void *)
+/* Without an error the directory was removed; what was heard until then can be asked for. */
+static void ended(struct cay_errand *errand, const void *, const struct cay_error *err)
 {
-    struct poller *self = of(call);
+    struct poller *self = of(errand);
     self->is_over = true;
-    if (call->is_cancelled)
-        free_poller(self);
-}
-
-static void fail(struct cay_call *call, const struct cay_error *err)
-{
-    struct poller *self = of(call);
-    self->is_over = true;
-    if (call->is_cancelled) {
+    if (errand->call.is_cancelled) {
         free_poller(self);
         return;
     }
+    if (!err)
+        return;
     struct cay_e2b_request *maker = take_maker(self);
     drop(self);
     if (maker) {
@@ -130,8 +121,6 @@ static void fail(struct cay_call *call, const struct cay_error *err)
         cay_e2b_leave(maker);
     }
 }
-
-static const struct cay_call_ops ops = {.done = done, .fail = fail, .send = heard};
 
 static void on_silence(struct cay_timer *timer)
 {
@@ -156,7 +145,7 @@ static size_t count_of(struct cay_e2b_door *door, struct cay_str sandbox_id)
 static struct poller *make(struct cay_e2b_request *request,
                            const struct cay_v1_watch_dir_request *wanted)
 {
-    const struct cay_service *service = request->door->service;
+    static const struct cay_errand_ops ops = {.ended = ended, .heard = heard};
     struct poller *self = cay_new(struct poller);
     self->door = request->door;
     snprintf(self->sandbox_id, sizeof(self->sandbox_id), "%.*s", (int)request->sandbox_id.len,
@@ -166,11 +155,10 @@ static struct poller *make(struct cay_e2b_request *request,
     begin_news(self);
     cay_timer_open(&self->silence, request->loop, on_silence);
     cay_timer_start(&self->silence, SILENCE_MS, 0);
-    self->call.ops = &ops;
-    self->call.method = &service->ops->methods[CAY_V1_FILE_SERVICE_WATCH_DIR];
-    self->call.caller = request->caller;
-    cay_arena_init(&self->call.arena, CAY_LIMIT_CALL_ARENA_BYTES);
-    self->call.request = cay_noun_copy(&cay_v1_watch_dir_request_desc, wanted, &self->call.arena);
+    cay_errand_init(&self->errand, request->door->service, CAY_V1_FILE_SERVICE_WATCH_DIR,
+                    &request->caller, &ops);
+    self->errand.message =
+        cay_noun_copy(&cay_v1_watch_dir_request_desc, wanted, &self->errand.call.arena);
     cay_list_push_back(&request->door->pollers, &self->in_door);
     return self;
 }
@@ -186,7 +174,7 @@ void cay_e2b_filesystem_create_watcher(struct cay_e2b_request *request)
         return;
     }
     struct poller *self = make(request, wanted);
-    if (!self->call.request) {
+    if (!self->errand.message) {
         self->is_over = true;
         drop(self);
         cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
@@ -195,7 +183,7 @@ void cay_e2b_filesystem_create_watcher(struct cay_e2b_request *request)
     self->maker = request;
     request->state = self;
     request->on_closed = on_maker_closed;
-    cay_service_call(request->door->service, &self->call);
+    cay_errand_start(&self->errand);
 }
 
 /* The watcher that the request names. Answers and returns NULL when there is none. */

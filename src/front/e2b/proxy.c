@@ -95,7 +95,7 @@ static void free_proxy(struct cay_e2b_request *request)
 static void push(struct proxy *proxy)
 {
     struct cay_e2b_call *call = proxy->call;
-    if (!call || !call->wants || call->is_giving || !proxy->waiting.len)
+    if (!call || !call->errand.wants || call->errand.is_giving || !proxy->waiting.len)
         return;
     struct cay_buf done = proxy->given;
     proxy->given = proxy->waiting;

@@ -84,6 +84,9 @@ struct cay_e2b_request {
     void (*on_closed)(struct cay_e2b_request *request); /* the last it hears; frees `state` */
 };
 
+/* The door itself, for whoever has shown nothing so far: it looks, and judges what may be told. */
+struct cay_caller cay_e2b_door_caller(void);
+
 /* Around whatever may answer; leaving may free it. */
 void cay_e2b_enter(struct cay_e2b_request *request);
 void cay_e2b_leave(struct cay_e2b_request *request);

@@ -6,7 +6,7 @@
 #include "host/runtime/runtime.h"
 #include "host/session/build_files.h"
 #include "host/session/build_steps_internal.h"
-#include "host/session/errand.h"
+#include "host/session/chore.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 #include "host/session/tree.h"
@@ -62,7 +62,7 @@ void cay_step_after_run(struct cay_steps *self)
 }
 
 /* By the timer: this may be inside of what the sandbox says, which may have to go. */
-static void ran(struct cay_errand *, void *context, const void *, const struct cay_error *err)
+static void ran(void *context, const void *, const struct cay_error *err)
 {
     struct cay_steps *self = context;
     self->running = NULL;
@@ -75,17 +75,18 @@ static struct cay_str plain_shell[] = {{"/bin/sh", 7}, {"-c", 2}};
 
 static void do_run(struct cay_steps *self)
 {
-    struct cay_errand *errand =
-        cay_errand_new(self->host, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS, self->call->caller.owner);
-    struct cay_v1_attach_process_request *ask = cay_errand_message(errand);
+    const struct cay_caller caller = cay_chore_caller(&self->call->caller);
+    struct cay_chore *chore =
+        cay_chore_new(self->host, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS, &caller);
+    struct cay_v1_attach_process_request *ask = cay_errand_message(&chore->errand);
     struct cay_v1_process_spec *spec =
-        cay_arena_new(&errand->call.arena, struct cay_v1_process_spec);
+        cay_arena_new(&chore->errand.call.arena, struct cay_v1_process_spec);
     struct cay_v1_exec_policy *policy =
-        cay_arena_new(&errand->call.arena, struct cay_v1_exec_policy);
+        cay_arena_new(&chore->errand.call.arena, struct cay_v1_exec_policy);
     const struct cay_pb_strs shell =
         self->request->shell.count ? self->request->shell : (struct cay_pb_strs){plain_shell, 2};
     struct cay_str *argv =
-        cay_arena_array(&errand->call.arena, shell.count + 1, sizeof(struct cay_str));
+        cay_arena_array(&chore->errand.call.arena, shell.count + 1, sizeof(struct cay_str));
     if (spec && policy && argv) {
         memcpy(argv, shell.items, shell.count * sizeof(*argv));
         argv[shell.count] = cay_step_arg(self, 0);
@@ -97,14 +98,14 @@ static void do_run(struct cay_steps *self)
         spec->user = cay_step_arg(self, 1).len ? cay_step_arg(self, 1) : self->user;
         spec->policy = policy;
     }
-    ask->session_id = cay_arena_str(&errand->call.arena, cay_str(self->session_id));
+    ask->session_id = cay_arena_str(&chore->errand.call.arena, cay_str(self->session_id));
     ask->which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH;
     ask->target.launch = spec;
-    errand->on_message = take_frame;
-    self->running = errand;
+    chore->on_message = take_frame;
+    self->running = chore;
     self->exit_code = -1;
     self->tail[0] = '\0';
-    cay_errand_start(errand, ran, self);
+    cay_chore_start(chore, ran, self);
 }
 
 /* The caller has no place in the session: this is the build's own way in. */

@@ -13,9 +13,9 @@
 #include "host/session/build_files.h"
 #include "host/session/build_steps_internal.h"
 #include "host/session/builds.h"
+#include "host/session/chore.h"
 #include "host/session/command.h"
 #include "host/session/endless.h"
-#include "host/session/errand.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 
@@ -61,7 +61,7 @@ static void steps_free(struct cay_steps *self)
     free(self);
 }
 
-static void destroyed(struct cay_errand *, void *context, const void *, const struct cay_error *)
+static void destroyed(void *context, const void *, const struct cay_error *)
 {
     struct cay_steps *self = context;
     struct cay_call *call = self->call;
@@ -87,12 +87,13 @@ static void destroyed(struct cay_errand *, void *context, const void *, const st
 void cay_steps_end(struct cay_steps *self)
 {
     self->is_ending = true;
-    struct cay_errand *errand = cay_errand_new(self->host, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION,
-                                               self->call->caller.owner);
-    struct cay_v1_destroy_session_request *ask = cay_errand_message(errand);
-    ask->session_id = cay_arena_str(&errand->call.arena, cay_str(self->session_id));
+    const struct cay_caller caller = cay_chore_caller(&self->call->caller);
+    struct cay_chore *chore =
+        cay_chore_new(self->host, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &caller);
+    struct cay_v1_destroy_session_request *ask = cay_errand_message(&chore->errand);
+    ask->session_id = cay_arena_str(&chore->errand.call.arena, cay_str(self->session_id));
     ask->missing_ok = true;
-    cay_errand_start(errand, destroyed, self);
+    cay_chore_start(chore, destroyed, self);
 }
 
 static void keep_work(struct cay_job *job)
@@ -132,7 +133,7 @@ static bool settle_settings(struct cay_steps *self, struct cay_error *err)
     return cay_base_check_settings(self->host, settings, err);
 }
 
-static void stopped(struct cay_errand *, void *context, const void *, const struct cay_error *err)
+static void stopped(void *context, const void *, const struct cay_error *err)
 {
     struct cay_steps *self = context;
     const struct cay_session *session =
@@ -161,12 +162,13 @@ static void finish(struct cay_steps *self)
         cay_steps_end(self);
         return;
     }
-    struct cay_errand *errand =
-        cay_errand_new(self->host, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, self->call->caller.owner);
-    struct cay_v1_pause_session_request *ask = cay_errand_message(errand);
-    ask->session_id = cay_arena_str(&errand->call.arena, cay_str(self->session_id));
+    const struct cay_caller caller = cay_chore_caller(&self->call->caller);
+    struct cay_chore *chore =
+        cay_chore_new(self->host, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, &caller);
+    struct cay_v1_pause_session_request *ask = cay_errand_message(&chore->errand);
+    ask->session_id = cay_arena_str(&chore->errand.call.arena, cay_str(self->session_id));
     ask->mode = CAY_V1_PAUSE_MODE_STOP;
-    cay_errand_start(errand, stopped, self);
+    cay_chore_start(chore, stopped, self);
 }
 
 static void next_step(struct cay_steps *self);
@@ -214,7 +216,7 @@ static void next_step(struct cay_steps *self)
     kind->run(self);
 }
 
-static void created(struct cay_errand *, void *context, const void *, const struct cay_error *err)
+static void created(void *context, const void *, const struct cay_error *err)
 {
     struct cay_steps *self = context;
     if (err)
@@ -224,23 +226,24 @@ static void created(struct cay_errand *, void *context, const void *, const stru
 
 static void create(struct cay_steps *self)
 {
-    struct cay_errand *errand =
-        cay_errand_new(self->host, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, self->call->caller.owner);
-    struct cay_v1_create_session_request *ask = cay_errand_message(errand);
-    ask->session_id = cay_arena_str(&errand->call.arena, cay_str(self->session_id));
+    const struct cay_caller caller = cay_chore_caller(&self->call->caller);
+    struct cay_chore *chore =
+        cay_chore_new(self->host, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &caller);
+    struct cay_v1_create_session_request *ask = cay_errand_message(&chore->errand);
+    ask->session_id = cay_arena_str(&chore->errand.call.arena, cay_str(self->session_id));
     ask->base = self->request->from_base;
     ask->limits = self->request->limits;
     ask->network = self->request->network;
     ask->default_user = CAY_STR("root");
     ask->default_cwd = CAY_STR("/");
-    cay_errand_start(errand, created, self);
+    cay_chore_start(chore, created, self);
 }
 
 /* Ends the command that runs; what else is under way ends soon, and then sees why. */
 static void give_up(struct cay_steps *self)
 {
     if (self->running)
-        cay_errand_cancel(self->running);
+        cay_errand_cancel(&self->running->errand);
 }
 
 static void on_tick(struct cay_timer *timer)
@@ -269,7 +272,7 @@ static void on_room(struct cay_call *call)
     struct cay_steps *self = call->state;
     self->log.is_full = false;
     if (self->running && !self->log.is_sending)
-        cay_errand_room(self->running);
+        cay_errand_room(&self->running->errand);
 }
 
 static void on_cancel(struct cay_call *call)

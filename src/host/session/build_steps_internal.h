@@ -16,7 +16,7 @@
 #include "host/session/point.h"
 
 struct cay_build_file;
-struct cay_errand;
+struct cay_chore;
 
 enum {
     CAY_BUILD_TAIL_BYTES = 100,
@@ -44,7 +44,7 @@ struct cay_steps {
     struct cay_v1_base_settings settings;
     struct cay_str cwd;
     struct cay_str user;
-    struct cay_errand *running;          /* a command, which can be cancelled */
+    struct cay_chore *running;           /* a command, which can be cancelled */
     char tail[CAY_BUILD_TAIL_BYTES + 1]; /* the last line it said */
     int exit_code;                       /* -1: not known */
     struct cay_error run_err;

@@ -7,7 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "host/session/access.h"
-#include "host/session/errand.h"
+#include "host/session/chore.h"
 #include "host/session/host.h"
 
 enum { KEPT_MS = 60 * 60 * 1000 };
@@ -113,7 +113,7 @@ static bool take_frame(void *context, const void *message)
 
 /* --- StartBuild --- */
 
-static void ended(struct cay_errand *, void *context, const void *, const struct cay_error *err)
+static void ended(void *context, const void *, const struct cay_error *err)
 {
     struct cay_build *build = context;
     char text[80];
@@ -209,7 +209,7 @@ void cay_build_tell(struct cay_build *build, double fraction, const char *line)
 
 void cay_build_ended(struct cay_build *build, const struct cay_error *err)
 {
-    ended(NULL, build, NULL, err);
+    ended(build, NULL, err);
 }
 
 static struct cay_v1_build *noun_of(const struct cay_build *build, struct cay_arena *arena)
@@ -263,18 +263,15 @@ void cay_host_start_build(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
-    struct cay_errand *errand =
-        cay_errand_new(host, CAY_V1_BASE_SERVICE_BUILD_BASE, call->caller.owner);
-    struct cay_v1_build_base_request *ask = cay_errand_message(errand);
+    struct cay_chore *chore = cay_chore_new(host, CAY_V1_BASE_SERVICE_BUILD_BASE, &call->caller);
+    struct cay_v1_build_base_request *ask = cay_errand_message(&chore->errand);
     const struct cay_v1_build_base_request *copy =
-        cay_noun_copy(&cay_v1_build_base_request_desc, request->build, &errand->call.arena);
-    if (copy)
+        cay_noun_copy(&cay_v1_build_base_request_desc, request->build, &chore->errand.call.arena);
+    if (copy) /* else it is without a name, and refused for that */
         *ask = *copy;
-    /* With the caller's rights, not the host's; without a name if it was too large to copy. */
-    errand->call.caller = call->caller;
-    errand->on_message = take_frame;
+    chore->on_message = take_frame;
     struct cay_build *build = new_build(host, call);
-    cay_errand_start(errand, ended, build);
+    cay_chore_start(chore, ended, build);
     if (build->state == CAY_V1_BUILD_STATE_FAILED) { /* it could not even begin */
         err = build->err;
         forget(build);

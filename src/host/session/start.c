@@ -7,7 +7,7 @@
 #include "api/noun.h"
 #include "base/log.h"
 #include "host/session/base_record.h"
-#include "host/session/errand.h"
+#include "host/session/chore.h"
 #include "host/session/host.h"
 #include "io/loop.h"
 
@@ -81,6 +81,14 @@ static const struct cay_process *start_process(const struct cay_session *session
     return NULL;
 }
 
+/* With the rights of the session's owner. */
+static struct cay_chore *chore_of(const struct cay_session *session, unsigned method)
+{
+    struct cay_caller owner = {.role = CAY_ROLE_USER, .is_host = true};
+    snprintf(owner.owner, sizeof(owner.owner), "%s", session->owner);
+    return cay_chore_new(session->host, method, &owner);
+}
+
 static bool take_output(void *context, const void *message)
 {
     struct cay_start_waiting *self = context;
@@ -90,7 +98,7 @@ static bool take_output(void *context, const void *message)
     return true;
 }
 
-static void took_output(struct cay_errand *, void *context, const void *, const struct cay_error *)
+static void took_output(void *context, const void *, const struct cay_error *)
 {
     struct cay_start_waiting *self = context;
     const struct cay_process *process = start_process(self->session);
@@ -103,27 +111,25 @@ static void took_output(struct cay_errand *, void *context, const void *, const 
 /* It is over: what did it say? */
 static void tell_end(struct cay_start_waiting *self, const struct cay_process *process)
 {
-    struct cay_errand *errand = cay_errand_new(
-        self->session->host, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS, self->session->owner);
-    struct cay_v1_attach_process_request *ask = cay_errand_message(errand);
+    struct cay_chore *chore = chore_of(self->session, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
+    struct cay_v1_attach_process_request *ask = cay_errand_message(&chore->errand);
     ask->session_id = cay_str(self->session->id);
     ask->which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID;
-    ask->target.process_id = cay_arena_str(&errand->call.arena, cay_str(process->id));
+    ask->target.process_id = cay_arena_str(&chore->errand.call.arena, cay_str(process->id));
     ask->tail_bytes = TAIL_BYTES;
     ask->no_follow = true;
-    errand->on_message = take_output;
+    chore->on_message = take_output;
     self->tail_len = 0;
-    cay_errand_start(errand, took_output, self);
+    cay_chore_start(chore, took_output, self);
 }
 
-static void tried(struct cay_errand *errand, void *context, const void *response,
-                  const struct cay_error *err)
+static void tried(void *context, const void *response, const struct cay_error *err)
 {
     struct cay_start_waiting *self = context;
     const struct cay_v1_launch_process_response *answer = response;
     const struct cay_v1_process *process = answer ? answer->process : NULL;
     const struct cay_v1_exec_result *result = process ? process->result : NULL;
-    uint64_t now_ms = cay_loop_now_ms(errand->host->loop);
+    uint64_t now_ms = cay_loop_now_ms(self->session->host->loop);
     if (result && result->has_exit_code && result->exit_code == 0) {
         finish(self);
         return;
@@ -152,13 +158,12 @@ static void try_ready(struct cay_start_waiting *self)
         tell_end(self, process);
         return;
     }
-    struct cay_errand *errand = cay_errand_new(
-        self->session->host, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, self->session->owner);
-    struct cay_v1_launch_process_request *ask = cay_errand_message(errand);
+    struct cay_chore *chore = chore_of(self->session, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS);
+    struct cay_v1_launch_process_request *ask = cay_errand_message(&chore->errand);
     struct cay_v1_process_spec *spec =
-        cay_arena_new(&errand->call.arena, struct cay_v1_process_spec);
+        cay_arena_new(&chore->errand.call.arena, struct cay_v1_process_spec);
     struct cay_v1_exec_policy *policy =
-        cay_arena_new(&errand->call.arena, struct cay_v1_exec_policy);
+        cay_arena_new(&chore->errand.call.arena, struct cay_v1_exec_policy);
     if (spec && policy) {
         policy->timeout = &longest;
         spec->argv = self->ready_command;
@@ -169,7 +174,7 @@ static void try_ready(struct cay_start_waiting *self)
     ask->spec = spec;
     ask->wait = &longest;
     ask->max_output_bytes = 4096;
-    cay_errand_start(errand, tried, self);
+    cay_chore_start(chore, tried, self);
 }
 
 static void on_timer(struct cay_timer *timer)
@@ -195,7 +200,7 @@ static void settled(struct cay_start_waiting *self)
     }
 }
 
-static void started(struct cay_errand *, void *context, const void *, const struct cay_error *err)
+static void started(void *context, const void *, const struct cay_error *err)
 {
     struct cay_session *session = context;
     session->is_starting = false;
@@ -213,26 +218,26 @@ void cay_start_soon(struct cay_session *session)
 {
     if (!session->spec->start_command.count || session->is_starting)
         return;
-    struct cay_errand *errand =
-        cay_errand_new(session->host, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, session->owner);
-    struct cay_v1_launch_process_request *ask = cay_errand_message(errand);
+    struct cay_chore *chore = chore_of(session, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS);
+    struct cay_v1_launch_process_request *ask = cay_errand_message(&chore->errand);
     struct cay_v1_process_spec *spec =
-        cay_arena_new(&errand->call.arena, struct cay_v1_process_spec);
-    struct cay_str *argv = cay_arena_array(&errand->call.arena, session->spec->start_command.count,
-                                           sizeof(struct cay_str));
+        cay_arena_new(&chore->errand.call.arena, struct cay_v1_process_spec);
+    struct cay_str *argv = cay_arena_array(
+        &chore->errand.call.arena, session->spec->start_command.count, sizeof(struct cay_str));
     session->is_starting = true;
     session->start_problem[0] = '\0';
     session->op_count++;
     if (spec && argv) {
         /* The session's spec may change meanwhile. */
         for (size_t i = 0; i < session->spec->start_command.count; i++)
-            argv[i] = cay_arena_str(&errand->call.arena, session->spec->start_command.items[i]);
+            argv[i] =
+                cay_arena_str(&chore->errand.call.arena, session->spec->start_command.items[i]);
         spec->argv = (struct cay_pb_strs){argv, session->spec->start_command.count};
         spec->tag = CAY_STR(CAY_START_TAG);
     }
-    ask->session_id = cay_arena_str(&errand->call.arena, cay_str(session->id));
+    ask->session_id = cay_arena_str(&chore->errand.call.arena, cay_str(session->id));
     ask->spec = spec;
-    cay_errand_start(errand, started, session);
+    cay_chore_start(chore, started, session);
 }
 
 void cay_start_wait(struct cay_session *session, struct cay_call *call, cay_ready_fn *ready)
