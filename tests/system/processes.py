@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from daemon import MIB, PROCESS, Client, b64, case, eventually, fails, good, init_of, together, unb64
+from daemon import MIB, PROCESS, SANDBOX, Client, b64, case, eventually, fails, good, init_of, together, unb64
 from process_client import Processes, collect
 from small_base import run_with_cayd
 
@@ -472,6 +472,22 @@ def destroyed(cay):
     assert exited["result"]["cause"] == "END_CAUSE_KILLED", exited
     assert isinstance(outcomes[0], Exception) or outcomes[0]["exited"], outcomes[0]
     assert outcomes[1] == {"existed": True}, outcomes[1]
+
+
+@case
+def destroyed_at_the_start(cay):
+    """a session goes whose processes are just being started: each call is answered, and the daemon lives on"""
+    request = {"sessionId": "short", "spec": {"argv": ["/bin/sleep", "100"]}}
+    for _ in range(10):
+        cay.create("short")
+        calls = [cay.post(PROCESS + "LaunchProcess", request) for _ in range(4)]
+        calls.append(cay.post(SANDBOX + "DestroySession", {"sessionId": "short"}))
+        answers = []
+        for call in calls:
+            with call:
+                answers.append(call.answer().status)
+        assert answers[-1] == 200 and 500 not in answers, answers
+    assert cay.call(SANDBOX + "ListSessions")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 import contextlib
 import sys
 
-from daemon import FILE, RpcError, case, eventually, fails
+from daemon import FILE, SANDBOX, RpcError, case, eventually, fails
 from small_base import run_with_cayd
 
 SID = "watch"
@@ -251,6 +251,25 @@ def bounded(cay):
     eventually(again, "there is room")
     for watch in watches:
         watch.stream.close()
+
+
+@case
+def destroyed_meanwhile(cay):
+    """a session goes that somebody has just begun to watch, whether the watcher waits for its first word or has left"""
+    cay.create("many")
+    cay.sh("many", "mkdir deep; cd deep; i=0; while [ $i -lt 40 ]; do mkdir $i; "
+                   "(cd $i; j=0; while [ $j -lt 40 ]; do mkdir $j; j=$((j+1)); done); i=$((i+1)); done")
+    for leaves in (False, True) * 8:
+        [fork] = cay.fork("many", lazyStart=True)
+        cay.tool(fork["id"], "read_file", path="/etc/passwd")  # its files are there
+        request = {"sessionId": fork["id"], "path": "/workspace/deep", "recursive": True}
+        with cay.open(FILE + "WatchDir", request) as watch:  # a worker is at it for a while
+            with cay.post(SANDBOX + "DestroySession", {"sessionId": fork["id"]}) as destroying:
+                if leaves:
+                    watch.close()
+                else:
+                    fails("failed_precondition", list, watch, reason="session_destroying")
+                assert destroying.answer().status == 200
 
 
 if __name__ == "__main__":

@@ -233,12 +233,14 @@ void cay_op_leave(struct cay_op *op)
     struct cay_session *session = cay_take_ptr(op->session);
     if (!session)
         return;
+    enum cay_session_verb verb = op->verb;
     assert(session->op_count > 0);
-    /* Still held: whoever passes now may end at once, and it must not be the last one. */
+    /* Still held: whoever passes now may end at once, and it must not be the last one. It may also
+     * end whatever this operation has started, and free that with the operation in it. */
     if (op->is_inside)
         cay_gate_leave(&session->gate, &op->ticket);
     session->op_count--;
-    if (op->verb != CAY_VERB_LOOK)
+    if (verb != CAY_VERB_LOOK)
         cay_quota_touch(session);
     cay_session_release(session);
 }

@@ -83,7 +83,9 @@ void cay_op_poke(struct cay_session *session);
 /* The daemon ends: who waits for tools fails. Before jobs are waited for. */
 void cay_op_wait_no_longer(struct cay_session *session);
 
-/* For `end`: lets the next one in. The session may be freed inside if it was destroyed. */
+/* For `end`: lets the next one in. The session may be freed inside if it was destroyed, and what
+ * the operation has left in it (a process, a watch) is ended inside if the next one ends such
+ * things. */
 void cay_op_leave(struct cay_op *op);
 
 /* Fails the call with the operation's error, leaves, frees. The usual bad end. */

@@ -24,7 +24,8 @@ struct watch_dir {
     int64_t directories;
     bool is_member;
     bool is_full;
-    bool is_sending;
+    bool is_busy;           /* what ends it meanwhile is heard afterwards: settle() */
+    struct cay_error ended; /* with the session's files */
 };
 
 static void end(struct watch_dir *self, const struct cay_error *err)
@@ -48,17 +49,27 @@ static void end_cancelled(struct watch_dir *self)
     end(self, &err);
 }
 
-/* False: the caller is gone, and so is `self`. */
-static bool send(struct watch_dir *self, const struct cay_v1_watch_dir_response *response)
+/* False: it has ended meanwhile, or the caller is gone, and so is `self`. */
+static bool settle(struct watch_dir *self)
 {
-    self->is_sending = true;
-    self->is_full = !cay_call_send(self->call, response);
-    self->is_sending = false;
-    cay_timer_start(&self->silence, HEARTBEAT_MS, HEARTBEAT_MS);
+    self->is_busy = false;
+    if (self->ended.reason) {
+        struct cay_error err = self->ended;
+        end(self, &err);
+        return false;
+    }
     if (!self->call->is_cancelled)
         return true;
     end_cancelled(self);
     return false;
+}
+
+static bool send(struct watch_dir *self, const struct cay_v1_watch_dir_response *response)
+{
+    self->is_busy = true;
+    self->is_full = !cay_call_send(self->call, response);
+    cay_timer_start(&self->silence, HEARTBEAT_MS, HEARTBEAT_MS);
+    return settle(self);
 }
 
 static bool send_overflow(struct watch_dir *self)
@@ -112,21 +123,24 @@ static void on_ended(struct cay_watch_member *member, const struct cay_error *er
 {
     struct watch_dir *self = CAY_CONTAINER_OF(member, struct watch_dir, member);
     self->is_member = false;
-    end(self, err);
+    if (self->is_busy)
+        self->ended = *err;
+    else
+        end(self, err);
 }
 
 static void on_room(struct cay_call *call)
 {
     struct watch_dir *self = call->state;
     self->is_full = false;
-    if (self->is_member && !self->is_sending)
+    if (self->is_member && !self->is_busy)
         tell(self);
 }
 
 static void on_cancel(struct cay_call *call)
 {
     struct watch_dir *self = call->state;
-    if (self->is_member && !self->is_sending)
+    if (self->is_member && !self->is_busy)
         end_cancelled(self);
 }
 
@@ -178,15 +192,14 @@ static void watch_end(struct cay_op *op)
         self->is_member = true;
         cay_watching_join(op->session, &self->member);
     }
-    cay_op_leave(op);
+    self->is_busy = true;
+    cay_op_leave(op); /* who waited to destroy the session ends all its watches inside */
     if (!is_done) {
         end(self, &err);
         return;
     }
-    if (call->is_cancelled) {
-        end_cancelled(self);
+    if (!settle(self))
         return;
-    }
     struct cay_v1_watch_started started = {.directories = self->directories};
     const struct cay_v1_watch_dir_response response = {
         .which_frame = CAY_V1_WATCH_DIR_RESPONSE_FRAME_STARTED, .frame.started = &started};
