@@ -40,6 +40,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, max_connections), .type = CAY_CONF_INTEGER, .min = 1, .max = 1000000,
      .fallback = "16384", .metavar = "N",
      .help = "How many connections may be open at once. Whoever comes beyond that is disconnected. "
+             "One owner or one address gets no more once it has three times as many as are free, "
+             "and the last ones are kept for administrators at the Unix socket. "
              "Never more than a quarter of the files that the daemon may have open."},
     {CAY_CONF_FIELD(struct cayd_conf, body_memory), .type = CAY_CONF_SIZE, .metavar = "SIZE", .fallback = "512MiB",
      .help = "Memory that the bodies of all requests under way may take; what goes beyond it is refused. 0 for no limit."},

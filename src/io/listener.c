@@ -63,6 +63,23 @@ static void describe_tcp(const struct sockaddr_storage *address, char *out, size
     }
 }
 
+/* Whoever has an address of IPv6 has the other 2^64 of its network too. */
+static void describe_origin(const struct sockaddr_storage *address, char *out, size_t len)
+{
+    const struct sockaddr_in6 *six = (const void *)address;
+    bool is_network = address->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr);
+    if (is_network) {
+        char host[INET6_ADDRSTRLEN] = "?";
+        struct in6_addr network = {};
+        memcpy(&network, &six->sin6_addr, sizeof(network) / 2);
+        inet_ntop(AF_INET6, &network, host, sizeof(host));
+        snprintf(out, len, "%s/64", host);
+    } else {
+        describe_tcp(address, out, len);
+        *strrchr(out, ':') = '\0';
+    }
+}
+
 static bool describe_peer(int fd, const struct sockaddr_storage *address, bool is_unix,
                           struct cay_peer *out_peer)
 {
@@ -70,6 +87,7 @@ static bool describe_peer(int fd, const struct sockaddr_storage *address, bool i
     if (!is_unix) {
         set_tcp_options(fd);
         describe_tcp(address, out_peer->text, sizeof(out_peer->text));
+        describe_origin(address, out_peer->from, sizeof(out_peer->from));
         return true;
     }
     struct ucred credentials;
@@ -80,6 +98,7 @@ static bool describe_peer(int fd, const struct sockaddr_storage *address, bool i
     out_peer->pid = credentials.pid;
     snprintf(out_peer->text, sizeof(out_peer->text), "uid=%u pid=%d", credentials.uid,
              credentials.pid);
+    snprintf(out_peer->from, sizeof(out_peer->from), "uid=%u", credentials.uid);
     return true;
 }
 
@@ -91,14 +110,13 @@ bool cay_peer_of(int fd, struct cay_peer *out_peer)
            describe_peer(fd, &address, address.ss_family == AF_UNIX, out_peer);
 }
 
-void cay_listener_refuse(const struct cay_listener *listener, int fd)
+void cay_listener_refuse(int fd, const char *farewell)
 {
     char unread[4096];
-    if (listener->farewell) {
+    if (farewell) {
         /* What was not read would make the kernel take back what is said. */
         (void)!recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
-        (void)!send(fd, listener->farewell, strlen(listener->farewell),
-                    MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)!send(fd, farewell, strlen(farewell), MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)shutdown(fd, SHUT_WR);
     }
     close(fd);
@@ -119,7 +137,7 @@ static void turn_away(struct cay_listener *listener)
         close(listener->spare_fd);
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            cay_listener_refuse(listener, fd);
+            cay_listener_refuse(fd, listener->farewell);
         listener->spare_fd = open_spare();
     }
     cay_watch_set(&listener->watch, 0);

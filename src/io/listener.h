@@ -14,6 +14,8 @@ struct cay_peer {
     uid_t uid; /* Unix only, from the kernel */
     pid_t pid;
     char text[64]; /* "127.0.0.1:1234", "uid=0 pid=77" */
+    char from[64]; /* what all its connections have in common: "127.0.0.1", "2001:db8::/64", "uid=0"
+                    */
 };
 
 struct cay_listener {
@@ -43,8 +45,8 @@ struct cay_listener {
                                              void (*accepted)(struct cay_listener *listener, int fd,
                                                               const struct cay_peer *peer),
                                              struct cay_error *err);
-/* Says the farewell and hangs up. */
-void cay_listener_refuse(const struct cay_listener *listener, int fd);
+/* Says a farewell, if it is not NULL, and hangs up. */
+void cay_listener_refuse(int fd, const char *farewell);
 /* Hands the socket over to the heirs of the loop, if they collect. */
 void cay_listener_close(struct cay_listener *listener);
 

@@ -2,7 +2,8 @@
 #include "front/auth/auth.h"
 
 #include <stdio.h>
-#include <unistd.h>
+
+#include "front/http/server.h"
 
 /* What follows "Bearer "; empty when it does not begin so. */
 static struct cay_str bearer_of(struct cay_str value)
@@ -36,7 +37,7 @@ static bool sent_secret(const struct cay_exchange *exchange, struct cay_str *out
 static void peer_caller(const struct cay_peer *peer, struct cay_caller *out_caller)
 {
     *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .is_local = true};
-    if (peer->uid == 0 || peer->uid == geteuid()) {
+    if (cay_peer_administers(peer)) {
         out_caller->role = CAY_ROLE_ADMIN;
         snprintf(out_caller->owner, sizeof(out_caller->owner), "local");
     } else {
@@ -55,19 +56,21 @@ static bool without_secret(const struct cay_exchange *exchange, bool allow_anony
     return exchange->peer->is_unix || allow_anonymous;
 }
 
-bool cay_auth(const struct cay_exchange *exchange, struct cay_service *service,
-              bool allow_anonymous, struct cay_caller *out_caller, struct cay_error *err)
+bool cay_auth(struct cay_exchange *exchange, struct cay_service *service, bool allow_anonymous,
+              struct cay_caller *out_caller, struct cay_error *err)
 {
     struct cay_str secret = {};
     if (!sent_secret(exchange, &secret, err))
         return false;
     if (secret.len) {
-        bool is_known = cay_service_authenticate(service, secret, out_caller, err);
+        if (!cay_service_authenticate(service, secret, out_caller, err))
+            return false;
         out_caller->is_local = exchange->peer->is_unix;
-        return is_known;
+    } else if (!without_secret(exchange, allow_anonymous, out_caller)) {
+        return cay_fail(err, CAY_R_UNAUTHENTICATED, NULL);
     }
-    return without_secret(exchange, allow_anonymous, out_caller) ||
-           cay_fail(err, CAY_R_UNAUTHENTICATED, NULL);
+    return cay_exchange_belongs(exchange, out_caller->owner, out_caller->role == CAY_ROLE_ADMIN,
+                                err);
 }
 
 bool cay_auth_known(const struct cay_exchange *exchange, struct cay_service *service,

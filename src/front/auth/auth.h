@@ -9,8 +9,9 @@
 #include "api/service.h"
 #include "front/http/exchange.h"
 
-/* UNAUTHENTICATED when nobody may call so. */
-[[nodiscard]] bool cay_auth(const struct cay_exchange *exchange, struct cay_service *service,
+/* UNAUTHENTICATED when nobody may call so; RESOURCE_EXHAUSTED when it is somebody who has too many
+ * connections or calls. */
+[[nodiscard]] bool cay_auth(struct cay_exchange *exchange, struct cay_service *service,
                             bool allow_anonymous, struct cay_caller *out_caller,
                             struct cay_error *err);
 

@@ -48,9 +48,12 @@ static bool authenticate(struct cay_e2b_request *request)
     struct cay_exchange *exchange = request->exchange;
     if (!cay_auth(exchange, request->door->service, request->door->allow_anonymous,
                   &request->caller, &err)) {
-        cay_e2b_reply_fault(request, 401,
-                            "an API key is needed: set E2B_API_KEY to a key of this daemon "
-                            "('cay key create --e2b' makes one)");
+        if (err.reason == CAY_R_RESOURCE_EXHAUSTED)
+            cay_e2b_reply_fault(request, 429, err.text);
+        else
+            cay_e2b_reply_fault(request, 401,
+                                "an API key is needed: set E2B_API_KEY to a key of this daemon "
+                                "('cay key create --e2b' makes one)");
         return false;
     }
     exchange->log_key = cay_arena_copy(

@@ -32,7 +32,9 @@ void cay_conn_leave(struct cay_conn *conn)
         return;
     struct cay_server *server = conn->server;
     cay_list_remove(&conn->in_server);
+    cay_list_remove(&conn->in_strangers);
     conn->protocol->finish(conn);
+    cay_places_leave(&server->places, conn->party);
     free(conn);
     server->stats.connections_open--;
     cay_server_conn_gone(server);
@@ -105,11 +107,12 @@ static const struct cay_stream_events stream_events = {
 };
 
 void cay_conn_open(struct cay_server *server, int fd, const struct cay_peer *peer,
-                   struct cay_tls *tls)
+                   struct cay_party *party, struct cay_tls *tls)
 {
     struct cay_conn *conn = cay_new(struct cay_conn);
     conn->server = server;
     conn->peer = *peer;
+    conn->party = party;
     conn->protocol = &cay_conn_sniffing;
     conn->opened_ms = cay_loop_now_ms(server->loop);
     conn->idle_since_ms = conn->opened_ms;
@@ -120,10 +123,12 @@ void cay_conn_open(struct cay_server *server, int fd, const struct cay_peer *pee
     if (status < 0 || (tls && !session)) {
         if (status >= 0)
             cay_stream_close(&conn->stream);
+        cay_places_leave(&server->places, party);
         free(conn);
         return;
     }
     cay_list_push_back(&server->conns, &conn->in_server);
+    cay_list_push_back(&party->strangers, &conn->in_strangers);
     server->stats.connections_open++;
 }
 
@@ -197,6 +202,7 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
     exchange->server = conn->server;
     exchange->loop = conn->server->loop;
     exchange->peer = &conn->peer;
+    exchange->conn = conn;
     exchange->is_tls = conn->stream.tls != NULL;
     exchange->started_ns = cay_clock_ns();
     exchange->id = ++conn->server->last_exchange_id;
@@ -227,6 +233,7 @@ void cay_exchange_close(struct cay_exchange *exchange)
     const struct cay_handler *handler = cay_take_ptr(exchange->handler);
     if (handler)
         handler->closed(exchange);
+    cay_places_end_call(&server->places, cay_take_ptr(exchange->call));
     server->stats.exchanges_open--;
     server->stats.responses_by_class[CAY_MIN(exchange->status / 100, 5)]++;
     server->stats.sent_bytes += exchange->sent_bytes;

@@ -50,6 +50,8 @@ struct cay_conn {
     };
     struct cay_list exchanges;
     struct cay_peer peer;
+    struct cay_party *party; /* who has it: its peer, or the owner that called last */
+    struct cay_list_node in_strangers;
     uint64_t opened_ms;
     uint64_t idle_since_ms; /* when the last exchange ended */
     unsigned depth;         /* functions at work on it */
@@ -60,9 +62,9 @@ struct cay_conn {
     unsigned char sniffed_len;
 };
 
-/* Takes over fd. */
+/* Takes over fd, for who took a place for it. */
 void cay_conn_open(struct cay_server *server, int fd, const struct cay_peer *peer,
-                   struct cay_tls *tls);
+                   struct cay_party *party, struct cay_tls *tls);
 
 /* Around everything that works on a connection; leaving may free it. */
 void cay_conn_enter(struct cay_conn *conn);

@@ -45,8 +45,7 @@ struct cay_http1_conn {
 
 struct http1_exchange {
     struct cay_exchange base; /* first */
-    struct cay_conn *conn;
-    bool is_chunked; /* the answer */
+    bool is_chunked;          /* the answer */
     bool is_version_1_0;
     bool is_head; /* HEAD: no body is sent */
     bool wants_keep_alive;
@@ -56,7 +55,7 @@ static void feed(struct cay_conn *conn, const char *data, size_t len);
 
 static struct cay_conn *conn_of(const struct cay_exchange *exchange)
 {
-    return ((const struct http1_exchange *)exchange)->conn;
+    return exchange->conn;
 }
 
 static void start_linger(struct cay_conn *conn)
@@ -121,7 +120,7 @@ static void end_exchange(struct cay_conn *conn)
 /* After a 101 both directions are bytes until somebody hangs up. */
 static void go_raw(struct http1_exchange *self)
 {
-    struct cay_conn *conn = self->conn;
+    struct cay_conn *conn = self->base.conn;
     struct cay_http1_conn *http1 = conn->http1;
     assert(http1->state == HTTP1_ANSWER);
     http1->state = HTTP1_BODY;
@@ -138,11 +137,11 @@ static void respond(struct cay_exchange *exchange, int status,
                     const struct cay_http_header *headers, size_t count, int64_t content_length)
 {
     struct http1_exchange *self = (struct http1_exchange *)exchange;
-    struct cay_http1_conn *http1 = self->conn->http1;
-    struct cay_buf *out = cay_stream_out(&self->conn->stream);
+    struct cay_http1_conn *http1 = self->base.conn->http1;
+    struct cay_buf *out = cay_stream_out(&self->base.conn->stream);
     /* A long body still on its way is not waited for: the connection ends with this answer. */
-    if (!can_go_on(http1) || !self->wants_keep_alive ||
-        (self->conn->is_draining && !cay_conn_has_heir(self->conn)))
+    if (!can_go_on(http1) || !self->wants_keep_alive || exchange->is_last ||
+        (self->base.conn->is_draining && !cay_conn_has_heir(self->base.conn)))
         http1->must_close = true;
     cay_buf_printf(out, "HTTP/1.1 %d %s\r\n", status, cay_http_status_text(status));
     for (size_t i = 0; i < count; i++) {
@@ -171,7 +170,7 @@ static void respond(struct cay_exchange *exchange, int status,
     else if (self->is_version_1_0)
         cay_buf_append_text(out, "connection: keep-alive\r\n");
     cay_buf_append(out, "\r\n", 2);
-    cay_stream_wrote(&self->conn->stream);
+    cay_stream_wrote(&self->base.conn->stream);
 }
 
 static void write_body(struct cay_exchange *exchange, const void *data, size_t len)
@@ -179,20 +178,20 @@ static void write_body(struct cay_exchange *exchange, const void *data, size_t l
     struct http1_exchange *self = (struct http1_exchange *)exchange;
     if (self->is_head)
         return;
-    struct cay_buf *out = cay_stream_out(&self->conn->stream);
+    struct cay_buf *out = cay_stream_out(&self->base.conn->stream);
     if (self->is_chunked)
         cay_buf_printf(out, "%zx\r\n", len);
     cay_buf_append(out, data, len);
     if (self->is_chunked)
         cay_buf_append(out, "\r\n", 2);
-    cay_stream_wrote(&self->conn->stream);
+    cay_stream_wrote(&self->base.conn->stream);
 }
 
 static void finish(struct cay_exchange *exchange, const struct cay_http_header *trailers,
                    size_t count)
 {
     struct http1_exchange *self = (struct http1_exchange *)exchange;
-    struct cay_conn *conn = self->conn;
+    struct cay_conn *conn = self->base.conn;
     cay_conn_enter(conn);
     conn->is_cut |= exchange->is_cut;
     if (self->is_chunked && !self->is_head) {
@@ -269,7 +268,6 @@ static void start_exchange(struct cay_conn *conn, const struct cay_http1_head *h
 {
     struct cay_http1_conn *http1 = conn->http1;
     struct http1_exchange *self = cay_new(struct http1_exchange);
-    self->conn = conn;
     self->base.ops = &exchange_ops;
     self->is_version_1_0 = head->is_version_1_0;
     self->is_head = cay_str_is(head->method, "HEAD");

@@ -34,7 +34,6 @@ struct cay_http2_conn {
 
 struct http2_exchange {
     struct cay_exchange base; /* first */
-    struct cay_conn *conn;
     int32_t stream_id;
     size_t head_bytes;
     struct cay_http_header head[CAY_LIMIT_HEADER_COUNT];
@@ -118,12 +117,12 @@ static void respond(struct cay_exchange *exchange, int status,
         field = (struct cay_http_header){CAY_STR("content-length"), {length_text, (size_t)len}};
         fields[total++] = to_nv(&field);
     }
-    cay_conn_enter(self->conn);
+    cay_conn_enter(self->base.conn);
     nghttp2_data_provider provider = {.source.ptr = self, .read_callback = read_body};
-    if (nghttp2_submit_response(self->conn->http2->session, self->stream_id, fields, total,
+    if (nghttp2_submit_response(self->base.conn->http2->session, self->stream_id, fields, total,
                                 &provider) < 0)
-        cay_stream_fail(&self->conn->stream);
-    cay_conn_leave(self->conn);
+        cay_stream_fail(&self->base.conn->stream);
+    cay_conn_leave(self->base.conn);
 }
 
 static void resume(struct http2_exchange *self)
@@ -131,13 +130,13 @@ static void resume(struct http2_exchange *self)
     if (!self->is_deferred)
         return;
     self->is_deferred = false;
-    (void)nghttp2_session_resume_data(self->conn->http2->session, self->stream_id);
+    (void)nghttp2_session_resume_data(self->base.conn->http2->session, self->stream_id);
 }
 
 static void write_body(struct cay_exchange *exchange, const void *data, size_t len)
 {
     struct http2_exchange *self = (struct http2_exchange *)exchange;
-    struct cay_conn *conn = self->conn;
+    struct cay_conn *conn = self->base.conn;
     if (self->is_head)
         return;
     cay_conn_enter(conn);
@@ -160,7 +159,7 @@ static void finish(struct cay_exchange *exchange, const struct cay_http_header *
                    size_t count)
 {
     struct http2_exchange *self = (struct http2_exchange *)exchange;
-    struct cay_conn *conn = self->conn;
+    struct cay_conn *conn = self->base.conn;
     cay_conn_enter(conn);
     if (count) {
         self->trailers = cay_arena_array(&exchange->arena, count, sizeof(*trailers));
@@ -178,24 +177,24 @@ static void finish(struct cay_exchange *exchange, const struct cay_http_header *
 static void taken(struct cay_exchange *exchange, size_t len)
 {
     struct http2_exchange *self = (struct http2_exchange *)exchange;
-    cay_conn_enter(self->conn);
-    (void)nghttp2_session_consume_stream(self->conn->http2->session, self->stream_id, len);
-    cay_conn_leave(self->conn);
+    cay_conn_enter(self->base.conn);
+    (void)nghttp2_session_consume_stream(self->base.conn->http2->session, self->stream_id, len);
+    cay_conn_leave(self->base.conn);
 }
 
 static void reset(struct cay_exchange *exchange)
 {
     struct http2_exchange *self = (struct http2_exchange *)exchange;
-    cay_conn_enter(self->conn);
-    (void)nghttp2_submit_rst_stream(self->conn->http2->session, NGHTTP2_FLAG_NONE, self->stream_id,
-                                    NGHTTP2_INTERNAL_ERROR);
-    cay_conn_leave(self->conn);
+    cay_conn_enter(self->base.conn);
+    (void)nghttp2_submit_rst_stream(self->base.conn->http2->session, NGHTTP2_FLAG_NONE,
+                                    self->stream_id, NGHTTP2_INTERNAL_ERROR);
+    cay_conn_leave(self->base.conn);
 }
 
 static size_t queued(const struct cay_exchange *exchange)
 {
     const struct http2_exchange *self = (const struct http2_exchange *)exchange;
-    return self->out.len - self->out_taken + cay_stream_queued(&self->conn->stream);
+    return self->out.len - self->out_taken + cay_stream_queued(&self->base.conn->stream);
 }
 
 static const struct cay_exchange_ops exchange_ops = {
@@ -220,7 +219,6 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     struct http2_exchange *self = cay_new(struct http2_exchange);
-    self->conn = conn;
     self->stream_id = frame->hd.stream_id;
     self->base.ops = &exchange_ops;
     self->base.is_http2 = true;
@@ -273,7 +271,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static void dispatch(struct http2_exchange *self)
 {
     struct cay_exchange *exchange = &self->base;
-    struct cay_server *server = self->conn->server;
+    struct cay_server *server = self->base.conn->server;
     self->is_head = cay_str_is(exchange->method, "HEAD");
     if (self->is_refused) {
         cay_exchange_reply(
@@ -310,8 +308,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 /* The answer is out and nobody will read the rest of the request. */
 static void stop_request(struct http2_exchange *self)
 {
-    (void)nghttp2_submit_rst_stream(self->conn->http2->session, NGHTTP2_FLAG_NONE, self->stream_id,
-                                    NGHTTP2_NO_ERROR);
+    (void)nghttp2_submit_rst_stream(self->base.conn->http2->session, NGHTTP2_FLAG_NONE,
+                                    self->stream_id, NGHTTP2_NO_ERROR);
 }
 
 static int on_data(nghttp2_session *session, uint8_t, int32_t stream_id, const uint8_t *data,
@@ -422,9 +420,9 @@ static bool is_stalled(const struct http2_exchange *self, uint64_t now_ms)
     uint64_t quiet_ms = now_ms - CAY_MIN(now_ms, self->progress_ms);
     if (self->base.is_patient && !self->base.is_cut)
         return false;
-    return self->out.len > self->out_taken && has_room(self->conn) &&
-           quiet_ms >
-               (self->base.is_cut ? CAY_CUT_QUIET_MS : self->conn->server->options.send_timeout_ms);
+    return self->out.len > self->out_taken && has_room(self->base.conn) &&
+           quiet_ms > (self->base.is_cut ? CAY_CUT_QUIET_MS
+                                         : self->base.conn->server->options.send_timeout_ms);
 }
 
 static void sweep(struct cay_conn *conn, uint64_t now_ms)

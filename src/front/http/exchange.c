@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "front/http/conn.h"
+#include "front/http/server_internal.h"
 #include "wire/rpc.h"
 
 void cay_exchange_respond(struct cay_exchange *exchange, int status,
@@ -60,6 +62,19 @@ void cay_exchange_taken(struct cay_exchange *exchange, size_t len)
 void cay_exchange_reset(struct cay_exchange *exchange)
 {
     exchange->ops->reset(exchange);
+}
+
+bool cay_exchange_belongs(struct cay_exchange *exchange, const char *owner, bool is_admin,
+                          struct cay_error *err)
+{
+    struct cay_conn *conn = exchange->conn;
+    bool is_stranger = cay_list_linked(&conn->in_strangers);
+    cay_list_remove(&conn->in_strangers);
+    exchange->is_last = !cay_places_begin_call(&exchange->server->places, owner, is_admin,
+                                               &conn->party, &exchange->call, err);
+    if (exchange->is_last && is_stranger)
+        cay_list_push_back(&conn->party->strangers, &conn->in_strangers);
+    return !exchange->is_last;
 }
 
 size_t cay_exchange_unsent(const struct cay_exchange *exchange)

@@ -18,7 +18,9 @@
 #include "io/listener.h"
 #include "wire/http.h"
 
+struct cay_conn;
 struct cay_exchange;
+struct cay_party;
 struct cay_server;
 
 struct cay_handler {
@@ -51,6 +53,8 @@ struct cay_exchange {
     struct cay_server *server;
     struct cay_loop *loop;
     const struct cay_peer *peer;
+    struct cay_conn *conn;
+    struct cay_party *call; /* whose the request is, once that is known */
     struct cay_list_node in_conn;
     struct cay_arena arena; /* the head, and small things that live as long */
 
@@ -65,6 +69,7 @@ struct cay_exchange {
     bool is_cut;        /* set by the handler: the peer comes back for what it does not take soon */
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
     bool is_patient;    /* set by the handler: the answer may stay unread as long as it likes */
+    bool is_last;       /* HTTP/1.1: the connection ends with its answer */
 
     int status;       /* of the answer, 0 before it started */
     bool is_finished; /* the answer is complete */
@@ -99,6 +104,11 @@ void cay_exchange_taken(struct cay_exchange *exchange, size_t len);
 
 /* Breaks it off: nothing sensible can be answered any more. As finish, it may free the exchange. */
 void cay_exchange_reset(struct cay_exchange *exchange);
+
+/* It is known who calls. RESOURCE_EXHAUSTED when the owner has more than its share of connections,
+ * or too many calls under way; administrators are not bound. */
+[[nodiscard]] bool cay_exchange_belongs(struct cay_exchange *exchange, const char *owner,
+                                        bool is_admin, struct cay_error *err);
 
 /* How much was written and not sent. */
 [[nodiscard]] size_t cay_exchange_unsent(const struct cay_exchange *exchange);

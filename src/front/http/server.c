@@ -21,6 +21,14 @@ static const char farewell[] =
     "as it may have; close some, end sessions, or raise its limits (max_connections, "
     "LimitNOFILE)\"}";
 
+static const char farewell_of_many[] =
+    "HTTP/1.1 429 Too Many Requests\r\n"
+    "content-type: application/json\r\n"
+    "connection: close\r\n\r\n"
+    "{\"code\":\"resource_exhausted\",\"message\":\"too many connections come from this address, "
+    "which leaves too few of max_connections for others; close some, or send several calls over "
+    "one\"}";
+
 /* HTTP/2 reads on whatever a stream of it does, so there the connection is never the patient one.
  */
 static bool is_patient(const struct cay_conn *conn)
@@ -48,18 +56,49 @@ static void on_sweep(struct cay_timer *timer)
     }
 }
 
+bool cay_peer_administers(const struct cay_peer *peer)
+{
+    return peer->is_unix && (peer->uid == 0 || peer->uid == geteuid());
+}
+
+/* Who comes to call goes before others from there who wait with it: nobody can keep its neighbours
+ * away by opening connections. */
+static bool make_way(struct cay_party *party)
+{
+    enum { LOOKS_MAX = 16 };
+    for (int i = 0; party && i < LOOKS_MAX; i++) {
+        struct cay_list_node *node = cay_list_pop_front(&party->strangers);
+        struct cay_conn *conn = CAY_LIST_ITEM(node, struct cay_conn, in_strangers);
+        if (!conn)
+            return false;
+        if (cay_list_empty(&conn->exchanges)) {
+            cay_conn_enter(conn);
+            cay_conn_doom(conn);
+            cay_conn_leave(conn);
+            return true;
+        }
+        cay_list_push_back(&party->strangers, node);
+    }
+    return false;
+}
+
 static void on_accepted(struct cay_listener *listener, int fd, const struct cay_peer *peer)
 {
     struct cay_server_listener *place =
         CAY_CONTAINER_OF(listener, struct cay_server_listener, listener);
     struct cay_server *server = place->server;
     server->stats.connections_accepted++;
-    if (server->stats.connections_open >= server->options.connection_count_max) {
+    bool is_full = false;
+    struct cay_party *party =
+        cay_places_take(&server->places, peer->from, cay_peer_administers(peer), &is_full);
+    if (!party && !is_full && make_way(cay_places_find(&server->places, peer->from)))
+        party = cay_places_grant(&server->places, peer->from);
+    if (!party) {
         server->stats.connections_refused++;
-        cay_listener_refuse(listener, fd);
+        cay_listener_refuse(fd, is_full || place->use_tls ? listener->farewell : farewell_of_many);
         return;
     }
-    cay_conn_open(server, fd, peer, place->use_tls ? server->tls : NULL);
+    cay_conn_open(server, fd, peer, party, place->use_tls ? server->tls : NULL);
 }
 
 struct cay_server *cay_server_create(struct cay_loop *loop,
@@ -70,6 +109,7 @@ struct cay_server *cay_server_create(struct cay_loop *loop,
     server->loop = loop;
     server->options = *options;
     cay_random_bytes(&server->last_exchange_id, sizeof(server->last_exchange_id));
+    cay_places_init(&server->places, options->connection_count_max);
     cay_list_init(&server->conns);
     cay_timer_open(&server->sweep, loop, on_sweep);
     cay_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
@@ -123,7 +163,7 @@ void cay_server_adopt(struct cay_server *server, int fd)
         return;
     }
     server->stats.connections_accepted++;
-    cay_conn_open(server, fd, &peer, NULL);
+    cay_conn_open(server, fd, &peer, cay_places_grant(&server->places, peer.from), NULL);
 }
 
 void cay_server_set_tls(struct cay_server *server, struct cay_tls *tls)
@@ -196,6 +236,7 @@ void cay_server_destroy(struct cay_server *server)
     cay_timer_close(&server->sweep);
     cay_timer_close(&server->cut);
     cay_tls_destroy(server->tls);
+    cay_places_finish(&server->places);
     free(server);
 }
 

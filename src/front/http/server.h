@@ -42,6 +42,9 @@ struct cay_server;
 struct cay_server *cay_server_create(struct cay_loop *loop,
                                      const struct cay_server_options *options);
 
+/* Root and the daemon's own user, at the Unix socket. */
+[[nodiscard]] bool cay_peer_administers(const struct cay_peer *peer);
+
 /* Every connection must be gone: drained. */
 void cay_server_destroy(struct cay_server *server);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "front/http/places.h"
 #include "front/http/server.h"
 
 enum { CAY_SERVER_LISTENERS_MAX = 8 };
@@ -16,6 +17,7 @@ struct cay_server {
     struct cay_loop *loop;
     struct cay_server_options options;
     struct cay_server_stats stats;
+    struct cay_places places;
     uint64_t last_exchange_id; /* begins anywhere: those of two daemons differ */
     struct cay_tls *tls;
     struct cay_list conns;

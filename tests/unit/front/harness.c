@@ -61,8 +61,9 @@ int harness_connect(struct harness *harness)
     int status = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
     assert(status == 0);
     (void)status;
-    const struct cay_peer peer = {.text = "test"};
-    cay_conn_open(harness->server, pair[0], &peer, NULL);
+    const struct cay_peer peer = {.text = "test", .from = "test"};
+    struct cay_party *party = cay_places_grant(&harness->server->places, peer.from);
+    cay_conn_open(harness->server, pair[0], &peer, party, NULL);
     return pair[1];
 }
 

@@ -46,14 +46,41 @@ static int teardown(void **state)
     return 0;
 }
 
-static int dial(const struct fixture *self)
+/* By TCP from an address of this machine. */
+static int dial_from(const struct fixture *self, uint32_t from)
 {
     uint64_t port = 0;
     assert_int_equal(cay_str_to_u64(cay_str(strrchr(self->address, ':') + 1), 65535, &port), 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    own.sin_addr.s_addr = htonl(from);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (void *)&address, sizeof(address)), 0);
+    assert_int_equal(bind(fd, (void *)&own, sizeof(own)), 0);
+    assert_int_equal(connect(fd, (void *)&to, sizeof(to)), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static int dial(const struct fixture *self)
+{
+    return dial_from(self, INADDR_LOOPBACK);
+}
+
+static int dial_unix(struct fixture *self)
+{
+    char address[64] = "unix:/tmp/cay-test-XXXXXX";
+    const char *bound = NULL;
+    struct cay_error err = {};
+    int made = mkstemp(address + 5);
+    assert_true(made >= 0);
+    close(made);
+    unlink(address + 5);
+    assert_true(cay_server_listen(self->harness.server, address, false, &bound, &err));
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s", address + 5);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (void *)&name, sizeof(name)), 0);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }
@@ -86,7 +113,19 @@ static void a_thousand_connections_leave_nothing(void **state)
     assert_int_equal(count_fds(), before);
 }
 
-static void connections_over_the_limit_are_hung_up_on(void **state)
+/* A place for whoever else comes. */
+static void check_others(struct fixture *self, int other)
+{
+    harness_ask(&self->harness, other, CAY_STR(HEALTH), &self->out);
+    assert_true(harness_has(&self->out, "200 OK"));
+    cay_buf_clear(&self->out, 0);
+    cay_autoclose int local = dial_unix(self);
+    harness_ask(&self->harness, local, CAY_STR(HEALTH), &self->out);
+    assert_true(harness_has(&self->out, "200 OK"));
+    cay_buf_clear(&self->out, 0);
+}
+
+static void idle_connections_keep_nobody_away(void **state)
 {
     struct fixture *self = *state;
     int fds[101];
@@ -94,11 +133,62 @@ static void connections_over_the_limit_are_hung_up_on(void **state)
         fds[i] = dial(self);
         harness_turn(&self->harness);
     }
-    assert_int_equal(self->harness.server->stats.connections_open, 100);
-    assert_int_equal(self->harness.server->stats.connections_refused, 1);
-    assert_true(harness_receive(&self->harness, fds[100], &self->out));
-    harness_ask(&self->harness, fds[0], CAY_STR(HEALTH), &self->out);
+    cay_autoclose int other = dial_from(self, INADDR_LOOPBACK + 1);
+    harness_turn(&self->harness);
+    check_others(self, other);
+    /* The oldest have made way for the newest. */
+    assert_int_equal(self->harness.server->stats.connections_refused, 0);
+    assert_true(harness_receive(&self->harness, fds[0], &self->out));
+    harness_ask(&self->harness, fds[100], CAY_STR(HEALTH), &self->out);
     assert_true(harness_has(&self->out, "200 OK"));
+    for (size_t i = 0; i < CAY_COUNT(fds); i++)
+        close(fds[i]);
+}
+
+static void streams_of_one_owner_keep_nobody_away(void **state)
+{
+    static const char stream[] = "POST /cay.v1.FileService/WriteFile HTTP/1.1\r\nHost: a\r\n"
+                                 "X-API-Key: good\r\nContent-Type: application/connect+proto\r\n"
+                                 "Transfer-Encoding: chunked\r\n\r\n";
+    struct fixture *self = *state;
+    int fds[101];
+    size_t refused = 0;
+    for (size_t i = 0; i < CAY_COUNT(fds); i++) {
+        fds[i] = dial(self);
+        harness_turn(&self->harness);
+        harness_send(&self->harness, fds[i], cay_str(stream));
+        harness_turn(&self->harness);
+        cay_buf_clear(&self->out, 0);
+        /* It is told why, and its connection ends with that. */
+        (void)harness_receive(&self->harness, fds[i], &self->out);
+        refused += harness_has(&self->out, "owner 'tester' has") &&
+                   harness_has(&self->out, "connection: close");
+    }
+    assert_in_range(refused, 25, 35);
+    cay_buf_clear(&self->out, 0);
+    /* Also from where they come. */
+    cay_autoclose int other = dial(self);
+    harness_turn(&self->harness);
+    check_others(self, other);
+    for (size_t i = 0; i < CAY_COUNT(fds); i++)
+        close(fds[i]);
+}
+
+static void connections_over_the_limit_are_hung_up_on(void **state)
+{
+    struct fixture *self = *state;
+    int fds[200];
+    for (size_t i = 0; i < CAY_COUNT(fds); i++) {
+        fds[i] = dial_from(self, INADDR_LOOPBACK + (uint32_t)i);
+        harness_turn(&self->harness);
+    }
+    /* But for those that are held back. */
+    assert_int_equal(self->harness.server->stats.connections_open, 94);
+    assert_int_equal(self->harness.server->stats.connections_refused, CAY_COUNT(fds) - 94);
+    assert_true(harness_receive(&self->harness, fds[199], &self->out));
+    assert_true(harness_has(&self->out, "max_connections"));
+    cay_buf_clear(&self->out, 0);
+    check_others(self, fds[0]);
     for (size_t i = 0; i < CAY_COUNT(fds); i++)
         close(fds[i]);
 }
@@ -163,19 +253,7 @@ static void a_drain_with_nobody_there_ends_at_once(void **state)
 static void a_caller_on_the_unix_socket_needs_no_key(void **state)
 {
     struct fixture *self = *state;
-    char address[64] = "unix:/tmp/cay-test-XXXXXX";
-    const char *bound = NULL;
-    struct cay_error err = {};
-    int made = mkstemp(address + 5);
-    assert_true(made >= 0);
-    close(made);
-    unlink(address + 5);
-    assert_true(cay_server_listen(self->harness.server, address, false, &bound, &err));
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    snprintf(name.sun_path, sizeof(name.sun_path), "%s", address + 5);
-    cay_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (void *)&name, sizeof(name)), 0);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
+    cay_autoclose int fd = dial_unix(self);
     static const char call[] = "POST /cay.v1.KeyService/ListKeys HTTP/1.1\r\nHost: a\r\n"
                                "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
     harness_ask(&self->harness, fd, cay_str(call), &self->out);
@@ -260,6 +338,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_thousand_connections_leave_nothing),
+        CASE(idle_connections_keep_nobody_away),
+        CASE(streams_of_one_owner_keep_nobody_away),
         CASE(connections_over_the_limit_are_hung_up_on),
         CASE(a_drain_waits_for_what_runs),
         CASE(a_drain_that_takes_too_long_is_cut),
