@@ -10,17 +10,25 @@ void cay_request_id(uint64_t id, char out[CAY_REQUEST_ID_BYTES])
     snprintf(out, CAY_REQUEST_ID_BYTES, "%016" PRIx64, id);
 }
 
+static void leave_service(struct cay_call *call)
+{
+    size_t *count = cay_take_ptr(call->counted_in);
+    cay_list_remove(&call->in_service);
+    if (count)
+        --*count;
+}
+
 void cay_call_done(struct cay_call *call, const void *response)
 {
     assert(call->method->server_streaming == !response);
-    cay_list_remove(&call->in_service);
+    leave_service(call);
     call->ops->done(call, response);
 }
 
 void cay_call_fail(struct cay_call *call, const struct cay_error *err)
 {
     assert(err->reason != CAY_R_NONE);
-    cay_list_remove(&call->in_service);
+    leave_service(call);
     call->ops->fail(call, err);
 }
 

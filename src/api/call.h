@@ -66,6 +66,7 @@ struct cay_call {
     bool is_cancelled;
     bool is_restarting;              /* and was told to come back: the daemon ends */
     struct cay_list_node in_service; /* the service's own; left when the verb answers */
+    size_t *counted_in;              /* so is this: one less when the verb answers; NULL: nowhere */
 
     /* The verb's half: set by it before it returns. */
     void *state;

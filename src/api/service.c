@@ -16,7 +16,7 @@ void cay_service_call(struct cay_service *service, struct cay_call *call)
     } else if (call->caller.session_id[0] && !(token_methods && token_methods[index])) {
         cay_fail(&err, CAY_R_PERMISSION_DENIED,
                  "%s is not for the token of a session; it needs an API key", call->method->name);
-    } else {
+    } else if (!service->ops->admit || service->ops->admit(service, call, &err)) {
         verb(service, call);
         return;
     }

@@ -24,6 +24,8 @@ struct cay_service_ops {
     /* Which of them the holder of one session's token may call, by index; NULL: none. */
     const bool *session_token_methods;
 
+    /* Whether the caller may have this call under way besides its others. May be NULL: it may. */
+    bool (*admit)(struct cay_service *service, struct cay_call *call, struct cay_error *err);
     /* Who holds this secret? Does not block. UNAUTHENTICATED when nobody does. */
     bool (*authenticate)(struct cay_service *service, struct cay_str secret,
                          struct cay_caller *out_caller, struct cay_error *err);

@@ -55,6 +55,7 @@ struct cayd_conf {
     int64_t quota_snapshots;
     int64_t quota_ports;
     int64_t quota_bases;
+    int64_t quota_streams;
     uint64_t session_max_memory;
     int64_t session_max_pids;
     int64_t session_max_snapshots;

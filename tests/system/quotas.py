@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from daemon import BASE, KEY, PROCESS, SANDBOX, Client, case, fails, together
+from daemon import BASE, FILE, KEY, PROCESS, SANDBOX, Client, case, eventually, fails, together
 from small_base import run_with_cayd
 
 CAY = sys.argv[2]
@@ -16,6 +16,7 @@ QUOTA = "cay.v1.QuotaService/"
 MIB = 1 << 20
 FLAGS = ("--default-memory", "128MiB", "--default-pids", "64", "--quota-sessions", "4", "--quota-memory", "1GiB",
          "--quota-pids", "1000", "--quota-snapshots", "6", "--session-max-snapshots", "4", "--quota-ports", "2", "--quota-bases", "2",
+         "--quota-streams", "4",
          "--session-max-memory", "768MiB", "--session-max-pids", "500")
 
 
@@ -30,7 +31,7 @@ def sessions_of(cay, name, *ids):
         for session in client.call(SANDBOX + "ListSessions").get("sessions", []):
             client.destroy(session["id"])
         cay.call(QUOTA + "SetQuota", {"owner": name, "clear": ["sessions", "memory_bytes", "cpus", "disk_bytes", "pids",
-                                                               "snapshots", "ports", "bases"]})
+                                                               "snapshots", "ports", "bases", "streams"]})
 
 
 def refused(what, *arguments, code="resource_exhausted", **fields):
@@ -219,6 +220,36 @@ def kept(cay):
 
 
 @case
+def streams(cay):
+    """an owner has so many calls under way that stream, of whatever kind; those of others do not count"""
+    with sessions_of(cay, "a", "a1") as one, sessions_of(cay, "b", "b1") as two, contextlib.ExitStack() as held:
+        def begin(client, method, message):
+            stream = held.enter_context(client.open(method, message))
+            stream.next()
+            return stream
+
+        begun = [begin(one, SANDBOX + "WatchEvents", {}), begin(one, SANDBOX + "WatchEvents", {}),
+                 begin(one, FILE + "WatchDir", {"sessionId": "a1", "path": "/"}),
+                 begin(one, PROCESS + "AttachProcess", {"sessionId": "a1", "launch": {"argv": [
+                     "/bin/sh", "-c", "sleep 1000"]}})]
+        assert get_quota(one)["used"]["streams"] == "4"
+        told = ["quota_streams", "'a' has 4 of at most 4 streams", "end some", "cay quota set a --streams"]
+        refused(told, begin, one, SANDBOX + "WatchEvents", {})
+        refused(told, one.read, "a1", "/etc/passwd")
+        assert one.get("a1")
+        begin(two, SANDBOX + "WatchEvents", {})
+        for _ in range(6):
+            begin(cay, SANDBOX + "WatchEvents", {})
+        begun.pop().close()
+        eventually(lambda: get_quota(one)["used"]["streams"] == "3", "it is counted no more")
+        one.read("a1", "/etc/passwd")
+        set_quota(cay, "a", streams="3")
+        refused(["quota_streams", "at most 3"], one.read, "a1", "/etc/passwd")
+        set_quota(cay, "a", streams="0")
+        one.read("a1", "/etc/passwd")
+
+
+@case
 def who_may_know(cay):
     """an owner reads its own quota and sets none; another owner's is not found; what is wrong is refused"""
     with sessions_of(cay, "a", "a1") as one, sessions_of(cay, "b"):
@@ -228,7 +259,7 @@ def who_may_know(cay):
         assert quota == get_quota(one, "a") == get_quota(cay, "a")
         assert quota["owner"] == "a" and quota["limits"] == {
             "sessions": "4", "memoryBytes": str(1024 * MIB), "pids": "1000", "snapshots": "6", "ports": "2",
-            "bases": "2"}, quota
+            "bases": "2", "streams": "4"}, quota
         used = quota["used"]
         assert (used["sessions"], used["memoryBytes"], used["pids"], used["snapshots"], used["ports"]) \
             == ("1", str(128 * MIB), "64", "1", "1"), quota
@@ -260,14 +291,15 @@ def command(cay):
 
     with sessions_of(cay, "a", "a1") as one:
         shown = rows(run("set", "a", "--sessions", "50", "--memory", "64G", "--cpus", "8.5", "--disk", "100G",
-                         "--pids", "none", "--snapshots", "5000", "--ports", "20", "--bases", "7"))
+                         "--pids", "none", "--snapshots", "5000", "--ports", "20", "--bases", "7",
+                         "--streams", "9"))
         assert shown == rows(run("a")) == rows(run(key=one.key)), shown
         assert shown["sessions"] == ["1", "50", "its", "own"] and shown["memory"] == ["128MiB", "64GiB", "its", "own"]
         assert shown["cpus"][1] == "8.5" and shown["pids"] == ["64", "none", "its", "own"], shown
         assert rows(run("set", "a", "--pids", "default"))["pids"] == ["64", "1000", "configuration"]
         assert json.loads(run("a", "--json").stdout)["quota"]["own"] == {
             "sessions": "50", "memoryBytes": str(64 << 30), "cpus": 8.5, "diskBytes": str(100 << 30),
-            "snapshots": "5000", "ports": "20", "bases": "7"}
+            "snapshots": "5000", "ports": "20", "bases": "7", "streams": "9"}
         for words, told in ((("set", "a"), "--sessions 50"), (("set", "a", "--memory", "much"), "default"),
                             (("set", "a", "--ports", "-1"), "none")):
             done = run(*words)

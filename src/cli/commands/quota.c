@@ -25,6 +25,7 @@ static const struct kind {
     KIND("cpus", cpus, PROCESSORS),    KIND("disk", disk_bytes, SIZE),
     KIND("pids", pids, COUNT),         KIND("snapshots", snapshots, COUNT),
     KIND("ports", ports, COUNT),       KIND("bases", bases, COUNT),
+    KIND("streams", streams, COUNT),
 #undef KIND
 };
 
@@ -148,6 +149,7 @@ static const struct cay_flag set_flags[] = {
     {.name = "snapshots", .value = "N", .help = "snapshots its sessions may have together"},
     {.name = "ports", .value = "N", .help = "ports it may expose"},
     {.name = "bases", .value = "N", .help = "bases it may build or publish"},
+    {.name = "streams", .value = "N", .help = "calls that stream it may have under way"},
     {},
 };
 

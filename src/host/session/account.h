@@ -18,6 +18,8 @@ struct cay_account {
     struct cay_lane search;    /* the same for long searches */
     struct cay_lane intake;    /* of what waits for its client: bases and sessions that come in */
     struct cay_quotas *quotas; /* its own, CAY_QUOTA_UNSET where it has none; NULL: none at all */
+    size_t stream_count;       /* calls under way that stream */
+    size_t event_watch_count;  /* of those, the ones that follow events */
     size_t tunnel_count;       /* calls that carry connections to ports of its sandboxes */
     bool is_quota_changing;
     unsigned bases_coming; /* begun, not in the table of bases yet */

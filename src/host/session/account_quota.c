@@ -7,17 +7,19 @@
 #include "host/session/host.h"
 #include "host/session/ports.h"
 
+#define REMOVE "remove some"
 const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS] = {
-    {"quota_sessions", "sessions", "sessions", "sessions", 1},
-    {"quota_memory", "memory_bytes", "memory", "MiB of memory for its sessions", 1 << 20},
-    {"quota_cpus", "cpus", "cpus", "processors for its sessions", 1000},
-    {"quota_disk", "disk_bytes", "disk", "MiB of disk space for its sessions", 1 << 20},
-    {"quota_pids", "pids", "pids", "processes for its sessions", 1},
-    {"quota_snapshots", "snapshots", "snapshots", "snapshots", 1},
-    {"quota_ports", "ports", "ports", "exposed ports", 1},
-    {"quota_bases", "bases", "bases", "bases", 1},
+    {"quota_sessions", "sessions", "sessions", "sessions", 1, REMOVE},
+    {"quota_memory", "memory_bytes", "memory", "MiB of memory for its sessions", 1 << 20, REMOVE},
+    {"quota_cpus", "cpus", "cpus", "processors for its sessions", 1000, REMOVE},
+    {"quota_disk", "disk_bytes", "disk", "MiB of disk space for its sessions", 1 << 20, REMOVE},
+    {"quota_pids", "pids", "pids", "processes for its sessions", 1, REMOVE},
+    {"quota_snapshots", "snapshots", "snapshots", "snapshots", 1, REMOVE},
+    {"quota_ports", "ports", "ports", "exposed ports", 1, REMOVE},
+    {"quota_bases", "bases", "bases", "bases", 1, REMOVE},
+    {"quota_streams", "streams", "streams", "streams under way", 1, "end some"},
 };
-enum { SNAPSHOTS = 5, PORTS, BASES };
+enum { SNAPSHOTS = 5, PORTS, BASES, STREAMS };
 
 static_assert(sizeof(struct cay_quotas) == CAY_QUOTA_KINDS * sizeof(int64_t));
 
@@ -51,9 +53,9 @@ static bool check(const struct cay_host *host, const char *owner, size_t kind, i
     double unit = (double)it->unit;
     return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                     "%s: owner '%.64s' has %.10g of at most %.10g %s and asks for %.10g more; "
-                    "remove some, or let an administrator raise it: cay quota set %.64s --%s N",
+                    "%s, or let an administrator raise it: cay quota set %.64s --%s N",
                     it->key, owner, (double)used / unit, (double)most / unit, it->noun,
-                    (double)more / unit, owner, it->flag);
+                    (double)more / unit, it->less, owner, it->flag);
 }
 
 static struct cay_quotas of_limits(const struct cay_v1_resource_limits *limits)
@@ -89,7 +91,9 @@ static int64_t bases_of(const struct cay_host *host, const char *owner)
 
 struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner)
 {
-    struct cay_quotas sum = {.bases = bases_of(host, owner)};
+    const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
+    struct cay_quotas sum = {.bases = bases_of(host, owner),
+                             .streams = account ? (int64_t)account->stream_count : 0};
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->is_gone || strcmp(session->owner, owner) != 0)
             continue;
@@ -201,6 +205,20 @@ void cay_quotas_unclaim_base(struct cay_account *claim)
 {
     if (claim)
         claim->bases_coming--;
+}
+
+bool cay_quotas_claim_stream(struct cay_host *host, struct cay_call *call, struct cay_error *err)
+{
+    const struct cay_caller *caller = &call->caller;
+    if (caller->is_host || caller->is_door)
+        return true;
+    struct cay_account *account = cay_account_of(host, caller->owner);
+    if (caller->role != CAY_ROLE_ADMIN &&
+        !check(host, caller->owner, STREAMS, (int64_t)account->stream_count, 1, err))
+        return false;
+    account->stream_count++;
+    call->counted_in = &account->stream_count;
+    return true;
 }
 
 bool cay_quotas_check_port(const struct cay_session *session, const struct cay_caller *caller,

@@ -10,7 +10,7 @@
 
 enum {
     CAY_QUOTA_UNSET = -1, /* of an owner's own: the configuration's holds */
-    CAY_QUOTA_KINDS = 8,
+    CAY_QUOTA_KINDS = 9,
 };
 
 /* 0: no limit. All of one type: they are also walked, in the order of cay_quota_kinds. */
@@ -23,6 +23,7 @@ struct cay_quotas {
     int64_t snapshots;
     int64_t ports;
     int64_t bases;
+    int64_t streams;
 };
 
 struct cay_quota_kind {
@@ -30,7 +31,8 @@ struct cay_quota_kind {
     const char *field; /* of cay.v1.QuotaLimits, and in the database */
     const char *flag;  /* of `cay quota set` */
     const char *noun;
-    int64_t unit; /* that the noun counts in */
+    int64_t unit;     /* that the noun counts in */
+    const char *less; /* what to do to have fewer */
 };
 extern const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS];
 
@@ -72,5 +74,8 @@ struct cay_ceilings {
 [[nodiscard]] bool cay_quotas_claim_base(struct cay_host *host, const struct cay_caller *caller,
                                          struct cay_account **out_claim, struct cay_error *err);
 void cay_quotas_unclaim_base(struct cay_account *claim);
+/* One more call that streams, which counts until it is answered. */
+[[nodiscard]] bool cay_quotas_claim_stream(struct cay_host *host, struct cay_call *call,
+                                           struct cay_error *err);
 [[nodiscard]] bool cay_quotas_check_port(const struct cay_session *session,
                                          const struct cay_caller *caller, struct cay_error *err);

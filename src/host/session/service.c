@@ -38,6 +38,12 @@ static bool authenticate(struct cay_service *service, struct cay_str secret,
            cay_keys_authenticate(&host->keys, secret, out_caller, err);
 }
 
+static bool admit(struct cay_service *service, struct cay_call *call, struct cay_error *err)
+{
+    bool is_stream = call->method->client_streaming || call->method->server_streaming;
+    return !is_stream || cay_quotas_claim_stream(cay_host_of(service), call, err);
+}
+
 static void metrics(struct cay_service *service, struct cay_buf *out)
 {
     struct cay_host *host = cay_host_of(service);
@@ -135,6 +141,7 @@ static const struct cay_service_ops ops = {
     .method_count = CAY_V1_METHOD_COUNT,
     .verbs = verbs,
     .session_token_methods = cay_session_token_methods,
+    .admit = admit,
     .authenticate = authenticate,
     .find_token = cay_session_find_token,
     .metrics = metrics,

@@ -12,7 +12,7 @@
 enum { CPUS_MAX = 1'000'000 };
 
 static const struct cay_quotas nothing = {
-    CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
+    CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
     CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET, CAY_QUOTA_UNSET,
 };
 
@@ -79,6 +79,7 @@ static struct cay_v1_quota_limits *to_limits(struct cay_call *call, struct cay_q
         .snapshots = quotas.snapshots,
         .ports = quotas.ports,
         .bases = quotas.bases,
+        .streams = quotas.streams,
         .has_sessions = quotas.sessions != absent,
         .has_memory_bytes = quotas.memory_bytes != absent,
         .has_cpus = quotas.cpu_millis != absent,
@@ -87,6 +88,7 @@ static struct cay_v1_quota_limits *to_limits(struct cay_call *call, struct cay_q
         .has_snapshots = quotas.snapshots != absent,
         .has_ports = quotas.ports != absent,
         .has_bases = quotas.bases != absent,
+        .has_streams = quotas.streams != absent,
     };
     return limits;
 }
@@ -104,6 +106,7 @@ static struct cay_quotas from_limits(const struct cay_v1_quota_limits *limits)
         .snapshots = limits->has_snapshots ? limits->snapshots : CAY_QUOTA_UNSET,
         .ports = limits->has_ports ? limits->ports : CAY_QUOTA_UNSET,
         .bases = limits->has_bases ? limits->bases : CAY_QUOTA_UNSET,
+        .streams = limits->has_streams ? limits->streams : CAY_QUOTA_UNSET,
     };
 }
 
@@ -196,7 +199,7 @@ static bool check_values(const struct cay_v1_quota_limits *set, struct cay_error
     const bool has[] = {
         set && set->has_sessions,   set && set->has_memory_bytes, set && set->has_cpus,
         set && set->has_disk_bytes, set && set->has_pids,         set && set->has_snapshots,
-        set && set->has_ports,      set && set->has_bases,
+        set && set->has_ports,      set && set->has_bases,        set && set->has_streams,
     };
     static_assert(CAY_COUNT(has) == CAY_QUOTA_KINDS);
     for (size_t i = 0; i < CAY_QUOTA_KINDS; i++) {
@@ -224,7 +227,7 @@ static bool clear(struct cay_str name, const struct cay_quotas *set, struct cay_
     }
     return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                     "clear: there is no quota '%.*s'; there are sessions, memory_bytes, cpus, "
-                    "disk_bytes, pids, snapshots, ports and bases",
+                    "disk_bytes, pids, snapshots, ports, bases and streams",
                     (int)CAY_MIN(name.len, (size_t)64), name.len ? name.ptr : "");
 }
 
