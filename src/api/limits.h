@@ -43,6 +43,7 @@ enum {
     CAY_LIMIT_TOOLS_WAITING       = 1024,             /* in one session, for their turn */
     CAY_LIMIT_PROCESS_READERS     = 1024,             /* attached to one process */
     CAY_LIMIT_WATCHES             = 256,              /* of one session, told of changes as they come */
+    CAY_LIMIT_EVENT_STREAMS       = 256,              /* of one owner, that follow events */
     CAY_LIMIT_POLLERS             = 32,               /* of one sandbox: watchers asked for news */
     CAY_LIMIT_PATH_BYTES          = 4095,
     CAY_LIMIT_MESSAGE_TEXT_BYTES  = 4096,             /* of a turn */

@@ -8,6 +8,7 @@ from cli_daemon import Cli
 from daemon import KEY, SANDBOX, Client, Closed, RpcError, case, eventually, run
 
 CONNECTIONS = 64
+EVENT_STREAMS = 256
 WATCH = SANDBOX + "WatchEvents"
 
 
@@ -83,6 +84,20 @@ def both(cay):
             if hasattr(stream, "close"):
                 held.callback(stream.close)
         others_get_in(cay, polite)
+
+
+@case
+def watchers(_):
+    """an owner has so many streams of events, and others have theirs"""
+    with Cli() as cay, contextlib.ExitStack() as held:
+        evil, polite = owner(cay, "evil"), owner(cay, "polite")
+        for _ in range(EVENT_STREAMS):
+            held.enter_context(evil.open(WATCH, {})).next()
+        error = watch(evil)
+        assert isinstance(error, RpcError) and error.code == "resource_exhausted", error
+        assert "owner 'evil' has 256 streams of events" in str(error) and "end some" in str(error), error
+        for client in (polite, cay):
+            held.enter_context(client.open(WATCH, {})).next()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ enum {
     KINDS = CAY_V1_EVENT_KIND_HOST + 1,
     LIVES_MAX = 64, /* of daemons whose cursors are known */
     LIFE_DIGITS = 16,
+    TELL_AGAIN_MS = 1, /* with 0 it would be in the same turn of the loop */
 };
 
 /* Numbers go on from daemon to daemon. What the last one did not come to write down is not in the
@@ -38,7 +39,9 @@ struct cay_journal {
     struct entry entries[CAY_JOURNAL_EVENTS_MAX]; /* by number modulo their count */
     size_t bytes;
     uint64_t counts[KINDS];
-    struct cay_list readers;
+    struct cay_list readers; /* those who were told the least come first */
+    size_t looking_count;    /* of those who care for what changed nothing */
+    struct cay_timer telling;
 };
 
 static void drop_oldest(struct cay_journal *journal)
@@ -109,6 +112,22 @@ static void take_old(void *context, struct cay_str bytes)
     keep(journal, bytes);
 }
 
+static void tell_some(struct cay_timer *timer)
+{
+    struct cay_journal *journal = CAY_CONTAINER_OF(timer, struct cay_journal, telling);
+    for (int i = 0; i < CAY_JOURNAL_READERS_PER_TURN; i++) {
+        struct cay_journal_reader *reader =
+            CAY_LIST_ITEM(cay_list_first(&journal->readers), struct cay_journal_reader, in_journal);
+        if (!reader || reader->told == journal->next)
+            return;
+        cay_list_remove(&reader->in_journal);
+        cay_list_push_back(&journal->readers, &reader->in_journal);
+        reader->told = journal->next;
+        reader->news(reader); /* it may leave */
+    }
+    cay_timer_start(&journal->telling, TELL_AGAIN_MS, 0);
+}
+
 struct cay_journal *cay_journal_create(struct cay_loop *loop, int dir_fd)
 {
     struct cay_journal *journal = cay_new(struct cay_journal);
@@ -116,6 +135,7 @@ struct cay_journal *cay_journal_create(struct cay_loop *loop, int dir_fd)
     journal->first = 1;
     journal->next = 1;
     cay_list_init(&journal->readers);
+    cay_timer_open(&journal->telling, loop, tell_some);
     journal->file = cay_journal_file_open(loop, dir_fd, take_old, journal);
     cay_random_bytes(&mark, sizeof(mark));
     begin_life(journal, mark);
@@ -126,6 +146,7 @@ void cay_journal_destroy(struct cay_journal *journal)
 {
     if (!journal)
         return;
+    cay_timer_close(&journal->telling);
     cay_journal_file_close(journal->file);
     while (journal->first < journal->next)
         drop_oldest(journal);
@@ -185,27 +206,27 @@ void cay_journal_add(struct cay_journal *journal, struct cay_v1_event *event)
         journal->counts[event->kind]++;
     event->time = NULL;
     event->cursor = CAY_STR("");
-    cay_list_for_each (struct cay_journal_reader, reader, &journal->readers, in_journal)
-        reader->news(reader);
+    if (!cay_list_empty(&journal->readers))
+        cay_timer_start(&journal->telling, 0, 0);
 }
 
 void cay_journal_follow(struct cay_journal *journal, struct cay_journal_reader *reader)
 {
+    reader->journal = journal;
+    reader->told = journal->next;
+    journal->looking_count += !reader->skips_looks;
     cay_list_push_back(&journal->readers, &reader->in_journal);
 }
 
 void cay_journal_unfollow(struct cay_journal_reader *reader)
 {
+    reader->journal->looking_count -= !reader->skips_looks;
     cay_list_remove(&reader->in_journal);
 }
 
 bool cay_journal_is_followed(const struct cay_journal *journal)
 {
-    cay_list_for_each (struct cay_journal_reader, reader, &journal->readers, in_journal) {
-        if (!reader->skips_looks)
-            return true;
-    }
-    return false;
+    return journal->looking_count > 0;
 }
 
 uint64_t cay_journal_first(const struct cay_journal *journal)

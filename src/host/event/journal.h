@@ -12,6 +12,7 @@ enum {
     CAY_JOURNAL_EVENTS_MAX = 8192,
     CAY_JOURNAL_BYTES_MAX = 8 << 20,
     CAY_CURSOR_BYTES = 48,
+    CAY_JOURNAL_READERS_PER_TURN = 32,
 };
 
 struct cay_journal;
@@ -20,14 +21,17 @@ struct cay_journal;
 struct cay_journal_reader {
     struct cay_list_node in_journal;
     void (*news)(struct cay_journal_reader *reader);
-    bool skips_looks; /* does not care for what changed nothing */
+    bool skips_looks;            /* does not care for what changed nothing */
+    struct cay_journal *journal; /* the rest is the journal's */
+    uint64_t told;               /* of all events before this number */
 };
 
 /* With what the daemons before us left in the directory, which stays the caller's. */
 [[nodiscard]] struct cay_journal *cay_journal_create(struct cay_loop *loop, int dir_fd);
 void cay_journal_destroy(struct cay_journal *journal);
 
-/* Gives the event its cursor and its time and keeps it. Readers hear of it before this returns. */
+/* Gives the event its cursor and its time and keeps it. Readers hear of it soon, from the loop: a
+ * few in each turn, so that many of them do not hold up everything else. */
 void cay_journal_add(struct cay_journal *journal, struct cay_v1_event *event);
 
 void cay_journal_follow(struct cay_journal *journal, struct cay_journal_reader *reader);

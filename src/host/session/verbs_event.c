@@ -17,6 +17,7 @@ struct watch {
     struct cay_journal_reader reader;
     struct cay_call *call;
     struct cay_host *host;
+    struct cay_account *account; /* in which it is counted */
     struct cay_timer silence;
     uint64_t next; /* number of the event to look at */
     bool is_lost;  /* there is a gap before it that is not told yet */
@@ -33,6 +34,7 @@ static void end_watch(struct watch *self)
     struct cay_error err = {};
     bool is_over = self->is_over;
     cay_journal_unfollow(&self->reader);
+    self->account->event_watch_count--;
     cay_timer_close(&self->silence);
     free(self);
     cay_fail(&err, CAY_R_CANCELED, NULL);
@@ -218,6 +220,21 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
     return true;
 }
 
+/* Every event is looked at for each of them. */
+static bool enter_account(struct watch *self, struct cay_error *err)
+{
+    const struct cay_caller *caller = &self->call->caller;
+    self->account = cay_account_of(self->host, caller->owner);
+    if (caller->role != CAY_ROLE_ADMIN &&
+        self->account->event_watch_count >= CAY_LIMIT_EVENT_STREAMS)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "owner '%.64s' has %d streams of events, as many as one may have; end "
+                        "some, or let one stream serve several readers",
+                        caller->owner, CAY_LIMIT_EVENT_STREAMS);
+    self->account->event_watch_count++;
+    return true;
+}
+
 /* Looks are tools that only read. */
 static bool wants_tools(const struct cay_v1_watch_events_request *request)
 {
@@ -237,7 +254,7 @@ void cay_host_watch_events(struct cay_service *service, struct cay_call *call)
     self->host = cay_host_of(service);
     self->reader.news = on_news;
     self->reader.skips_looks = !wants_tools(call->request);
-    if (!start_at(self, call->request, &err)) {
+    if (!start_at(self, call->request, &err) || !enter_account(self, &err)) {
         free(self);
         cay_call_fail(call, &err);
         return;
