@@ -14,6 +14,7 @@
 enum { GROUP_DEPTH_MAX = 4 }; /* ours are two deep */
 
 struct hidden_file {
+    dev_t dev;
     ino_t ino;
     uint64_t bytes;
 };
@@ -51,16 +52,22 @@ static FILE *open_text(const char *path)
     return fopen(path, "re");
 }
 
-static void note(struct looking *looking, const struct stat *st)
+static void add(struct looking *looking, const struct stat *st)
 {
-    if (!S_ISREG(st->st_mode) || st->st_nlink || st->st_dev != looking->dev)
+    if (!S_ISREG(st->st_mode) || st->st_nlink)
         return;
     if (looking->count == looking->cap) {
         looking->cap = looking->cap ? 2 * looking->cap : 64;
         looking->files = cay_realloc_array(looking->files, looking->cap, sizeof(*looking->files));
     }
     looking->files[looking->count++] =
-        (struct hidden_file){st->st_ino, (uint64_t)st->st_blocks * 512};
+        (struct hidden_file){st->st_dev, st->st_ino, (uint64_t)st->st_blocks * 512};
+}
+
+static void note(struct looking *looking, const struct stat *st)
+{
+    if (st->st_dev == looking->dev)
+        add(looking, st);
 }
 
 /* "scm_fds: 3", of a Unix socket (Linux 5.11). */
@@ -165,22 +172,27 @@ static int look_at_group(struct looking *looking, int group_fd, int depth)
     return 0;
 }
 
-static int by_ino(const void *left, const void *right)
+static int compare(const void *left, const void *right)
 {
-    ino_t a = ((const struct hidden_file *)left)->ino;
-    ino_t b = ((const struct hidden_file *)right)->ino;
-    return a < b ? -1 : a > b;
+    const struct hidden_file *a = left;
+    const struct hidden_file *b = right;
+    if (a->dev != b->dev)
+        return a->dev < b->dev ? -1 : 1;
+    return a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
-int cay_hidden_files_look(int group_fd, dev_t dev, struct cay_hidden_files *out)
+int cay_hidden_files_look(int group_fd, dev_t dev, const struct stat *held, size_t held_count,
+                          struct cay_hidden_files *out)
 {
     struct looking looking = {.dev = dev};
     *out = (struct cay_hidden_files){};
-    int rc = look_at_group(&looking, group_fd, 0);
+    for (size_t i = 0; i < held_count; i++)
+        add(&looking, &held[i]);
+    int rc = group_fd < 0 ? 0 : look_at_group(&looking, group_fd, 0);
     if (looking.count)
-        qsort(looking.files, looking.count, sizeof(*looking.files), by_ino);
+        qsort(looking.files, looking.count, sizeof(*looking.files), compare);
     for (size_t i = 0; i < looking.count; i++) {
-        if (i && looking.files[i].ino == looking.files[i - 1].ino)
+        if (i && compare(&looking.files[i], &looking.files[i - 1]) == 0)
             continue;
         out->bytes += looking.files[i].bytes;
         out->count++;

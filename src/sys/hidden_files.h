@@ -7,7 +7,7 @@
  * mappings tell.
  */
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include "base/base.h"
 
@@ -20,8 +20,11 @@ struct cay_hidden_files {
 };
 
 /* Of all processes in a control group and the groups below it, on the device `dev`. The descriptor
- * is that of the group's directory. What ends meanwhile is passed over. -errno. */
-[[nodiscard]] int cay_hidden_files_look(int group_fd, dev_t dev, struct cay_hidden_files *out);
+ * is that of the group's directory; -1: there are none. What ends meanwhile is passed over. `held`
+ * are files that somebody outside has open, on whatever device; with a name, they do not count.
+ * -errno. */
+[[nodiscard]] int cay_hidden_files_look(int group_fd, dev_t dev, const struct stat *held,
+                                        size_t held_count, struct cay_hidden_files *out);
 
 /* Time that the processes of a version 2 group have had a processor for; false when it is not
  * known.

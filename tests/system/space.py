@@ -5,6 +5,7 @@
 import contextlib
 import gzip
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -78,6 +79,44 @@ def in_a_message(cay):
     hidden(cay, "message")
 
 
+def holds(cay):
+    """How many unlinked files the daemon has open."""
+    found = 0
+    for fd in pathlib.Path(f"/proc/{cay.process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += "/held" in os.readlink(fd) and fd.stat().st_nlink == 0
+    return found
+
+
+def hold(cay, session_id, streams, number):
+    """Writes a file, begins to read it and unlinks it; False when there is no room for it."""
+    result, _, err = cay.launch(session_id, "/bin/sh", "-c", f"dd if=/dev/urandom of=held{number} bs=1048576 count=4")
+    if result.get("exitCode") != 0:
+        assert result.get("cause") == "END_CAUSE_QUOTA" or b"quota" in err.lower(), (result, err)
+        return False
+    streams.append(cay.open(FILE + "ReadFile", {"sessionId": session_id, "path": f"held{number}"}))
+    assert "info" in streams[-1].next()
+    cay.sh(session_id, f"rm held{number}; sync")
+    return True
+
+
+@case
+def held_by_readers(cay):
+    """or the daemon itself has it open, for a reader that takes its time"""
+    streams = []
+    cay.create("held", limits={"diskBytes": LIMIT})
+    while len(streams) < 5 and hold(cay, "held", streams, len(streams)):
+        pass
+    eventually(lambda: is_over(cay, "held"), "what readers hold counts")
+    for stream in streams[1:]:
+        stream.close()
+    eventually(lambda: not is_over(cay, "held"), "and no longer when they have gone")
+    assert holds(cay) == 1, holds(cay)
+    cay.destroy("held")
+    eventually(lambda: holds(cay) == 0, "nothing is held of a session that is gone")
+    fails("failed_precondition", list, streams[0], reason="session_destroying")
+
+
 @case
 def own_volume(cay):
     """a subvolume that a program makes for itself is no way out"""
@@ -109,11 +148,11 @@ def deep(cay):
 
 def is_over(cay, session_id):
     try:
-        put(cay, session_id, "probe", "1")
+        reason = cay.tool(session_id, "write_file", path="probe", content="1").get("errorReason")
     except RpcError as error:
-        assert error.reason == "quota_exceeded", error
-        return True
-    return False
+        reason = error.reason
+    assert reason in (None, "quota_exceeded"), reason
+    return reason is not None
 
 
 @case

@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
+#include "host/session/held.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/network.h"
@@ -457,6 +458,7 @@ static bool death_ready(struct cay_op *op, struct cay_error *)
     struct cay_error ending = {};
     cay_fail(&ending, CAY_R_SESSION_DESTROYING, NULL);
     cay_watching_end(session, &ending);
+    cay_held_end_all(session);
     self->root_fd = cay_take_fd(session->root_fd);
     cay_session_record_take(&self->record, session);
     list_snapshots(self, session);

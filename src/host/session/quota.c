@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/session/held.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/op.h"
@@ -39,8 +40,10 @@ static bool has_limit(const struct cay_session *session)
 struct measure_op {
     struct cay_op op;
     struct cay_session_trees trees;
-    int group_fd; /* of its processes, or -1 */
-    dev_t dev;    /* of its tree */
+    int group_fd;      /* of its processes, or -1 */
+    dev_t dev;         /* of its tree */
+    struct stat *held; /* what readers have open of it */
+    size_t held_count;
     bool may_skip;
     bool is_skipped; /* nobody ran since the last look */
     uint64_t cpu_usec;
@@ -56,6 +59,7 @@ static bool measure_begin(struct cay_op *op, struct cay_error *)
     const struct cay_sandbox *sandbox = cay_session_sandbox(session);
     struct stat root;
     cay_session_trees_copy(session, &self->trees);
+    self->held = cay_held_look(session, &self->held_count);
     self->may_skip =
         !session->quota.is_dirty && !session->quota.is_over && !session->quota.in_flight_ms;
     self->cpu_usec = session->quota.cpu_usec;
@@ -78,8 +82,9 @@ static bool measure_work(struct cay_op *op, struct cay_error *err)
     if (self->is_skipped)
         return true;
     bool is_done = cay_session_trees_measure(op->host->store, &self->trees, &self->usage, err);
-    if (is_done && self->group_fd >= 0)
-        (void)cay_hidden_files_look(self->group_fd, self->dev, &self->hidden);
+    if (is_done)
+        (void)cay_hidden_files_look(self->group_fd, self->dev, self->held, self->held_count,
+                                    &self->hidden);
     self->took_ms = (uint64_t)(cay_clock_ns() - started_ns) / 1'000'000;
     return is_done;
 }
@@ -163,6 +168,7 @@ static void measure_end(struct cay_op *op)
     if (self->group_fd >= 0)
         close(self->group_fd);
     cay_session_trees_finish(&self->trees);
+    free(self->held);
     free(self);
 }
 

@@ -5,8 +5,8 @@
  * Limits of bytes and files on disk. Where the store's file system has quotas the kernel keeps the
  * bytes: commands and tools get EDQUOT or ENOSPC, and measuring is only for telling. All else is
  * kept by measuring, on a worker: a session's layers, those of all its snapshots, and the files
- * without names that its processes hold. Who is over its limit has its commands killed (cause:
- * quota), and everything that adds to it refused until it is below again.
+ * without names that its processes hold, or readers (held.h). Who is over its limit has its
+ * commands killed (cause: quota), and everything that adds to it refused until it is below again.
  *
  * When: a session that has a limit is looked at as long as something runs or was written, as often
  * as it takes to fill what is left at 1 GiB per second, between 250 ms and 2 s; never for more than

@@ -55,6 +55,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     cay_list_init(&session->snapshots);
     cay_map_init(&session->snapshots_by_name);
     cay_list_init(&session->ports);
+    cay_list_init(&session->held);
     cay_gate_init(&session->gate);
     session->account = cay_account_of(host, owner);
     session->lane.share = &session->account->shares->quick;
@@ -79,6 +80,8 @@ void cay_session_free(struct cay_session *session)
     cay_hearing_free(session);
     cay_processes_finish(&session->processes);
     cay_watching_free(session);
+    while (cay_list_pop_front(&session->held))
+        ; /* only when the daemon ends; their calls end by themselves */
     if (session->uid_slot < CAY_UID_SLOT_COUNT) {
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
         cay_store_forget_owner(session->host->store, cay_session_uid_base(session));

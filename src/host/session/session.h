@@ -81,6 +81,7 @@ struct cay_session {
     struct cay_hearing *hearing;   /* who listens; NULL: nothing has run */
     struct cay_dns *dns;           /* names for an open network; while a sandbox runs */
     struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
+    struct cay_list held;          /* struct cay_held: files that readers have open */
 
     struct cay_gate gate;
     struct cay_account *account;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "host/session/birth.h"
+#include "host/session/held.h"
 #include "host/session/host.h"
 #include "host/session/quota.h"
 #include "host/session/tree.h"
@@ -29,14 +30,17 @@ struct read_stream {
     struct cay_call *call;
     struct cay_loop *loop;
     int fd;
+    struct cay_held held;
     int64_t left; /* -1: to the end */
     char *piece;
     ssize_t piece_len; /* -errno: failed */
     bool is_working;
+    bool is_let_go; /* its session goes */
 };
 
 static void read_free(struct read_stream *self)
 {
+    cay_held_remove(&self->held);
     if (self->fd >= 0)
         close(self->fd);
     free(self->piece);
@@ -98,6 +102,8 @@ static void piece_done(struct cay_job *job)
         cay_fail_errno(&err, CAY_R_INTERNAL, (int)self->piece_len, "read the file");
     else if (call->is_cancelled)
         cay_fail(&err, CAY_R_CANCELED, NULL);
+    else if (self->is_let_go)
+        cay_fail(&err, CAY_R_SESSION_DESTROYING, NULL);
     if (err.reason || self->piece_len == 0) {
         read_free(self);
         if (err.reason)
@@ -134,6 +140,20 @@ static void read_cancel(struct cay_call *call)
     cay_call_fail(call, &err);
 }
 
+/* Its disk space is to be free when the session is gone. */
+static void read_let_go(struct cay_held *held)
+{
+    struct read_stream *self = CAY_CONTAINER_OF(held, struct read_stream, held);
+    struct cay_call *call = self->call;
+    struct cay_error err = {};
+    self->is_let_go = true;
+    if (self->is_working)
+        return; /* piece_done will see */
+    read_free(self);
+    cay_fail(&err, CAY_R_SESSION_DESTROYING, NULL);
+    cay_call_fail(call, &err);
+}
+
 static void read_opened(struct cay_op *op)
 {
     struct read_stream *self = CAY_CONTAINER_OF(op, struct read_stream, op);
@@ -141,10 +161,12 @@ static void read_opened(struct cay_op *op)
     struct cay_error err = op->err;
     bool is_done = op->is_done && !call->is_cancelled;
     cay_past_tree_close(&self->past);
+    if (is_done)
+        cay_held_add(&self->held, op->session, self->fd, read_let_go);
     cay_op_leave(op);
-    if (!is_done) {
+    if (!is_done || self->is_let_go) {
         if (!err.reason)
-            cay_fail(&err, CAY_R_CANCELED, NULL);
+            cay_fail(&err, is_done ? CAY_R_SESSION_DESTROYING : CAY_R_CANCELED, NULL);
         read_free(self);
         cay_call_fail(call, &err);
         return;
