@@ -269,6 +269,25 @@ def daemon_ends(_):
         cay.destroy("e")
 
 
+@case
+def counted_meanwhile(cay):
+    """a session may go while its snapshot is counted: nothing of it is written down any more"""
+    cay.create("c")
+    tool = Tool(cay, "c")
+    cay.turn("c")
+    later = Background(cay.destroy, "c", drainTimeout="600s")
+    behind = waits(later, cay, "c")
+    cay.create("d")
+    cay.turn("d")  # counted together with the other one, or after it
+    eventually(lambda: "changes" in cay.log("d")[0], "it is counted", 60)
+    tool.end()
+    for call in (tool, later, behind):
+        call.join()
+    assert later.answer, later.error
+    cay.destroy("d")
+    assert "snapshots.record_failed" not in cay.log_path.read_text(), cay.log_tail()
+
+
 def left_of(cay):
     """Files of its sessions that the store still has, and bytes in use if the disk is all its own."""
     marked = sum(name.startswith("mark") for _, _, names_here in os.walk(cay.data) for name in names_here)

@@ -106,6 +106,8 @@ static bool record_begin(struct cay_op *op, struct cay_error *err)
     struct record_op *self = CAY_CONTAINER_OF(op, struct record_op, op);
     self->records = cay_realloc_array(NULL, self->count, sizeof(*self->records));
     self->places = cay_realloc_array(NULL, self->count, sizeof(*self->places));
+    if (op->session->is_gone) /* while this waited at the gate; its records went with it */
+        return true;
     for (size_t i = 0; i < self->count; i++) {
         struct subject *subject = &self->subjects[i];
         const struct cay_snapshot *snapshot = find(op->session, subject);
@@ -130,6 +132,8 @@ static bool record_work(struct cay_op *op, struct cay_error *err)
 {
     struct record_op *self = CAY_CONTAINER_OF(op, struct record_op, op);
     struct cay_db *db = op->host->db;
+    if (!self->record_count)
+        return true;
     bool is_good = cay_db_transaction_begin_durable(db, err);
     if (!is_good)
         return false;
