@@ -4,6 +4,7 @@
 
 import contextlib
 import gzip
+import json
 import os
 import time
 from pathlib import Path
@@ -123,8 +124,8 @@ def bodies(cay):
 
 def loop_s(cay):
     """Processor time of the thread that everybody's calls go through."""
-    fields = Path(f"/proc/{cay.process.pid}/task/{cay.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    thread = Path(f"/proc/{cay.process.pid}/task/{cay.process.pid}/schedstat")
+    return int(thread.read_text().split()[0]) / 1e9
 
 
 def dear_messages():
@@ -175,6 +176,66 @@ def decoded(cay):
         raw.sock.close()
     assert sum(b"owner_body_memory" in text for text in said) >= 20, said[-1]
     assert grown < cay.rss_room(400), grown
+
+
+class Line:
+    """One connection for many calls."""
+
+    def __init__(self, client):
+        self.client = client
+        self.raw = Raw(client.socket(60))
+
+    def call(self, method, message, status=200):
+        body = json.dumps(message).encode()
+        self.raw.send((f"POST /{method} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+                       f"content-length: {len(body)}\r\n{self.client.auth}\r\n").encode() + body)
+        answer = self.raw.answer()
+        assert answer.status == status, answer.body[:500]
+        return answer
+
+
+def loop_cost_s(cay, call, count=40):
+    """Processor time of the loop for one call. The first one may find out what others then know."""
+    call()
+    before = loop_s(cay)
+    for _ in range(count):
+        call()
+    return (loop_s(cay) - before) / count
+
+
+def long_past(client, name, turns):
+    """A session with that many turns; of the last one but one it is held."""
+    def some():
+        line = Line(client)
+        for _ in range(turns // 4):
+            line.call(SANDBOX + "TurnComplete", {"sessionId": name})
+
+    client.create(name, lazyStart=True)
+    good(together(some, some, some, some))
+    client.call(SANDBOX + "HoldSnapshot", {"sessionId": name, "snapshot": f"turn-{turns - 1:04}"})
+
+
+LOOKS = {  # what is asked, of which status, and how much more it may cost with a past 600 times as long
+    "a page": ("ListSnapshots", {"pageSize": 1}, 200, 4),
+    "a page from behind": ("ListSnapshots", {"pageSize": 1, "order": "ORDER_CREATED_DESC"}, 200, 4),
+    "a later page": ("ListSnapshots", {"pageSize": 1, "pageToken": "turn-0008"}, 200, 4),
+    "one to delete": ("DeleteSnapshot", {"snapshots": ["turn-0008"], "dryRun": True}, 200, 4),
+    "a rule to delete by": ("DeleteSnapshot", {"prune": {"keepTurns": "100000"}, "dryRun": True}, 200, 16),
+    "a refusal to discard": ("RollbackSession", {"snapshot": "turn-0001", "discard": True}, 400, 1000),
+}
+
+
+@case
+def long_pasts(cay):
+    """what the loop does for a page of a long past, or before a deletion, does not grow with that past"""
+    evil = owner(cay, "evil")
+    long_past(evil, "short-past", 12)
+    long_past(evil, "long-past", 7200)
+    line = Line(evil)
+    for what, (verb, message, status, most) in LOOKS.items():
+        cost = {name: loop_cost_s(cay, lambda name=name: line.call(
+            SANDBOX + verb, {"sessionId": name} | message, status)) for name in ("short-past", "long-past")}
+        assert cost["long-past"] < most * cost["short-past"], (what, cost)
 
 
 if __name__ == "__main__":

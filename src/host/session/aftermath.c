@@ -111,10 +111,9 @@ static bool record_begin(struct cay_op *op, struct cay_error *err)
     for (size_t i = 0; i < self->count; i++) {
         struct subject *subject = &self->subjects[i];
         const struct cay_snapshot *snapshot = find(op->session, subject);
-        const struct cay_snapshot *parent =
-            snapshot ? cay_history_parent(op->session, snapshot) : NULL;
         if (!snapshot)
             continue;
+        const struct cay_snapshot *parent = snapshot->parent;
         /* Its parent may have been pruned meanwhile: then this is not what was counted. */
         if (subject->is_parent_base ? parent != NULL
                                     : !parent || strcmp(parent->store_id, subject->parent_id) != 0)
@@ -150,7 +149,7 @@ static void record_end(struct cay_op *op)
         struct cay_snapshot *snapshot = find(op->session, subject);
         if (op->is_done && snapshot) {
             const struct cay_v1_snapshot spec = spec_of(self, subject, snapshot);
-            cay_snapshot_set_spec(snapshot, &spec);
+            cay_snapshot_set_spec(op->session, snapshot, &spec);
             snapshot->is_looked_after = subject->is_counted;
         }
         cay_snapshot_record_finish(&self->records[i]);
@@ -204,7 +203,7 @@ static void done(struct cay_job *job)
 static void add(struct batch *self, const struct cay_session *session,
                 struct cay_snapshot *snapshot)
 {
-    const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
+    const struct cay_snapshot *parent = snapshot->parent;
     struct subject *subject = &self->subjects[self->count++];
     *subject = (struct subject){.is_parent_base = !parent};
     memcpy(subject->session_id, session->id, sizeof(subject->session_id));

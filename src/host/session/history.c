@@ -12,10 +12,46 @@
 #include "host/session/aftermath.h"
 #include "host/session/host.h"
 
-struct cay_snapshot *cay_history_parent(const struct cay_session *session,
-                                        const struct cay_snapshot *snapshot)
+void cay_history_link(struct cay_session *session, struct cay_snapshot *snapshot)
 {
-    return cay_session_snapshot(session, snapshot->spec->parent);
+    struct cay_snapshot *before = snapshot->parent;
+    struct cay_snapshot *parent = cay_session_snapshot(session, snapshot->spec->parent);
+    bool is_new = !cay_list_linked(&snapshot->in_session);
+    if (parent == before && !is_new)
+        return;
+    cay_list_remove(&snapshot->in_parent);
+    snapshot->parent = parent;
+    if (parent)
+        cay_list_push_back(&parent->children, &snapshot->in_parent);
+    /* One more at the line is a branch of its own, until it becomes the head. What followed one of
+     * the line follows another one of the line now. */
+    snapshot->tip = is_new ? snapshot : snapshot->tip;
+    if ((before && !before->is_on_line) || (parent && !parent->is_on_line))
+        session->is_marked = false;
+}
+
+void cay_history_unlink(struct cay_session *session, struct cay_snapshot *snapshot)
+{
+    cay_list_for_each (struct cay_snapshot, child, &snapshot->children, in_parent) {
+        cay_list_remove(&child->in_parent);
+        child->parent = NULL;
+    }
+    cay_list_remove(&snapshot->in_parent);
+    if (!snapshot->is_on_line) /* it may be the tip of others */
+        session->is_marked = false;
+}
+
+void cay_history_set_head(struct cay_session *session, const char *name)
+{
+    const struct cay_snapshot *before = cay_session_snapshot(session, cay_str(session->head));
+    struct cay_snapshot *head = cay_session_snapshot(session, cay_str(name));
+    if (head && head != before && head->parent == before && cay_list_empty(&head->children)) {
+        head->is_on_line = true;
+        head->tip = NULL;
+    } else if (head != before) {
+        session->is_marked = false;
+    }
+    snprintf(session->head, sizeof(session->head), "%s", name);
 }
 
 void cay_point_set(struct cay_point *point, const struct cay_snapshot *snapshot)
@@ -31,23 +67,17 @@ void cay_point_set_parent(struct cay_point *point, const struct cay_snapshot *pa
     point->parent_total_bytes = parent ? parent->spec->total_bytes : 0;
 }
 
-bool cay_history_descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
-                          const struct cay_snapshot *ancestor)
-{
-    do
-        snapshot = cay_history_parent(session, snapshot);
-    while (snapshot && snapshot != ancestor);
-    return snapshot != NULL;
-}
-
 void cay_history_mark(struct cay_session *session)
 {
+    if (session->is_marked)
+        return;
+    session->is_marked = true;
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
         snapshot->is_on_line = false;
         snapshot->tip = NULL;
     }
     struct cay_snapshot *at = cay_session_snapshot(session, cay_str(session->head));
-    for (; at; at = cay_history_parent(session, at))
+    for (; at; at = at->parent)
         at->is_on_line = true;
     /* Nobody is older than its parent: from the newest on, the first of a branch to come is its
      * tip, and each passes it on. */
@@ -57,7 +87,7 @@ void cay_history_mark(struct cay_session *session)
             continue;
         if (!snapshot->tip)
             snapshot->tip = snapshot;
-        struct cay_snapshot *parent = cay_history_parent(session, snapshot);
+        struct cay_snapshot *parent = snapshot->parent;
         if (parent && !parent->is_on_line && !parent->tip)
             parent->tip = snapshot->tip;
     }
@@ -73,59 +103,71 @@ void cay_history_message(const struct cay_session *session, const struct cay_sna
         snapshot->tip && !out_message->is_head ? cay_str(snapshot->tip->name) : CAY_STR("");
 }
 
-/* A session that was forked from it and still exists. */
-static const struct cay_session *fork_of(const struct cay_session *session,
-                                         const struct cay_snapshot *snapshot)
-{
-    cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
-        if (!other->is_gone && cay_str_is(other->spec->parent_session_id, session->id) &&
-            cay_str_is(other->spec->parent_snapshot, snapshot->name))
-            return other;
-    }
-    return NULL;
-}
-
 void cay_victims_init(struct cay_victims *victims)
 {
     *victims = (struct cay_victims){};
-    cay_map_init(&victims->by_name);
+    cay_map_init(&victims->forks);
 }
 
 void cay_victims_finish(struct cay_victims *victims)
 {
     for (size_t i = 0; i < victims->heir_count; i++)
         cay_snapshot_record_finish(&victims->heirs[i]);
+    for (size_t i = 0; i < victims->count && !victims->are_forgotten; i++)
+        victims->items[i].snapshot->victim_place = 0;
     free(victims->heirs);
     free(victims->items);
-    cay_map_finish(&victims->by_name);
+    cay_map_finish(&victims->forks);
     *victims = (struct cay_victims){};
 }
 
-static bool is_victim(const struct cay_victims *victims, const struct cay_snapshot *snapshot)
+/* A session that was forked from it and still exists. All sessions are looked at once, not for each
+ * snapshot. */
+static const struct cay_session *fork_of(struct cay_victims *victims,
+                                         const struct cay_session *session,
+                                         const struct cay_snapshot *snapshot)
 {
-    return cay_map_get(&victims->by_name, cay_str(snapshot->name)) != NULL;
+    if (!victims->has_forks) {
+        victims->has_forks = true;
+        cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
+            if (!other->is_gone && cay_str_is(other->spec->parent_session_id, session->id))
+                cay_map_put(&victims->forks, other->spec->parent_snapshot, other);
+        }
+    }
+    return cay_map_count(&victims->forks) ? cay_map_get(&victims->forks, cay_str(snapshot->name))
+                                          : NULL;
 }
 
-static void add(struct cay_victims *victims, const struct cay_snapshot *snapshot)
+static struct cay_victim *victim_of(const struct cay_victims *victims,
+                                    const struct cay_snapshot *snapshot)
 {
-    if (is_victim(victims, snapshot))
+    return snapshot && snapshot->victim_place ? &victims->items[snapshot->victim_place - 1] : NULL;
+}
+
+static void add(struct cay_victims *victims, struct cay_snapshot *snapshot)
+{
+    if (snapshot->victim_place)
         return;
-    victims->items = cay_realloc_array(victims->items, victims->count + 1, sizeof(*victims->items));
+    if (victims->count == victims->room) {
+        victims->room = CAY_MAX(victims->room * 2, (size_t)16);
+        victims->items = cay_realloc_array(victims->items, victims->room, sizeof(*victims->items));
+    }
     struct cay_victim *victim = &victims->items[victims->count++];
-    cay_map_put(&victims->by_name, cay_str(snapshot->name), (void *)(uintptr_t)victims->count);
-    *victim = (struct cay_victim){.is_alone = true};
+    snapshot->victim_place = victims->count;
+    *victim = (struct cay_victim){.snapshot = snapshot, .is_alone = true};
     memcpy(victim->name, snapshot->name, sizeof(victim->name));
     cay_point_set(&victim->point, snapshot);
+    cay_point_set_parent(&victim->point, snapshot->parent);
 }
 
 bool cay_victims_add(struct cay_victims *victims, const struct cay_session *session,
-                     const struct cay_snapshot *snapshot, struct cay_error *err)
+                     struct cay_snapshot *snapshot, struct cay_error *err)
 {
     if (snapshot->spec->held)
         return cay_fail(err, CAY_R_SNAPSHOT_HELD,
                         "snapshot '%s' of session '%s' is held; release it first", snapshot->name,
                         session->id);
-    const struct cay_session *fork = fork_of(session, snapshot);
+    const struct cay_session *fork = fork_of(victims, session, snapshot);
     if (fork)
         return cay_fail(err, CAY_R_SNAPSHOT_IN_USE,
                         "session '%s' was forked from snapshot '%s'; remove that session first",
@@ -134,15 +176,38 @@ bool cay_victims_add(struct cay_victims *victims, const struct cay_session *sess
     return true;
 }
 
-void cay_victims_add_lost(struct cay_victims *victims, const struct cay_snapshot *snapshot)
+/* A walk over what descends from `top`, parents first; NULL at its end. What is below `at` is
+ * passed over unless it `goes_in`. */
+static struct cay_snapshot *next_below(const struct cay_snapshot *top, struct cay_snapshot *at,
+                                       bool goes_in)
+{
+    struct cay_list_node *node = goes_in ? cay_list_first(&at->children) : NULL;
+    for (; !node && at != top; at = at->parent)
+        node = cay_list_next(&at->parent->children, &at->in_parent);
+    return CAY_LIST_ITEM(node, struct cay_snapshot, in_parent);
+}
+
+bool cay_victims_add_after(struct cay_victims *victims, struct cay_session *session,
+                           struct cay_snapshot *ancestor, struct cay_error *err)
+{
+    struct cay_snapshot *snapshot = ancestor;
+    while ((snapshot = next_below(ancestor, snapshot, true))) {
+        if (!cay_victims_add(victims, session, snapshot, err))
+            return false;
+    }
+    return true;
+}
+
+void cay_victims_add_lost(struct cay_victims *victims, struct cay_snapshot *snapshot)
 {
     add(victims, snapshot);
 }
 
-static bool is_kept(const struct cay_session *session, const struct cay_snapshot *snapshot)
+static bool is_kept(struct cay_victims *victims, const struct cay_session *session,
+                    const struct cay_snapshot *snapshot)
 {
     return snapshot->spec->kind == CAY_V1_SNAPSHOT_KIND_NAMED || snapshot->spec->held ||
-           fork_of(session, snapshot);
+           fork_of(victims, session, snapshot);
 }
 
 void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *session,
@@ -166,7 +231,7 @@ void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *se
                                                 : false;
         bool is_abandoned = snapshot->tip && snapshot->tip->created_ns < before_ns;
         bool is_head = strcmp(session->head, snapshot->name) == 0;
-        if ((is_old || is_abandoned) && !is_head && !is_kept(session, snapshot))
+        if ((is_old || is_abandoned) && !is_head && !is_kept(victims, session, snapshot))
             add(victims, snapshot);
     }
 }
@@ -179,87 +244,96 @@ void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_sessio
     {
         enum cay_v1_snapshot_kind kind = snapshot->spec->kind;
         if ((kind == CAY_V1_SNAPSHOT_KIND_TURN || kind == CAY_V1_SNAPSHOT_KIND_TOOL) &&
-            ++seen > keep && !is_kept(session, snapshot) &&
+            ++seen > keep && !is_kept(victims, session, snapshot) &&
             !(is_head_kept && strcmp(session->head, snapshot->name) == 0))
             add(victims, snapshot);
     }
 }
 
 struct cay_snapshot *cay_victims_survivor(const struct cay_victims *victims,
-                                          const struct cay_session *session,
                                           struct cay_snapshot *snapshot)
 {
-    while (snapshot && is_victim(victims, snapshot))
-        snapshot = cay_history_parent(session, snapshot);
-    return snapshot;
+    const struct cay_victim *victim = victim_of(victims, snapshot);
+    return victim ? victim->survivor : snapshot;
+}
+
+bool cay_victims_are_same(const struct cay_victims *victims, const struct cay_snapshot *snapshot)
+{
+    const struct cay_victim *victim = victim_of(victims, snapshot);
+    return !victim || victim->is_same;
 }
 
 /* `from` and what it descends from are needed. */
-static void mark_needed(struct cay_victims *victims, const struct cay_session *session,
-                        const struct cay_snapshot *from)
+static void mark_needed(const struct cay_victims *victims, const struct cay_snapshot *from)
 {
-    for (; from; from = cay_history_parent(session, from)) {
-        uintptr_t place = (uintptr_t)cay_map_get(&victims->by_name, cay_str(from->name));
-        if (!place || !victims->items[place - 1].is_alone)
+    for (; from; from = from->parent) {
+        struct cay_victim *victim = victim_of(victims, from);
+        if (!victim || !victim->is_alone)
             return;
-        victims->items[place - 1].is_alone = false;
+        victim->is_alone = false;
     }
-}
-
-bool cay_victims_are_same(const struct cay_victims *victims, const struct cay_session *session,
-                          const struct cay_snapshot *snapshot)
-{
-    for (; snapshot && is_victim(victims, snapshot);
-         snapshot = cay_history_parent(session, snapshot)) {
-        if (!snapshot->spec->unchanged)
-            return false;
-    }
-    return true;
 }
 
 /* What an heir is now: what the victims changed, it changes. */
 static struct cay_v1_snapshot heir_spec(const struct cay_victims *victims,
-                                        const struct cay_session *session,
                                         const struct cay_snapshot *heir)
 {
-    const struct cay_snapshot *parent = cay_history_parent(session, heir);
-    bool is_same = cay_victims_are_same(victims, session, parent);
+    const struct cay_snapshot *parent = cay_victims_survivor(victims, heir->parent);
     struct cay_v1_snapshot spec = *heir->spec;
-    parent = cay_victims_survivor(victims, session, cay_history_parent(session, heir));
     spec.parent = parent ? cay_str(parent->name) : CAY_STR("");
-    spec.unchanged = spec.unchanged && is_same;
+    spec.unchanged = spec.unchanged && cay_victims_are_same(victims, heir->parent);
     spec.changes = NULL; /* they were against another one */
     return spec;
+}
+
+/* From a victim whose parent stays: each finds what was found for its parent. */
+static void settle_below(const struct cay_victims *victims, struct cay_snapshot *top)
+{
+    for (struct cay_snapshot *at = top; at;) {
+        struct cay_victim *victim = victim_of(victims, at);
+        if (victim) {
+            victim->survivor = cay_victims_survivor(victims, at->parent);
+            victim->is_same = at->spec->unchanged && cay_victims_are_same(victims, at->parent);
+        } else {
+            mark_needed(victims, at->parent);
+        }
+        at = next_below(top, at, victim != NULL);
+    }
+}
+
+void cay_victims_settle(struct cay_victims *victims, const struct cay_session *session)
+{
+    cay_map_finish(&victims->forks);
+    victims->has_forks = false;
+    if (!victims->count)
+        return;
+    mark_needed(victims, cay_session_snapshot(session, cay_str(session->head)));
+    for (size_t i = 0; i < victims->count; i++) {
+        struct cay_snapshot *top = victims->items[i].snapshot;
+        if (!victim_of(victims, top->parent))
+            settle_below(victims, top);
+    }
 }
 
 static bool add_heir(struct cay_victims *victims, const struct cay_session *session,
                      const struct cay_snapshot *heir, struct cay_error *err)
 {
-    struct cay_v1_snapshot spec = heir_spec(victims, session, heir);
+    struct cay_v1_snapshot spec = heir_spec(victims, heir);
     victims->heirs =
         cay_realloc_array(victims->heirs, victims->heir_count + 1, sizeof(*victims->heirs));
     return cay_snapshot_record_take(&victims->heirs[victims->heir_count++], session, heir, &spec,
                                     err);
 }
 
-bool cay_victims_settle(struct cay_victims *victims, const struct cay_session *session,
-                        struct cay_error *err)
+bool cay_victims_find_heirs(struct cay_victims *victims, const struct cay_session *session,
+                            struct cay_error *err)
 {
-    if (!victims->count)
-        return true;
-    mark_needed(victims, session, cay_session_snapshot(session, cay_str(session->head)));
     for (size_t i = 0; i < victims->count; i++) {
-        struct cay_victim *victim = &victims->items[i];
-        const struct cay_snapshot *snapshot = cay_session_snapshot(session, cay_str(victim->name));
-        cay_point_set_parent(&victim->point, cay_history_parent(session, snapshot));
-    }
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        const struct cay_snapshot *parent = cay_history_parent(session, snapshot);
-        if (!parent || !is_victim(victims, parent) || is_victim(victims, snapshot))
-            continue;
-        mark_needed(victims, session, parent);
-        if (!add_heir(victims, session, snapshot, err))
-            return false;
+        cay_list_for_each (struct cay_snapshot, child, &victims->items[i].snapshot->children,
+                           in_parent) {
+            if (!child->victim_place && !add_heir(victims, session, child, err))
+                return false;
+        }
     }
     return true;
 }
@@ -330,14 +404,15 @@ void cay_victims_forget(struct cay_victims *victims, struct cay_session *session
     for (size_t i = 0; i < victims->heir_count; i++) {
         const struct cay_snapshot_record *record = &victims->heirs[i];
         struct cay_snapshot *heir = cay_session_snapshot(session, cay_str(record->name));
-        struct cay_v1_snapshot spec = heir_spec(victims, session, heir);
-        cay_snapshot_set_spec(heir, &spec);
+        struct cay_v1_snapshot spec = heir_spec(victims, heir);
+        cay_snapshot_set_spec(session, heir, &spec);
         heir->is_looked_after = false;
     }
     if (victims->heir_count)
         cay_aftermath_soon(session->host);
+    victims->are_forgotten = true;
     for (size_t i = 0; i < victims->count; i++)
-        cay_snapshot_free(session, cay_session_snapshot(session, cay_str(victims->items[i].name)));
+        cay_snapshot_free(session, victims->items[i].snapshot);
 }
 
 struct cay_pb_strs cay_victims_names(const struct cay_victims *victims, struct cay_arena *arena)

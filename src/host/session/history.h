@@ -13,9 +13,14 @@
 #include "host/session/record.h"
 #include "host/session/session.h"
 
-/* NULL for one that followed the base. */
-struct cay_snapshot *cay_history_parent(const struct cay_session *session,
-                                        const struct cay_snapshot *snapshot);
+/* A new snapshot, or one whose parent is another one now: finds its place in the tree. */
+void cay_history_link(struct cay_session *session, struct cay_snapshot *snapshot);
+/* Out of the tree, before it goes. What followed it follows nobody, unless it was told otherwise.
+ */
+void cay_history_unlink(struct cay_session *session, struct cay_snapshot *snapshot);
+
+/* The tree stands on that one now; on the base when the name is empty. */
+void cay_history_set_head(struct cay_session *session, const char *name);
 
 /* A snapshot and the one before it, as values for a worker. Points do not change: what was measured
  * of one is written down, and nobody walks through its files again. */
@@ -38,12 +43,8 @@ enum { CAY_POINT_LOOKS_MAX = 2000 }; /* files, for an answer that should not wai
 [[nodiscard]] struct cay_point_size cay_history_measure(struct cay_store *store,
                                                         const struct cay_point *point);
 
-/* True when the way from `snapshot` to the base leads over `ancestor`. */
-[[nodiscard]] bool cay_history_descends(const struct cay_session *session,
-                                        const struct cay_snapshot *snapshot,
-                                        const struct cay_snapshot *ancestor);
-
-/* Sets is_on_line and tip of every snapshot. */
+/* Sets is_on_line and tip of every snapshot. Turns keep them right; a walk over a long past is
+ * needed only after a rollback, or when something went that was off the line. */
 void cay_history_mark(struct cay_session *session);
 
 /* What clients see of a snapshot; after cay_history_mark, but for the head. Borrows from it. */
@@ -51,28 +52,42 @@ void cay_history_message(const struct cay_session *session, const struct cay_sna
                          struct cay_v1_snapshot *out_message);
 
 struct cay_victim {
+    struct cay_snapshot *snapshot; /* for the loop thread; until it is forgotten */
+    struct cay_snapshot *survivor; /* the nearest one before it that stays; NULL: the base */
+    bool is_same;                  /* nothing changed from there to it */
     char name[129];
     struct cay_point point;
     bool is_alone; /* nothing that stays stands on it */
 };
 
+/* Those of one session that go together; there are no others of it meanwhile, since whoever has
+ * them is alone in the gate. */
 struct cay_victims {
     struct cay_victim *items;
     size_t count;
-    struct cay_map by_name;            /* place in items, counted from 1 */
+    size_t room;
+    struct cay_map
+        forks;      /* by snapshot: sessions that were forked from one; while they are chosen */
+    bool has_forks; /* they were looked for */
+    bool are_forgotten;
     struct cay_snapshot_record *heirs; /* those that followed a victim, as they will be */
     size_t heir_count;
 };
 
 void cay_victims_init(struct cay_victims *victims);
+/* Before its session may go. */
 void cay_victims_finish(struct cay_victims *victims);
 
 /* Refuses held ones and those that sessions were forked from. Twice is once. */
 [[nodiscard]] bool cay_victims_add(struct cay_victims *victims, const struct cay_session *session,
-                                   const struct cay_snapshot *snapshot, struct cay_error *err);
+                                   struct cay_snapshot *snapshot, struct cay_error *err);
+
+/* The same for all that descends from `ancestor`, parents first. */
+[[nodiscard]] bool cay_victims_add_after(struct cay_victims *victims, struct cay_session *session,
+                                         struct cay_snapshot *ancestor, struct cay_error *err);
 
 /* What the store has lost cannot be held. */
-void cay_victims_add_lost(struct cay_victims *victims, const struct cay_snapshot *snapshot);
+void cay_victims_add_lost(struct cay_victims *victims, struct cay_snapshot *snapshot);
 
 /* Adds what the rule selects; never named, held and forked-from ones, nor the head. */
 void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *session,
@@ -83,19 +98,20 @@ void cay_victims_add_by_rule(struct cay_victims *victims, struct cay_session *se
 void cay_victims_add_oldest(struct cay_victims *victims, const struct cay_session *session,
                             size_t keep, bool is_head_kept);
 
-/* The nearest one on the way to the base that stays; NULL: the base. Begins with `snapshot`. */
+/* Once the set is complete. */
+void cay_victims_settle(struct cay_victims *victims, const struct cay_session *session);
+/* After that: the heirs' records, for who lets the victims go. */
+[[nodiscard]] bool cay_victims_find_heirs(struct cay_victims *victims,
+                                          const struct cay_session *session, struct cay_error *err);
+
+/* Of a settled set: the nearest one on the way to the base that stays; NULL: the base. Begins with
+ * `snapshot`. */
 struct cay_snapshot *cay_victims_survivor(const struct cay_victims *victims,
-                                          const struct cay_session *session,
                                           struct cay_snapshot *snapshot);
 
 /* From `snapshot` to there nothing changed. */
 [[nodiscard]] bool cay_victims_are_same(const struct cay_victims *victims,
-                                        const struct cay_session *session,
                                         const struct cay_snapshot *snapshot);
-
-/* Once the set is complete: finds the heirs. */
-[[nodiscard]] bool cay_victims_settle(struct cay_victims *victims,
-                                      const struct cay_session *session, struct cay_error *err);
 
 /* On a worker: about what their deletion frees, now or soon. */
 [[nodiscard]] int64_t cay_victims_bytes(const struct cay_victims *victims, struct cay_store *store);

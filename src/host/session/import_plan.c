@@ -8,6 +8,7 @@
 #include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/deadline.h"
+#include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/import.h"
 #include "host/session/network.h"
@@ -228,7 +229,7 @@ void cay_import_install(struct cay_import *self, struct cay_session *session)
                                                          self->manifest.points[i].snapshot);
         snapshot->created_ns = record->created_ns;
     }
-    memcpy(session->head, self->session.head, sizeof(session->head));
+    cay_history_set_head(session, self->session.head);
     session->turn_count = self->session.turn_count;
     session->branch_count = self->session.branch_count;
     session->generation = self->session.generation;

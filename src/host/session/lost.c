@@ -62,18 +62,20 @@ static void find_lost(const struct cay_session *session, const struct cay_map *s
 static bool forget(struct cay_host *host, struct cay_session *session, struct cay_victims *victims,
                    struct cay_error *err)
 {
-    const struct cay_snapshot *head = cay_victims_survivor(
-        victims, session, cay_session_snapshot(session, cay_str(session->head)));
+    cay_victims_settle(victims, session);
+    const struct cay_snapshot *head =
+        cay_victims_survivor(victims, cay_session_snapshot(session, cay_str(session->head)));
     char name[sizeof(session->head)] = "";
     if (head)
         memcpy(name, head->name, sizeof(name));
-    if (!cay_victims_settle(victims, session, err) || !cay_db_transaction_begin(host->db, err) ||
+    if (!cay_victims_find_heirs(victims, session, err) ||
+        !cay_db_transaction_begin(host->db, err) ||
         !cay_db_transaction_end(host->db,
                                 cay_victims_unrecord(victims, host->db, session->id, err) &&
                                     cay_session_record_put_head(host->db, session->id, name, err),
                                 err))
         return false;
-    memcpy(session->head, name, sizeof(name));
+    cay_history_set_head(session, name);
     cay_victims_forget(victims, session);
     return true;
 }

@@ -199,6 +199,11 @@ static bool load_snapshots(struct cay_host *host, struct cay_error *err)
     struct snapshots_loading loading = {.host = host};
     bool is_loaded = cay_snapshot_records_load(host->db, load_snapshot, &loading, err);
     drop_pending(host, loading.pending);
+    /* Where a clock was set back, a parent came after what followed it. */
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
+            cay_history_link(session, snapshot);
+    }
     return is_loaded;
 }
 
@@ -244,16 +249,12 @@ static struct cay_store_owner owner_of(const struct cay_session *session)
 }
 
 static bool discard_after(struct cay_host *host, struct cay_session *session,
-                          const struct cay_snapshot *target, struct cay_session_record *record,
+                          struct cay_snapshot *target, struct cay_session_record *record,
                           struct cay_error *err)
 {
     cay_auto(cay_victims_finish) struct cay_victims victims;
     cay_victims_init(&victims);
-    bool is_good = true;
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        if (is_good && cay_history_descends(session, snapshot, target))
-            is_good = cay_victims_add(&victims, session, snapshot, err);
-    }
+    bool is_good = cay_victims_add_after(&victims, session, target, err);
     is_good = is_good && cay_db_transaction_begin(host->db, err) &&
               cay_db_transaction_end(host->db,
                                      cay_session_record_put(host->db, record, err) &&
@@ -270,7 +271,7 @@ static bool finish_rollback(struct cay_host *host, struct cay_session *session,
                             struct cay_session_record *record, struct cay_error *err)
 {
     bool is_discard = record->pending[0] == CAY_PENDING_DISCARD[0];
-    const struct cay_snapshot *target =
+    struct cay_snapshot *target =
         cay_session_snapshot(session, cay_str(record->pending + is_discard));
     struct cay_store_point point = {.root_fd = -1};
     const struct cay_store_owner owner = owner_of(session);
@@ -281,7 +282,7 @@ static bool finish_rollback(struct cay_host *host, struct cay_session *session,
         return false;
     if (point.root_fd >= 0)
         close(point.root_fd);
-    memcpy(session->head, target->name, sizeof(session->head));
+    cay_history_set_head(session, target->name);
     memcpy(record->head, target->name, sizeof(record->head));
     session->generation = point.generation;
     record->generation = point.generation;

@@ -14,6 +14,7 @@
 #include "host/session/aftermath.h"
 #include "host/session/build_steps.h"
 #include "host/session/hearing.h"
+#include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/launch.h"
 #include "host/session/live.h"
@@ -289,7 +290,8 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
     snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
     snprintf(snapshot->store_id, sizeof(snapshot->store_id), "%s", store_id);
     cay_arena_init(&snapshot->arena, SPEC_BYTES_MAX);
-    cay_snapshot_set_spec(snapshot, spec);
+    cay_list_init(&snapshot->children);
+    cay_snapshot_set_spec(session, snapshot, spec);
     cay_list_push_back(&session->snapshots, &snapshot->in_session);
     cay_map_put(&session->snapshots_by_name, cay_str(snapshot->name), snapshot);
     cay_aftermath_soon(session->host);
@@ -298,6 +300,7 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
 
 void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot)
 {
+    cay_history_unlink(session, snapshot);
     cay_map_remove(&session->snapshots_by_name, cay_str(snapshot->name));
     cay_list_remove(&snapshot->in_session);
     cay_arena_finish(&snapshot->arena);
@@ -312,7 +315,8 @@ struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *
     return rest;
 }
 
-void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec)
+void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
+                           const struct cay_v1_snapshot *spec)
 {
     struct cay_arena arena;
     cay_arena_init(&arena, SPEC_BYTES_MAX);
@@ -321,6 +325,7 @@ void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_sn
     assert(snapshot->spec); /* requests are bounded well below the arena */
     cay_arena_finish(&snapshot->arena);
     snapshot->arena = arena;
+    cay_history_link(session, snapshot);
 }
 
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name)

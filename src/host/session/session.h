@@ -43,15 +43,20 @@ enum {
 
 struct cay_snapshot {
     struct cay_list_node in_session; /* oldest first */
+    /* The past as a tree (history.h). */
+    struct cay_snapshot *parent; /* NULL: it followed the base */
+    struct cay_list children;
+    struct cay_list_node in_parent;
+    struct cay_snapshot *tip; /* of what is off the line: the end of its branch */
+    bool is_on_line;          /* the tree descends from it; both as cay_history_mark left them */
+    size_t victim_place;      /* among those that are about to go, counted from 1; 0: it stays */
     char name[129];
     char store_id[CAY_STORE_ID_SIZE];
     char request_id[129]; /* what the client called the turn; empty: nothing */
     struct cay_arena arena;
     struct cay_v1_snapshot *spec; /* in the arena: what clients see of it, but not their words */
     int64_t created_ns;
-    bool is_looked_after;     /* by aftermath.c */
-    bool is_on_line;          /* the tree descends from it; as cay_history_mark left it */
-    struct cay_snapshot *tip; /* of what is off the line: the end of its branch */
+    bool is_looked_after; /* by aftermath.c */
 };
 
 struct cay_session {
@@ -71,7 +76,8 @@ struct cay_session {
     uint32_t uid_slot;
     int64_t turn_count;   /* number of the last turn; never goes back */
     int64_t branch_count; /* number of the last kept branch */
-    char head[129];       /* snapshot the tree stands on; empty: the base */
+    char head[129];       /* snapshot the tree stands on; empty: the base. cay_history_set_head */
+    bool is_marked;       /* the marks of its snapshots are right (history.h) */
 
     struct cay_list snapshots;
     struct cay_map snapshots_by_name;
@@ -180,7 +186,8 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
                                       const char *store_id, const struct cay_v1_snapshot *spec);
 void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot);
 /* Replaces what clients see of it. What they said of it is in the database only (record.h). */
-void cay_snapshot_set_spec(struct cay_snapshot *snapshot, const struct cay_v1_snapshot *spec);
+void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
+                           const struct cay_v1_snapshot *spec);
 struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec);
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);
 

@@ -31,7 +31,7 @@ static bool choose_named(struct delete_op *self, struct cay_session *session,
                          struct cay_error *err)
 {
     for (size_t i = 0; i < request->snapshots.count; i++) {
-        const struct cay_snapshot *snapshot =
+        struct cay_snapshot *snapshot =
             cay_find_snapshot(session, request->snapshots.items[i], err);
         if (!snapshot)
             return false;
@@ -56,7 +56,8 @@ static bool delete_begin(struct cay_op *op, struct cay_error *err)
     if (request->prune)
         cay_victims_add_by_rule(&self->victims, op->session, request->prune);
     self->is_dry = request->dry_run;
-    return cay_victims_settle(&self->victims, op->session, err);
+    cay_victims_settle(&self->victims, op->session);
+    return self->is_dry || cay_victims_find_heirs(&self->victims, op->session, err);
 }
 
 static bool delete_work(struct cay_op *op, struct cay_error *err)
@@ -175,7 +176,7 @@ static void hold_end(struct cay_op *op)
 {
     struct hold_op *self = hold_of(op);
     if (op->is_done) {
-        cay_snapshot_set_spec(self->snapshot, &self->spec);
+        cay_snapshot_set_spec(op->session, self->snapshot, &self->spec);
         cay_tell(op->host, &(struct cay_happening){.type = self->spec.held ? "snapshot.held"
                                                                            : "snapshot.released",
                                                    .session = op->session,
@@ -243,21 +244,23 @@ static bool fits(const struct cay_v1_list_snapshots_request *request,
 static void add_forks(struct list_op *self, const struct cay_session *session)
 {
     struct cay_arena *arena = &self->op.call->arena;
+    struct cay_map by_name;
+    cay_map_init(&by_name);
     cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
         if (other->is_gone || !cay_str_is(other->spec->parent_session_id, session->id))
             continue;
-        for (size_t i = 0; i < self->response.snapshots.count; i++) {
-            struct cay_v1_snapshot *message = &self->response.snapshots.items[i];
-            if (!cay_str_equal(message->name, other->spec->parent_snapshot))
-                continue;
-            if (!message->forks.items)
-                message->forks.items =
-                    cay_arena_array(arena, CAY_LIMIT_FORKS_LISTED, sizeof(struct cay_str));
-            if (message->forks.items && message->forks.count < CAY_LIMIT_FORKS_LISTED)
-                message->forks.items[message->forks.count++] =
-                    cay_arena_str(arena, cay_str(other->id));
-        }
+        /* Made for the first of them: most have none. */
+        for (size_t i = cay_map_count(&by_name); i < self->response.snapshots.count; i++)
+            cay_map_put(&by_name, self->response.snapshots.items[i].name,
+                        &self->response.snapshots.items[i]);
+        struct cay_v1_snapshot *message = cay_map_get(&by_name, other->spec->parent_snapshot);
+        if (message && !message->forks.items)
+            message->forks.items =
+                cay_arena_array(arena, CAY_LIMIT_FORKS_LISTED, sizeof(struct cay_str));
+        if (message && message->forks.items && message->forks.count < CAY_LIMIT_FORKS_LISTED)
+            message->forks.items[message->forks.count++] = cay_arena_str(arena, cay_str(other->id));
     }
+    cay_map_finish(&by_name);
 }
 
 /* Snapshots may go while they are measured: the page is a copy. */
@@ -273,7 +276,7 @@ static bool add_snapshot(struct list_op *self, const struct cay_session *session
         return false;
     struct cay_point *point = &self->points[response->snapshots.count];
     cay_point_set(point, snapshot);
-    cay_point_set_parent(point, cay_history_parent(session, snapshot));
+    cay_point_set_parent(point, snapshot->parent);
     response->snapshots.items[response->snapshots.count++] = *copy;
     return true;
 }

@@ -45,14 +45,10 @@ static struct rollback_op *rollback_of(struct cay_op *op)
 }
 
 static bool choose_victims(struct rollback_op *self, struct cay_session *session,
-                           const struct cay_snapshot *target, struct cay_error *err)
+                           struct cay_snapshot *target, struct cay_error *err)
 {
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        if (cay_history_descends(session, snapshot, target) &&
-            !cay_victims_add(&self->victims, session, snapshot, err))
-            return cay_wrap(err, "discard what came after '%s'", target->name);
-    }
-    return true;
+    return cay_victims_add_after(&self->victims, session, target, err) ||
+           cay_wrap(err, "discard what came after '%s'", target->name);
 }
 
 static bool plan_branch(struct rollback_op *self, struct cay_session *session,
@@ -98,7 +94,7 @@ static bool rollback_begin(struct cay_op *op, struct cay_error *err)
     struct rollback_op *self = rollback_of(op);
     const struct cay_v1_rollback_session_request *request = op->call->request;
     struct cay_session *session = op->session;
-    const struct cay_snapshot *target = cay_find_snapshot(session, request->snapshot, err);
+    struct cay_snapshot *target = cay_find_snapshot(session, request->snapshot, err);
     if (!target)
         return false;
     memcpy(self->target, target->name, sizeof(self->target));
@@ -131,7 +127,8 @@ static bool rollback_ready(struct cay_op *op, struct cay_error *err)
     cay_pointing_init(&self->pointing, session);
     self->pointing.is_other_tree = true;
     cay_session_record_take(&self->session, session);
-    return cay_victims_settle(&self->victims, session, err);
+    cay_victims_settle(&self->victims, session);
+    return cay_victims_find_heirs(&self->victims, session, err);
 }
 
 /* Takes what is not saved. An unchanged tree needs no branch: the snapshots that stay are enough.
@@ -293,7 +290,7 @@ static void rollback_end(struct cay_op *op)
         }
         cay_victims_forget(&self->victims, session);
         cay_once_finish(&session->once);
-        memcpy(session->head, self->target, sizeof(session->head));
+        cay_history_set_head(session, self->target);
         cay_pointing_install(&self->pointing, session);
         if (self->is_switch_broken)
             cay_live_lost(session, &self->switch_err);

@@ -75,7 +75,8 @@ static bool choose_victims(struct snapshot_op *self, struct cay_session *session
     if (!self->victims.count &&
         !cay_quotas_check_snapshot(session, call ? &call->caller : NULL, err))
         return false;
-    return cay_victims_settle(&self->victims, session, err);
+    cay_victims_settle(&self->victims, session);
+    return cay_victims_find_heirs(&self->victims, session, err);
 }
 
 /* "tool-ID-20261231T235959.123Z", of the id what a name may have. */
@@ -131,7 +132,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
         memcpy(record->name, self->repeated->name, sizeof(record->name));
         memcpy(record->store_id, self->repeated->store_id, sizeof(record->store_id));
         cay_point_set(&self->point, self->repeated);
-        cay_point_set_parent(&self->point, cay_history_parent(session, self->repeated));
+        cay_point_set_parent(&self->point, self->repeated->parent);
         return true;
     }
     if (!cay_quota_check(session, err))
@@ -160,8 +161,8 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     if (!choose_victims(self, session, err))
         return false;
     struct cay_snapshot *head = cay_session_snapshot(session, cay_str(session->head));
-    const struct cay_snapshot *parent = cay_victims_survivor(&self->victims, session, head);
-    self->is_parent_same = cay_victims_are_same(&self->victims, session, head);
+    const struct cay_snapshot *parent = cay_victims_survivor(&self->victims, head);
+    self->is_parent_same = cay_victims_are_same(&self->victims, head);
     memcpy(self->point.store_id, record->store_id, sizeof(record->store_id));
     cay_point_set_parent(&self->point, parent);
     spec->kind = self->kind;
@@ -324,7 +325,7 @@ static void snapshot_end(struct cay_op *op)
             cay_snapshot_new(session, self->snapshot.name, self->snapshot.store_id, self->spec);
         snapshot->created_ns = self->snapshot.created_ns;
         memcpy(snapshot->request_id, self->snapshot.request_id, sizeof(snapshot->request_id));
-        memcpy(session->head, self->snapshot.name, sizeof(session->head));
+        cay_history_set_head(session, self->snapshot.name);
         session->turn_count = self->session.turn_count;
         cay_victims_forget(&self->victims, session);
         cay_pointing_install(&self->pointing, session);

@@ -158,7 +158,8 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
             cay_victims_add_oldest(&self->victims, session, (size_t)request->max_snapshots, true);
     }
     cay_session_record_take(&self->record, session);
-    return cay_victims_settle(&self->victims, session, err) &&
+    cay_victims_settle(&self->victims, session);
+    return cay_victims_find_heirs(&self->victims, session, err) &&
            cay_session_record_set_spec(&self->record, &self->spec, err);
 }
 
