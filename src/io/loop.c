@@ -151,6 +151,13 @@ static void run_done(struct cay_task *task)
     job->done(job);
 }
 
+void cay_loop_count_jobs(struct cay_loop *loop, size_t *out_at_work, size_t *out_queued)
+{
+    *out_at_work = *out_queued = 0;
+    if (loop->workers)
+        cay_workers_count(loop->workers, out_at_work, out_queued);
+}
+
 void cay_loop_submit(struct cay_loop *loop, struct cay_job *job)
 {
     assert(job->work && job->done);

@@ -80,6 +80,9 @@ void cay_loop_submit(struct cay_loop *loop, struct cay_job *job);
 /* The same, but false when the workers have been finished. */
 [[nodiscard]] bool cay_loop_try_submit(struct cay_loop *loop, struct cay_job *job);
 
+/* Jobs that run now, and those that wait for a worker. */
+void cay_loop_count_jobs(struct cay_loop *loop, size_t *out_at_work, size_t *out_queued);
+
 /* For the end: waits for every job and runs its `done`. Nothing may be submitted afterwards. */
 void cay_loop_finish_jobs(struct cay_loop *loop);
 

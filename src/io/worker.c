@@ -236,6 +236,14 @@ struct cay_workers *cay_workers_create(void)
     return workers;
 }
 
+void cay_workers_count(struct cay_workers *workers, size_t *out_at_work, size_t *out_queued)
+{
+    pthread_mutex_lock(&workers->lock);
+    *out_at_work = workers->at_work;
+    *out_queued = workers->queued;
+    pthread_mutex_unlock(&workers->lock);
+}
+
 void cay_workers_wait(struct cay_workers *workers)
 {
     pthread_mutex_lock(&workers->lock);

@@ -24,6 +24,9 @@ struct cay_workers;
 
 struct cay_workers *cay_workers_create(void);
 
+/* Jobs that run now, and those that wait for a thread. */
+void cay_workers_count(struct cay_workers *workers, size_t *out_at_work, size_t *out_queued);
+
 /* Waits until nothing is queued and no thread is at work. */
 void cay_workers_wait(struct cay_workers *workers);
 

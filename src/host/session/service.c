@@ -56,6 +56,17 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
                    "cay_uptime_seconds %.3f\n",
                    cay_map_count(&host->keys.by_id),
                    (double)(cay_clock_ns() - host->started_ns) / CAY_NS_PER_SEC);
+    size_t at_work = 0;
+    size_t queued = 0;
+    cay_loop_count_jobs(host->loop, &at_work, &queued);
+    cay_buf_printf(out,
+                   "# HELP cay_jobs_running Work on disks and processes that is being done now.\n"
+                   "# TYPE cay_jobs_running gauge\n"
+                   "cay_jobs_running %zu\n"
+                   "# HELP cay_jobs_waiting Work that waits for a worker.\n"
+                   "# TYPE cay_jobs_waiting gauge\n"
+                   "cay_jobs_waiting %zu\n",
+                   at_work, queued);
     static const char *const kinds[] = {NULL,      "session", "snapshot", "tool",
                                         "process", "port",    "policy",   "host"};
     cay_buf_append_text(out, "# HELP cay_events_total Events by what they are about.\n"
