@@ -53,8 +53,42 @@ errno assert unix linux NULL
 '''.split())
 
 
+# The field of google.protobuf.MethodOptions, and the fields of its message cay.meta.v1.Verb.
+VERB = 51017
+VERB_SESSION = 1
+VERB_TOKEN = 2
+VERB_AGAIN = 3
+
+
 class Failure(Exception):
     pass
+
+
+def raw_fields(data):
+    """(number, value) of the fields of a message whose type protoc's own library does not know."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+        elif tag & 7 == 2:
+            size = varint()
+            yield tag >> 3, data[at:at + size]
+            at += size
+        else:
+            raise Failure(f'an option of a method has wire type {tag & 7}, which is not expected')
 
 
 def snake(name):
@@ -392,6 +426,19 @@ class Generator:
                '"offsets are 16 bits");')
         yield ''
 
+    def check_session(self, method, path):
+        """The path leads through messages to a single string."""
+        type_name = method.input_type
+        for name in filter(None, path.split('.')):
+            fields = {field.name: field for field in self.model.message(type_name).proto.field} if type_name else {}
+            field = fields.get(name)
+            if not field or field.label == F.LABEL_REPEATED:
+                raise Failure(f'{method.name}: its request has no field {path}')
+            type_name = field.type_name
+            is_text = field.type == F.TYPE_STRING
+        if path and not is_text:
+            raise Failure(f'{method.name}: {path} is no string')
+
     def method_table(self):
         if not self.services:
             return
@@ -404,6 +451,9 @@ class Generator:
                 path = f'/{full}/{method.name}'
                 options = descriptor_pb2.MethodOptions
                 quiet = method.options.idempotency_level == options.NO_SIDE_EFFECTS
+                facts = dict(raw_fields(dict(raw_fields(method.options.SerializeToString())).get(VERB, b'')))
+                session = facts.get(VERB_SESSION, b'').decode()
+                self.check_session(method, session)
                 yield f'    [{constant}] = {{'
                 yield f'        .service = "{full}",'
                 yield f'        .name = "{method.name}",'
@@ -415,6 +465,9 @@ class Generator:
                 yield f'        .client_streaming = {str(method.client_streaming).lower()},'
                 yield f'        .server_streaming = {str(method.server_streaming).lower()},'
                 yield f'        .no_side_effects = {str(quiet).lower()},'
+                yield f'        .is_repeatable = {str(quiet or bool(facts.get(VERB_AGAIN))).lower()},'
+                yield f'        .takes_token = {str(bool(facts.get(VERB_TOKEN))).lower()},'
+                yield f'        .session = {chr(34) + session + chr(34) if session else "NULL"},'
                 yield '    },'
         yield '};'
 

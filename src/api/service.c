@@ -8,12 +8,11 @@ void cay_service_call(struct cay_service *service, struct cay_call *call)
     assert(call->method->index < service->ops->method_count);
     unsigned index = call->method->index;
     cay_verb *verb = service->ops->verbs[index];
-    const bool *token_methods = service->ops->session_token_methods;
     struct cay_error err = {};
     if (!verb) {
         cay_fail(&err, CAY_R_UNIMPLEMENTED, "%s is not available in this version of cayd",
                  call->method->name);
-    } else if (call->caller.session_id[0] && !(token_methods && token_methods[index])) {
+    } else if (call->caller.session_id[0] && !call->method->takes_token) {
         cay_fail(&err, CAY_R_PERMISSION_DENIED,
                  "%s is not for the token of a session; it needs an API key", call->method->name);
     } else if (!service->ops->admit || service->ops->admit(service, call, &err)) {

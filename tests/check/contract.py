@@ -46,7 +46,7 @@ class Contract:
         self.fields = {}  # message -> {field: type}
         self.reserved = set()  # message.field
         inputs, outputs = set(), set()
-        for path in sorted(folder.rglob("*.proto")):
+        for path in sorted(set(folder.rglob("*.proto")) - set(folder.glob("cay/meta/**/*.proto"))):  # facts about verbs
             self.read(path.read_text().splitlines(), inputs, outputs)
         self.asked = self.reach(inputs)
         self.answered = self.reach(outputs)

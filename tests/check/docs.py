@@ -28,6 +28,13 @@ def stale_errors():
     return []
 
 
+def stale_verbs():
+    tool = load("verbs-page")
+    if not tool.PAGE.exists() or tool.PAGE.read_text() != tool.page():
+        return ["docs/verbs.md is out of step with proto/cay/v1: run tools/verbs-page"]
+    return []
+
+
 def broken_links():
     broken = []
     for path in checks.repository_files():
@@ -60,6 +67,7 @@ def unclear_sentences():
 if __name__ == "__main__":
     checks.run([
         ("docs/errors.md is made from the table of reasons", stale_errors),
+        ("docs/verbs.md is made from the contract", stale_verbs),
         ("links between pages lead somewhere", broken_links),
         ("sentences that nobody understood do not come back", unclear_sentences),
     ])

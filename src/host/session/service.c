@@ -151,7 +151,6 @@ static const struct cay_service_ops ops = {
     .methods = cay_v1_methods,
     .method_count = CAY_V1_METHOD_COUNT,
     .verbs = verbs,
-    .session_token_methods = cay_session_token_methods,
     .admit = admit,
     .authenticate = authenticate,
     .find_token = cay_session_find_token,

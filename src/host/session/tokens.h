@@ -22,6 +22,3 @@ struct cay_session;
 [[nodiscard]] bool cay_session_find_token(struct cay_service *service,
                                           bool (*is_it)(void *context, struct cay_str token),
                                           void *context, char out_session_id[129]);
-
-/* By index of the contract's methods: what the holder of a session's token may call. */
-extern const bool cay_session_token_methods[CAY_V1_METHOD_COUNT];

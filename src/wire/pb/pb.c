@@ -43,6 +43,36 @@ const struct cay_pb_method *cay_pb_method_by_path(const struct cay_pb_method *me
     return NULL;
 }
 
+static const struct cay_pb_field *field_by_name(const struct cay_pb_message *desc,
+                                                struct cay_str name)
+{
+    for (size_t i = 0; i < desc->field_count; i++) {
+        if (cay_str_equal(name, (struct cay_str){desc->fields[i].name, desc->fields[i].name_len}))
+            return &desc->fields[i];
+    }
+    return NULL;
+}
+
+struct cay_str cay_pb_text_at(const struct cay_pb_message *desc, const void *message,
+                              const char *path)
+{
+    struct cay_str rest = cay_str(path);
+    struct cay_str name;
+    while (message && cay_str_split(&rest, '.', &name)) {
+        const struct cay_pb_field *field = field_by_name(desc, name);
+        const char *at = (const char *)message + (field ? field->offset : 0);
+        if (!field ||
+            (field->label == CAY_PB_ONEOF &&
+             CAY_PB_LOAD(uint32_t, (const char *)message + field->presence) != field->number))
+            break;
+        if (field->type == CAY_PB_STRING)
+            return rest.len ? (struct cay_str){} : CAY_PB_LOAD(struct cay_str, at);
+        message = field->type == CAY_PB_MESSAGE ? CAY_PB_LOAD(const void *, at) : NULL;
+        desc = field->message;
+    }
+    return (struct cay_str){};
+}
+
 const char *cay_pb_enum_name(const struct cay_pb_enum *enumeration, int32_t number)
 {
     if (number >= 0 && number < enumeration->dense_count)

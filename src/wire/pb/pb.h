@@ -130,6 +130,10 @@ struct cay_pb_method {
     bool client_streaming;
     bool server_streaming;
     bool no_side_effects; /* idempotency_level = NO_SIDE_EFFECTS: may be called by GET */
+    /* Of methods with the option cay.meta.v1.verb: */
+    bool is_repeatable;  /* again does no harm and answers the same; also without side effects */
+    bool takes_token;    /* may be called by who holds the token of its session */
+    const char *session; /* where its (first) request names the session: "open.session_id"; NULL */
 };
 
 /* Repeated scalars. Generated code adds one such struct per message and enum. */
@@ -220,6 +224,10 @@ const struct cay_pb_field *cay_pb_field_by_number(const struct cay_pb_message *d
                                                   uint32_t number);
 const struct cay_pb_method *cay_pb_method_by_path(const struct cay_pb_method *methods, size_t count,
                                                   struct cay_str path);
+/* The text at a path of fields such as "open.session_id"; empty when a message on it is not there.
+ */
+[[nodiscard]] struct cay_str cay_pb_text_at(const struct cay_pb_message *desc, const void *message,
+                                            const char *path);
 const char *cay_pb_enum_name(const struct cay_pb_enum *enumeration, int32_t number);
 [[nodiscard]] bool cay_pb_enum_number(const struct cay_pb_enum *enumeration, struct cay_str name,
                                       int32_t *out_number);
