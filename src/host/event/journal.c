@@ -13,8 +13,7 @@
 enum {
     EVENT_BYTES_MAX = 64 * 1024,
     KINDS = CAY_V1_EVENT_KIND_HOST + 1,
-    LIVES_MAX = 64, /* of daemons whose cursors are known */
-    LIFE_DIGITS = 16,
+    LIVES_MAX = 64,    /* of daemons whose cursors are known */
     TELL_AGAIN_MS = 1, /* with 0 it would be in the same turn of the loop */
 };
 
@@ -25,32 +24,18 @@ struct life {
     uint64_t first; /* number of its first event */
 };
 
-struct entry {
-    char *bytes;
-    size_t len;
-};
-
 struct cay_journal {
     struct life lives[LIVES_MAX]; /* oldest first; the last is ours */
     size_t life_count;
-    struct cay_journal_file *file;                /* or NULL */
-    uint64_t first;                               /* number of the oldest entry */
-    uint64_t next;                                /* of the one to come */
-    struct entry entries[CAY_JOURNAL_EVENTS_MAX]; /* by number modulo their count */
-    size_t bytes;
+    struct cay_journal_file *file; /* or NULL */
+    uint64_t next;                 /* number of the event to come */
+    uint64_t floor; /* of those below it, some were not written down by earlier daemons */
+    struct cay_shelf shelf;
     uint64_t counts[KINDS];
     struct cay_list readers; /* those who were told the least come first */
     size_t looking_count;    /* of those who care for what changed nothing */
     struct cay_timer telling;
 };
-
-static void drop_oldest(struct cay_journal *journal)
-{
-    struct entry *entry = &journal->entries[journal->first++ % CAY_JOURNAL_EVENTS_MAX];
-    journal->bytes -= entry->len;
-    free(entry->bytes);
-    *entry = (struct entry){};
-}
 
 static void begin_life(struct cay_journal *journal, uint64_t mark)
 {
@@ -60,56 +45,17 @@ static void begin_life(struct cay_journal *journal, uint64_t mark)
     journal->lives[journal->life_count++] = (struct life){mark, journal->next};
 }
 
-static void keep(struct cay_journal *journal, struct cay_str bytes)
-{
-    if (journal->next - journal->first == CAY_JOURNAL_EVENTS_MAX)
-        drop_oldest(journal);
-    while (journal->first < journal->next && journal->bytes + bytes.len > CAY_JOURNAL_BYTES_MAX)
-        drop_oldest(journal);
-    struct entry *entry = &journal->entries[journal->next % CAY_JOURNAL_EVENTS_MAX];
-    entry->bytes = cay_alloc(bytes.len + 1);
-    entry->len = bytes.len;
-    memcpy(entry->bytes, bytes.ptr, bytes.len);
-    journal->bytes += bytes.len;
-    journal->next++;
-}
-
-static bool read_cursor(struct cay_str cursor, uint64_t *out_mark, uint64_t *out_number)
-{
-    char digits[LIFE_DIGITS + 1] = "";
-    char *end = NULL;
-    if (cursor.len <= LIFE_DIGITS + 1 || cursor.ptr[LIFE_DIGITS] != '-')
-        return false;
-    memcpy(digits, cursor.ptr, LIFE_DIGITS);
-    *out_mark = strtoull(digits, &end, 16);
-    return *end == '\0' && cay_str_to_u64((struct cay_str){cursor.ptr + LIFE_DIGITS + 1,
-                                                           cursor.len - LIFE_DIGITS - 1},
-                                          INT64_MAX, out_number) == 0;
-}
-
 /* An event of an earlier daemon. */
-static void take_old(void *context, struct cay_str bytes)
+static void take_old(void *context, const struct cay_journal_old *old)
 {
     struct cay_journal *journal = context;
-    cay_auto(cay_arena_finish) struct cay_arena arena;
-    cay_arena_init(&arena, 1 << 20);
-    struct cay_v1_event event = {};
-    uint64_t mark = 0;
-    uint64_t number = 0;
-    if (bytes.len > EVENT_BYTES_MAX ||
-        cay_pb_decode(&cay_v1_event_desc, bytes, &arena, &event) < 0 ||
-        !read_cursor(event.cursor, &mark, &number) || !number)
-        return;
-    /* Some between could not be written down: what is before them is out of order. */
-    if (number != journal->next) {
-        while (journal->first < journal->next)
-            drop_oldest(journal);
-        journal->first = journal->next = number;
-        journal->life_count = 0;
-    }
-    if (!journal->life_count || journal->lives[journal->life_count - 1].mark != mark)
-        begin_life(journal, mark);
-    keep(journal, bytes);
+    if (old->number < journal->next)
+        return; /* a file was about to be replaced */
+    if (old->number != journal->next)
+        journal->floor = journal->next = old->number;
+    if (!journal->life_count || journal->lives[journal->life_count - 1].mark != old->mark)
+        begin_life(journal, old->mark);
+    cay_shelf_add(&journal->shelf, journal->next++, old->owner, old->bytes);
 }
 
 static void tell_some(struct cay_timer *timer)
@@ -132,8 +78,8 @@ struct cay_journal *cay_journal_create(struct cay_loop *loop, int dir_fd)
 {
     struct cay_journal *journal = cay_new(struct cay_journal);
     uint64_t mark = 0;
-    journal->first = 1;
     journal->next = 1;
+    cay_shelf_init(&journal->shelf, CAY_JOURNAL_BYTES_MAX);
     cay_list_init(&journal->readers);
     cay_timer_open(&journal->telling, loop, tell_some);
     journal->file = cay_journal_file_open(loop, dir_fd, take_old, journal);
@@ -148,8 +94,7 @@ void cay_journal_destroy(struct cay_journal *journal)
         return;
     cay_timer_close(&journal->telling);
     cay_journal_file_close(journal->file);
-    while (journal->first < journal->next)
-        drop_oldest(journal);
+    cay_shelf_finish(&journal->shelf);
     free(journal);
 }
 
@@ -167,17 +112,17 @@ bool cay_journal_parse(const struct cay_journal *journal, struct cay_str cursor,
 {
     uint64_t mark = 0;
     uint64_t number = 0;
-    if (!read_cursor(cursor, &mark, &number))
+    if (!cay_journal_cursor_read(cursor, &mark, &number))
         return false;
     *out_is_lost = true;
-    *out_number = journal->first;
+    *out_number = cay_journal_first(journal);
     for (size_t i = 0; i < journal->life_count; i++) {
         if (journal->lives[i].mark != mark)
             continue;
         /* Beyond what is known of that daemon, something was not written down. */
         uint64_t end = i + 1 < journal->life_count ? journal->lives[i + 1].first : journal->next;
-        *out_is_lost = number >= end || number + 1 < journal->first;
-        *out_number = CAY_MAX(CAY_MIN(number + 1, end), journal->first);
+        *out_is_lost = number >= end;
+        *out_number = CAY_MIN(number + 1, end);
     }
     return true;
 }
@@ -200,7 +145,7 @@ void cay_journal_add(struct cay_journal *journal, struct cay_v1_event *event)
         if (cay_pb_encode(&cay_v1_event_desc, event, &bytes) < 0)
             return;
     }
-    keep(journal, cay_buf_str(&bytes));
+    cay_shelf_add(&journal->shelf, journal->next++, event->owner, cay_buf_str(&bytes));
     cay_journal_file_add(journal->file, cay_buf_str(&bytes));
     if ((unsigned)event->kind < KINDS)
         journal->counts[event->kind]++;
@@ -231,7 +176,8 @@ bool cay_journal_is_followed(const struct cay_journal *journal)
 
 uint64_t cay_journal_first(const struct cay_journal *journal)
 {
-    return journal->first;
+    const struct cay_shelf_event *event = cay_shelf_from(&journal->shelf, 0);
+    return event ? event->number : journal->next;
 }
 
 uint64_t cay_journal_next(const struct cay_journal *journal)
@@ -239,10 +185,51 @@ uint64_t cay_journal_next(const struct cay_journal *journal)
     return journal->next;
 }
 
-struct cay_str cay_journal_get(const struct cay_journal *journal, uint64_t number)
+const struct cay_shelf_event *cay_journal_from(const struct cay_journal *journal, uint64_t number)
 {
-    const struct entry *entry = &journal->entries[number % CAY_JOURNAL_EVENTS_MAX];
-    return (struct cay_str){entry->bytes, entry->len};
+    return cay_shelf_from(&journal->shelf, number);
+}
+
+static uint64_t lost_of(const struct cay_journal *journal, struct cay_str owner)
+{
+    uint64_t unwritten = journal->floor ? journal->floor - 1 : 0;
+    return CAY_MAX(cay_shelf_lost(&journal->shelf, owner), unwritten);
+}
+
+void cay_journal_place_at_end(const struct cay_journal *journal, struct cay_journal_place *place)
+{
+    place->next = journal->next;
+    place->lost = lost_of(journal, place->owner);
+    place->seen = cay_shelf_owner_count(&journal->shelf, place->owner);
+    place->knows_seen = place->owner.ptr != NULL;
+}
+
+void cay_journal_place_pass(struct cay_journal_place *place, const struct cay_shelf_event *event)
+{
+    place->next = event->number + 1;
+    if (place->owner.ptr && cay_str_equal(place->owner, cay_shelf_owner(event))) {
+        place->seen = event->nth;
+        place->knows_seen = true;
+    }
+}
+
+bool cay_journal_place_lost(const struct cay_journal *journal, struct cay_journal_place *place,
+                            uint64_t *out_missed)
+{
+    const struct cay_shelf *shelf = &journal->shelf;
+    uint64_t lost = lost_of(journal, place->owner);
+    if (lost < place->next || lost <= place->lost)
+        return false;
+    uint64_t lost_count = cay_shelf_lost_count(shelf, place->owner);
+    if (!place->owner.ptr)
+        *out_missed = cay_shelf_missing(shelf, CAY_MAX(place->next, place->lost + 1), lost);
+    else if (place->knows_seen && lost_count > place->seen)
+        *out_missed = lost_count - place->seen;
+    else
+        *out_missed = 0;
+    place->seen = CAY_MAX(place->seen, lost_count);
+    place->lost = lost;
+    return true;
 }
 
 uint64_t cay_journal_count(const struct cay_journal *journal, enum cay_v1_event_kind kind)

@@ -6,10 +6,10 @@
 #include "api/cay_v1.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "host/event/shelf.h"
 #include "io/loop.h"
 
 enum {
-    CAY_JOURNAL_EVENTS_MAX = 8192,
     CAY_JOURNAL_BYTES_MAX = 8 << 20,
     CAY_CURSOR_BYTES = 48,
     CAY_JOURNAL_READERS_PER_TURN = 32,
@@ -41,8 +41,28 @@ void cay_journal_unfollow(struct cay_journal_reader *reader);
 uint64_t cay_journal_first(const struct cay_journal *journal);
 uint64_t cay_journal_next(const struct cay_journal *journal);
 
-/* The encoded event of that number, kept until the next one is added. */
-struct cay_str cay_journal_get(const struct cay_journal *journal, uint64_t number);
+/* The first event that has this number or a higher one; NULL: none. Kept until the next is added.
+ */
+[[nodiscard]] const struct cay_shelf_event *cay_journal_from(const struct cay_journal *journal,
+                                                             uint64_t number);
+
+/* Whom a reader reads of: an owner, or (`owner.ptr` is NULL) everybody; and what it knows. */
+struct cay_journal_place {
+    struct cay_str owner;
+    uint64_t next;   /* number of the event to look at */
+    uint64_t lost;   /* of those before this one it knows that some are lost */
+    uint64_t seen;   /* how many of its owner's are behind it; */
+    bool knows_seen; /* if that is known */
+};
+
+/* Behind all there is. */
+void cay_journal_place_at_end(const struct cay_journal *journal, struct cay_journal_place *place);
+/* It has passed this event. */
+void cay_journal_place_pass(struct cay_journal_place *place, const struct cay_shelf_event *event);
+/* True when events before it were lost that it has not been told of. *out_missed: how many, 0 when
+ * that is not known. */
+[[nodiscard]] bool cay_journal_place_lost(const struct cay_journal *journal,
+                                          struct cay_journal_place *place, uint64_t *out_missed);
 
 /* Whether anybody waits for news of what changed nothing, too. */
 [[nodiscard]] bool cay_journal_is_followed(const struct cay_journal *journal);

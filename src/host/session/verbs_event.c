@@ -19,8 +19,8 @@ struct watch {
     struct cay_host *host;
     struct cay_account *account; /* in which it is counted */
     struct cay_timer silence;
-    uint64_t next; /* number of the event to look at */
-    bool is_lost;  /* there is a gap before it that is not told yet */
+    struct cay_journal_place place;
+    bool is_lost; /* there is a gap before it that is not told yet */
     uint64_t missed;
     bool is_full; /* wait for room */
     bool is_begun;
@@ -103,7 +103,7 @@ static bool fits(const struct watch *self, const struct cay_v1_event *event)
 static void send(struct watch *self, struct cay_v1_watch_events_response *response)
 {
     char cursor[CAY_CURSOR_BYTES];
-    cay_journal_cursor(self->host->journal, self->next - 1, cursor);
+    cay_journal_cursor(self->host->journal, self->place.next - 1, cursor);
     response->cursor = cay_str(cursor);
     self->is_full = !cay_call_send(self->call, response);
     cay_timer_start(&self->silence, SILENCE_MS, SILENCE_MS);
@@ -129,12 +129,20 @@ static void send_gap(struct watch *self)
 
 static void send_event(struct watch *self)
 {
-    struct cay_str bytes = cay_journal_get(self->host->journal, self->next);
+    struct cay_journal *journal = self->host->journal;
+    const struct cay_shelf_event *kept = cay_journal_from(journal, self->place.next);
+    if (!kept) { /* the rest is lost */
+        self->place.next = cay_journal_next(journal);
+        return;
+    }
+    cay_journal_place_pass(&self->place, kept);
+    if (self->place.owner.ptr && !cay_str_equal(self->place.owner, cay_shelf_owner(kept)))
+        return;
+    struct cay_str bytes = {kept->bytes, kept->len};
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, 1 << 20);
     struct cay_v1_event event = {};
     bool is_good = cay_pb_decode(&cay_v1_event_desc, bytes, &arena, &event) == 0;
-    self->next++;
     if (!is_good || !fits(self, &event))
         return;
     struct cay_v1_watch_events_response response = {
@@ -150,23 +158,23 @@ static void pump(struct watch *self)
     if (self->is_busy)
         return;
     self->is_busy = true;
-    if (self->next < cay_journal_first(journal)) {
-        self->missed += cay_journal_first(journal) - self->next;
-        self->next = cay_journal_first(journal);
+    uint64_t missed = 0;
+    if (cay_journal_place_lost(journal, &self->place, &missed)) {
+        self->missed += missed;
         self->is_lost = true;
     }
     if (!self->is_begun)
         send_heartbeat(self);
     self->is_begun = true;
     while (!self->is_full && !self->is_over &&
-           (self->is_lost || self->next < cay_journal_next(journal))) {
+           (self->is_lost || self->place.next < cay_journal_next(journal))) {
         if (self->is_lost)
             send_gap(self);
         else
             send_event(self);
     }
     self->is_busy = false;
-    bool is_all = !self->is_full && self->next == cay_journal_next(journal);
+    bool is_all = !self->is_full && self->place.next == cay_journal_next(journal);
     if (self->is_over || (request->no_follow && is_all))
         end_watch(self);
 }
@@ -212,12 +220,19 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
         request->types.count > CAY_LIMIT_PAGE_SIZE)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "session_ids, types: %d at most",
                         CAY_LIMIT_PAGE_SIZE);
-    self->next = request->since || request->no_follow ? cay_journal_first(journal)
-                                                      : cay_journal_next(journal);
-    if (request->cursor.len &&
-        !cay_journal_parse(journal, request->cursor, &self->next, &self->is_lost))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cursor: not one of this stream's");
-    return true;
+    const struct cay_caller *caller = &self->call->caller;
+    if (caller->role != CAY_ROLE_ADMIN)
+        self->place.owner = cay_str(caller->owner);
+    cay_journal_place_at_end(journal, &self->place);
+    if (!request->cursor.len && !request->since && !request->no_follow)
+        return true;
+    self->place.knows_seen = false;
+    self->place.next = cay_journal_first(journal);
+    if (!request->cursor.len)
+        return true;
+    self->place.lost = 0;
+    return cay_journal_parse(journal, request->cursor, &self->place.next, &self->is_lost) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "cursor: not one of this stream's");
 }
 
 /* Every event is looked at for each of them. */

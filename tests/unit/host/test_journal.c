@@ -9,17 +9,21 @@
 #include <unistd.h>
 
 #include "io/loop_internal.h"
+#include "io/worker.h"
 
 struct fixture {
     char dir[64];
     int dir_fd;
     struct cay_loop *loop;
+    struct cay_timer alive; /* without anything to wait for, the loop would not turn */
     struct cay_journal *journal;
 };
 
 static void open_journal(struct fixture *self)
 {
     assert_int_equal(cay_loop_create(&self->loop), 0);
+    cay_timer_open(&self->alive, self->loop, NULL);
+    cay_timer_start(&self->alive, 1 << 30, 0);
     self->journal = cay_journal_create(self->loop, self->dir_fd);
 }
 
@@ -27,6 +31,7 @@ static void close_journal(struct fixture *self)
 {
     cay_loop_finish_jobs(self->loop);
     cay_journal_destroy(self->journal);
+    cay_timer_close(&self->alive);
     cay_loop_destroy(self->loop);
 }
 
@@ -129,12 +134,96 @@ static void readers_that_skip_looks_are_not_asked_about_them(void **state)
     cay_journal_unfollow(&skips);
 }
 
+enum { FEW = 3, MANY = 3 * CAY_SHELF_EVENTS_MAX };
+
+/* So many that they fill the memory and the files several times over. */
+static void flood(struct fixture *self)
+{
+    char type[600];
+    memset(type, 'x', sizeof(type) - 1);
+    type[sizeof(type) - 1] = '\0';
+    for (size_t i = 0; i < MANY; i++) {
+        struct cay_v1_event event = {
+            .kind = CAY_V1_EVENT_KIND_TOOL, .type = cay_str(type), .owner = CAY_STR("many")};
+        cay_journal_add(self->journal, &event);
+        if (i % 500 == 0) {
+            cay_workers_wait(self->loop->workers);
+            uv_run(&self->loop->uv, UV_RUN_NOWAIT);
+        }
+    }
+}
+
+static size_t kept_of(const struct fixture *self, const char *owner)
+{
+    size_t count = 0;
+    uint64_t number = 0;
+    for (const struct cay_shelf_event *event; (event = cay_journal_from(self->journal, number));
+         number = event->number + 1)
+        count += cay_str_is(cay_shelf_owner(event), owner);
+    return count;
+}
+
+static void who_causes_many_pushes_out_its_own(void **state)
+{
+    struct fixture *self = *state;
+    struct cay_journal_place few = {.owner = CAY_STR("few")};
+    struct cay_journal_place many = {.owner = CAY_STR("many")};
+    struct cay_journal_place all = {};
+    uint64_t missed = 0;
+    cay_journal_place_at_end(self->journal, &few);
+    cay_journal_place_at_end(self->journal, &many);
+    cay_journal_place_at_end(self->journal, &all);
+    for (int i = 0; i < FEW; i++)
+        add(self, "few");
+    flood(self);
+    assert_int_equal(kept_of(self, "few"), FEW);
+    size_t kept = kept_of(self, "many");
+    assert_in_range(kept, 1000, CAY_SHELF_EVENTS_MAX);
+    /* Who has lost some is told how many, once; who has not, hears of no loss. */
+    assert_false(cay_journal_place_lost(self->journal, &few, &missed));
+    assert_true(cay_journal_place_lost(self->journal, &many, &missed));
+    assert_int_equal(missed, MANY - kept);
+    assert_false(cay_journal_place_lost(self->journal, &many, &missed));
+    assert_true(cay_journal_place_lost(self->journal, &all, &missed));
+    assert_int_equal(missed, MANY - kept);
+    assert_false(cay_journal_place_lost(self->journal, &all, &missed));
+}
+
+static void so_it_does_on_the_disk(void **state)
+{
+    struct fixture *self = *state;
+    char cursor[CAY_CURSOR_BYTES];
+    for (int i = 0; i < FEW; i++)
+        add(self, "few");
+    flood(self);
+    uint64_t next = cay_journal_next(self->journal);
+    cay_journal_cursor(self->journal, next - 1, cursor);
+    close_journal(self);
+    open_journal(self);
+    assert_int_equal(kept_of(self, "few"), FEW);
+    assert_true(kept_of(self, "many") > 1000);
+    /* Numbers go on, and a reader that was at the end goes on without a gap. */
+    assert_int_equal(cay_journal_next(self->journal), next);
+    struct cay_journal_place place = {.owner = CAY_STR("many")};
+    bool is_lost = true;
+    uint64_t missed = 0;
+    assert_true(cay_journal_parse(self->journal, cay_str(cursor), &place.next, &is_lost));
+    assert_false(is_lost);
+    assert_int_equal(place.next, next);
+    assert_false(cay_journal_place_lost(self->journal, &place, &missed));
+    /* One from before that does not. */
+    place.next = 1;
+    assert_true(cay_journal_place_lost(self->journal, &place, &missed));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(many_readers_hear_of_it_a_few_at_a_time),
         CASE(readers_that_skip_looks_are_not_asked_about_them),
+        CASE(who_causes_many_pushes_out_its_own),
+        CASE(so_it_does_on_the_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
