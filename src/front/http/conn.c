@@ -8,6 +8,7 @@
 
 #include "api/call.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "front/http/server_internal.h"
 #include "io/heirs.h"
@@ -197,6 +198,13 @@ const struct cay_conn_protocol cay_conn_sniffing = {
     .finish = nothing,
 };
 
+static uint64_t next_id(struct cay_server *server)
+{
+    uint64_t count = ++server->exchange_count;
+    return CAY_MAX(cay_hash(server->id_key, (struct cay_str){(const char *)&count, sizeof(count)}),
+                   UINT64_C(1));
+}
+
 void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
 {
     exchange->server = conn->server;
@@ -205,7 +213,7 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
     exchange->conn = conn;
     exchange->is_tls = conn->stream.tls != NULL;
     exchange->started_ns = cay_clock_ns();
-    exchange->id = ++conn->server->last_exchange_id;
+    exchange->id = next_id(conn->server);
     cay_list_push_back(&conn->exchanges, &exchange->in_conn);
     conn->server->stats.exchanges_open++;
     conn->server->stats.requests++;

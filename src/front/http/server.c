@@ -108,7 +108,7 @@ struct cay_server *cay_server_create(struct cay_loop *loop,
     struct cay_server *server = cay_new(struct cay_server);
     server->loop = loop;
     server->options = *options;
-    cay_random_bytes(&server->last_exchange_id, sizeof(server->last_exchange_id));
+    cay_random_bytes(server->id_key, sizeof(server->id_key));
     cay_places_init(&server->places, options->connection_count_max);
     cay_list_init(&server->conns);
     cay_timer_open(&server->sweep, loop, on_sweep);

@@ -18,7 +18,8 @@ struct cay_server {
     struct cay_server_options options;
     struct cay_server_stats stats;
     struct cay_places places;
-    uint64_t last_exchange_id; /* begins anywhere: those of two daemons differ */
+    uint64_t exchange_count;
+    uint64_t id_key[2]; /* of exchanges' ids: they tell nobody how many others there were */
     struct cay_tls *tls;
     struct cay_list conns;
     struct cay_timer sweep;

@@ -330,6 +330,16 @@ static void requests_are_logged_once_and_without_keys(void **state)
     assert_true(harness_has(&log, "canceled"));
     assert_false(harness_has(&log, "good"));
     assert_false(harness_has(&log, "hush"));
+    /* An id does not tell how many requests others have made. */
+    uint64_t ids[3];
+    const char *at = cay_buf_str(&log).ptr;
+    for (size_t i = 0; i < CAY_COUNT(ids); i++) {
+        at = strstr(at, "request=") + strlen("request=");
+        ids[i] = strtoull(at, NULL, 16);
+        assert_true(ids[i] != 0);
+    }
+    for (size_t i = 0; i + 1 < CAY_COUNT(ids); i++)
+        assert_true(ids[i + 1] - ids[i] > 1000 && ids[i] - ids[i + 1] > 1000);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
