@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/gone.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
@@ -8,17 +9,63 @@
 #include "base/id.h"
 #include "host/session/access.h"
 
+struct cay_gone_owner {
+    char *name;
+    size_t count;
+};
+
+static struct cay_gone_owner *enter_owner(struct cay_gone_table *table, const char *name)
+{
+    struct cay_gone_owner *owner = cay_map_get(&table->owners, cay_str(name));
+    if (!owner) {
+        owner = cay_new(struct cay_gone_owner);
+        owner->name = cay_strdup(name);
+        (void)cay_map_put(&table->owners, cay_str(owner->name), owner);
+    }
+    owner->count++;
+    return owner;
+}
+
+static void forget(struct cay_gone_table *table, struct cay_gone *gone)
+{
+    struct cay_gone_owner *owner = cay_take_ptr(gone->owner);
+    free(cay_take_ptr(gone->id));
+    if (--owner->count > 0)
+        return;
+    (void)cay_map_remove(&table->owners, cay_str(owner->name));
+    free(owner->name);
+    free(owner);
+}
+
+/* The oldest of who has the most. */
+static struct cay_gone *make_room(struct cay_gone_table *table)
+{
+    const struct cay_gone_owner *most = NULL;
+    struct cay_gone *oldest = NULL;
+    size_t cursor = 0;
+    for (const struct cay_gone_owner *owner; (owner = cay_map_next(&table->owners, &cursor));) {
+        if (!most || owner->count > most->count)
+            most = owner;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        struct cay_gone *gone = &table->items[i];
+        if (gone->owner == most && (!oldest || gone->at_ns < oldest->at_ns))
+            oldest = gone;
+    }
+    assert(oldest);
+    forget(table, oldest);
+    return oldest;
+}
+
 void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, bool is_public,
                   const char *why)
 {
-    if (!table->ring)
-        table->ring = cay_alloc(CAY_GONE_MAX * sizeof(*table->ring));
-    struct cay_gone *gone = &table->ring[table->next];
-    table->next = (table->next + 1) % CAY_GONE_MAX;
-    free(gone->id);
-    free(gone->owner);
+    if (!table->items)
+        table->items = cay_alloc(CAY_GONE_MAX * sizeof(*table->items));
+    struct cay_gone *gone =
+        table->count < CAY_GONE_MAX ? &table->items[table->count++] : make_room(table);
     *gone = (struct cay_gone){.id = cay_strdup(id),
-                              .owner = cay_strdup(owner),
+                              .owner = enter_owner(table, owner),
                               .is_public = is_public,
                               .at_ns = cay_clock_wall_ns(),
                               .why = why};
@@ -26,20 +73,20 @@ void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owne
 
 void cay_gone_finish(struct cay_gone_table *table)
 {
-    for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
-        free(table->ring[i].id);
-        free(table->ring[i].owner);
-    }
-    free(cay_take_ptr(table->ring));
+    for (size_t i = 0; i < table->count; i++)
+        forget(table, &table->items[i]);
+    table->count = 0;
+    free(cay_take_ptr(table->items));
+    cay_map_finish(&table->owners);
 }
 
 static const struct cay_gone *find(const struct cay_gone_table *table,
                                    const struct cay_caller *caller, struct cay_str id)
 {
     const struct cay_gone *found = NULL;
-    for (size_t i = 0; table->ring && i < CAY_GONE_MAX; i++) {
-        const struct cay_gone *gone = &table->ring[i];
-        if (gone->id && cay_str_is(id, gone->id) && cay_may_know_session(caller, id, gone->owner) &&
+    for (size_t i = 0; i < table->count; i++) {
+        const struct cay_gone *gone = &table->items[i];
+        if (cay_str_is(id, gone->id) && cay_may_know_session(caller, id, gone->owner->name) &&
             (gone->is_public || !caller->is_door) && (!found || gone->at_ns > found->at_ns))
             found = gone;
     }

@@ -3,24 +3,27 @@
 
 /*
  * The newest sessions that are gone, and why: whoever asks for one that was there a while ago is
- * told more than that it is not found. In memory only; a daemon forgets them with its end.
+ * told more than that it is not found. When there are too many, the oldest is forgotten of the
+ * owner who has the most. In memory only; a daemon forgets them with its end.
  */
 
 #include "api/call.h"
+#include "base/map.h"
 
 enum { CAY_GONE_MAX = 1024 };
 
 struct cay_gone {
     char *id;
-    char *owner;
+    struct cay_gone_owner *owner;
     bool is_public;  /* that it was there was nobody's secret */
     int64_t at_ns;   /* wall clock */
     const char *why; /* a word that stays: "requested", "expired", "idle" … */
 };
 
 struct cay_gone_table {
-    struct cay_gone *ring; /* NULL until the first */
-    size_t next;           /* place of the next one */
+    struct cay_gone *items; /* CAY_GONE_MAX; NULL until the first */
+    size_t count;
+    struct cay_map owners; /* of those that are there */
 };
 
 void cay_gone_add(struct cay_gone_table *table, const char *id, const char *owner, bool is_public,
