@@ -39,6 +39,12 @@ bool cay_net_init(struct cay_net *net, struct cay_loop *loop, const char *bind_a
     return true;
 }
 
+bool cay_net_has_room(const struct cay_net *net, size_t own_count)
+{
+    size_t most = net->connection_count_max;
+    return own_count < most - CAY_MIN(most, net->connection_count);
+}
+
 void cay_net_set_domain(struct cay_net *net, const char *domain, bool is_https)
 {
     net->domain = domain && *domain ? cay_strdup(domain) : NULL;

@@ -26,6 +26,9 @@ struct cay_net {
 [[nodiscard]] bool cay_net_init(struct cay_net *net, struct cay_loop *loop,
                                 const char *bind_address, const char *advertised,
                                 struct cay_error *err);
+/* Whether somebody who has so many connections may have one more: no more than are free, so that
+ * some are left for others. */
+[[nodiscard]] bool cay_net_has_room(const struct cay_net *net, size_t own_count);
 /* Where the daemon's own proxy has host names of ports; NULL or empty: nowhere. */
 void cay_net_set_domain(struct cay_net *net, const char *domain, bool is_https);
 void cay_net_finish(struct cay_net *net);

@@ -23,6 +23,7 @@ struct cay_port {
     char bind_address[64];
     struct cay_list connections;
     size_t connection_count;
+    size_t *own_count;
     void (*seen)(void *owner, bool is_listening);
     void *owner;
 };
@@ -36,6 +37,13 @@ struct connection {
     struct cay_relay relay;
 };
 
+static void count(struct cay_port *port, int more)
+{
+    port->connection_count += (size_t)more;
+    port->net->connection_count += (size_t)more;
+    *port->own_count += (size_t)more;
+}
+
 static void drop(struct connection *connection)
 {
     struct cay_port *port = connection->port;
@@ -47,8 +55,7 @@ static void drop(struct connection *connection)
         cay_relay_close(&connection->relay);
     cay_list_remove(&connection->in_port);
     free(connection);
-    port->connection_count--;
-    port->net->connection_count--;
+    count(port, -1);
 }
 
 static void relay_over(struct cay_relay *relay)
@@ -69,8 +76,7 @@ static void dialled(void *owner, int fd)
     }
     if (cay_relay_open(&connection->relay, port->net->loop, cay_take_fd(connection->client_fd), fd,
                        relay_over) < 0) {
-        port->connection_count--; /* both sides are closed */
-        port->net->connection_count--;
+        count(port, -1); /* both sides are closed */
         cay_list_remove(&connection->in_port);
         free(connection);
         return;
@@ -83,7 +89,7 @@ static void accepted(struct cay_listener *listener, int fd, const struct cay_pee
     struct cay_port *port = CAY_CONTAINER_OF(listener, struct cay_port, listener);
     struct cay_net *net = port->net;
     if (port->connection_count >= CAY_PORT_CONNECTIONS ||
-        net->connection_count >= net->connection_count_max) {
+        !cay_net_has_room(net, *port->own_count)) {
         cay_relay_reset(fd);
         return;
     }
@@ -91,8 +97,7 @@ static void accepted(struct cay_listener *listener, int fd, const struct cay_pee
     connection->port = port;
     connection->client_fd = fd;
     cay_list_push_back(&port->connections, &connection->in_port);
-    port->connection_count++;
-    net->connection_count++;
+    count(port, 1);
     cay_dial_start(net->loop, port->netns_fd, port->port, dialled, connection, &connection->dial);
 }
 
@@ -133,6 +138,7 @@ bool cay_port_open(struct cay_net *net, const struct cay_port_options *options, 
     port->port = options->port;
     port->seen = options->seen;
     port->owner = options->owner;
+    port->own_count = options->own_count;
     port->listener = (struct cay_listener){.fd = -1, .spare_fd = -1};
     snprintf(port->bind_address, sizeof(port->bind_address), "%s", options->bind_address);
     cay_list_init(&port->connections);

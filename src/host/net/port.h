@@ -18,6 +18,7 @@ struct cay_port_options {
     /* A connection showed whether somebody listens inside. */
     void (*seen)(void *owner, bool is_listening);
     void *owner;
+    size_t *own_count; /* connections of all ports whose session has the same owner */
 };
 
 /* Takes netns_fd over, also on failure. Reasons: ALREADY_EXISTS when the port of the host is in

@@ -20,7 +20,7 @@ struct cay_account {
     struct cay_quotas *quotas; /* its own, CAY_QUOTA_UNSET where it has none; NULL: none at all */
     size_t stream_count;       /* calls under way that stream */
     size_t event_watch_count;  /* of those, the ones that follow events */
-    size_t tunnel_count;       /* calls that carry connections to ports of its sandboxes */
+    size_t port_connections;   /* to ports of its sandboxes, exposed or by calls */
     bool is_quota_changing;
     unsigned bases_coming; /* begun, not in the table of bases yet */
 };

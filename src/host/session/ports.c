@@ -265,7 +265,8 @@ static bool open_port(struct cay_exposed *exposed, uint16_t host_port, const cha
                                              .host_port = host_port,
                                              .port = exposed->number,
                                              .seen = seen,
-                                             .owner = exposed};
+                                             .owner = exposed,
+                                             .own_count = &session->account->port_connections};
     int netns_fd = -1;
     return cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, err) &&
            cay_port_open(&session->host->net, &options, netns_fd, &exposed->port, err);

@@ -20,7 +20,6 @@
 
 enum {
     PORT_MAX = 65535,
-    OWNER_SHARE = 2, /* no owner has more than half of what the host can carry */
     NOTE_MS = 1000,
 };
 
@@ -57,7 +56,7 @@ static void end_tunnel(struct tunnel *self, const struct cay_error *err)
         close(self->fd);
     if (self->is_counted) {
         self->host->net.connection_count--;
-        self->account->tunnel_count--;
+        self->account->port_connections--;
     }
     free(self);
     if (err)
@@ -263,11 +262,12 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "this host has as many connections to sandboxes as it may have; close some, or "
                  "try again later");
-    else if (session->account->tunnel_count >= net->connection_count_max / OWNER_SHARE)
-        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
-                 "the owner of session '%s' has as many connections to sandboxes as one may have; "
-                 "close some first",
-                 session->id);
+    else if (!cay_net_has_room(net, session->account->port_connections))
+        cay_fail(
+            &err, CAY_R_RESOURCE_EXHAUSTED,
+            "the owner of session '%s' has so many connections to its sandboxes that too few are "
+            "left for others; close some first",
+            session->id);
     else
         (void)cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, &err);
     if (err.reason) {
@@ -276,7 +276,7 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
     }
     net->connection_count++;
     self->account = session->account;
-    self->account->tunnel_count++;
+    self->account->port_connections++;
     self->is_counted = true;
     snprintf(self->session_id, sizeof(self->session_id), "%s", session->id);
     session->last_active_ns = cay_clock_wall_ns();
