@@ -118,7 +118,7 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .fallback = "0",
      .help = "Processors that the limits of one owner's sessions may add up to, such as 8 or 0.5; 0 for no limit. It does not bind administrators."},
     {CAY_CONF_FIELD(struct cayd_conf, quota_disk), .type = CAY_CONF_SIZE, .metavar = "SIZE", .fallback = "0",
-     .help = "Disk space that the limits of one owner's sessions may add up to; 0 for no limit. It does not bind administrators."},
+     .help = "Disk space that the limits of one owner's sessions, what its bases add to those of everybody, and streams kept for it may add up to; 0 for no limit. It does not bind administrators."},
     {CAY_CONF_FIELD(struct cayd_conf, quota_pids), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1000000000,
      .fallback = "0",
      .help = "Processes that the limits of one owner's sessions may add up to; 0 for no limit. It does not bind administrators."},

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from daemon import MIB, SANDBOX, Cayd, Skip, case, eventually, fails
+from daemon import BASE, KEY, MIB, SANDBOX, Cayd, Client, RpcError, Skip, b64, case, eventually, fails
 from past import put, text_of
 from small_base import import_small, run_with_cayd
 
@@ -177,6 +177,26 @@ def with_the_records_bytes(_):
 def with_the_records_btrfs(_):
     """the same on btrfs, where removing needs room, too"""
     served_when_full(on_small_disk("btrfs"), "bytes", remove)
+
+
+@case
+def spooled(_):
+    """what is kept for one owner's builds never keeps others from making sessions"""
+    with on_small_disk() as cay:
+        import_small(cay)
+        greedy = Client(cay, cay.call(KEY + "CreateKey", {"owner": "greedy"})["secret"])
+        piece = {"data": b64(os.urandom(MIB))}
+        for number in range(60):
+            try:
+                greedy.send_all(BASE + "PutBuildFiles", [{"key": f"{number:064x}"}, *[piece] * 7])
+            except RpcError as error:
+                assert error.reason in ("no_space", "resource_exhausted"), error
+                break
+        else:
+            raise AssertionError("420 MiB were kept on a disk of 300 MiB")
+        cay.create("another")
+        put(cay, "another", "file", "1")
+        cay.turn("another")
 
 
 @case

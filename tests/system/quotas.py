@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 
-from daemon import BASE, FILE, KEY, PROCESS, SANDBOX, Client, case, eventually, fails, together
+from daemon import BASE, FILE, KEY, PROCESS, SANDBOX, Client, b64, case, eventually, fails, together
+from session_stream import export, import_
 from small_base import run_with_cayd
 
 CAY = sys.argv[2]
@@ -141,6 +142,81 @@ def bases(cay):
             one.call(BASE + "RemoveBase", {"name": name})
         cay.call(BASE + "RemoveBase", {"name": "of-admin"})
         assert get_quota(one)["used"].get("bases", "0") == "0"
+
+
+def disk_of(client):
+    """Mebibytes that count for its quota."""
+    return int(get_quota(client)["used"].get("diskBytes", 0)) / MIB
+
+
+def publish(client, session_id, name):
+    return client.snapshot(session_id, name, publishBase=name)
+
+
+@case
+def bases_on_disk(cay):
+    """what an owner's bases add to those of everybody counts for its disk quota, however they come one from another"""
+    with sessions_of(cay, "a") as one:
+        set_quota(cay, "a", diskBytes=str(40 * MIB), bases="9", snapshots="9")
+        one.create("a1", lazyStart=True, limits={"diskBytes": str(20 * MIB)})
+        one.write("a1", "f", os.urandom(8 * MIB))
+        publish(one, "a1", "a-one")
+        assert 28 <= disk_of(one) < 29, disk_of(one)
+        publish(one, "a1", "a-two")
+        refused(["quota_disk", "cay quota set a --disk"], publish, one, "a1", "a-three")
+        assert [point["name"] for point in one.log("a1")] == ["a-one", "a-two"], one.log("a1")
+        cay.snapshot("a1", "admin", publishBase="of-admin")
+        assert 36 <= disk_of(one) < 37, disk_of(one)
+        one.destroy("a1")
+        one.call(BASE + "RemoveBase", {"name": "a-two"})
+        # What it adds is nothing; but the other one may go, and it keeps the files.
+        one.create("a2", base="a-one", lazyStart=True, limits={"diskBytes": str(2 * MIB)})
+        publish(one, "a2", "a-same")
+        one.call(BASE + "RemoveBase", {"name": "a-one", "force": True})
+        assert 10 <= disk_of(one) < 11, disk_of(one)
+        publish(one, "a2", "a-last")  # stands on what is gone: all of it counts
+        counted = disk_of(one)
+        assert 20 <= counted < 26, counted
+        cay.restart()
+        assert disk_of(one) == counted, disk_of(one)
+        one.call(BASE + "RemoveBase", {"name": "a-last"})
+        one.destroy("a2")
+        # The session of a build goes with its end: there need not be room for both.
+        fill = {"kind": "BUILD_STEP_KIND_RUN", "args": ["dd if=/dev/urandom of=/made bs=1048576 count=8"]}
+        for _ in range(2):
+            build(one, "a-built", replace=True, steps=[fill], limits={"diskBytes": str(20 * MIB)})
+            assert 16 <= disk_of(one) < 17, disk_of(one)
+        for name in ("a-same", "a-built"):
+            one.call(BASE + "RemoveBase", {"name": name})
+        cay.call(BASE + "RemoveBase", {"name": "of-admin"})
+        assert disk_of(one) == 0
+
+
+def put_files(client, key, mebibytes):
+    piece = {"data": b64(os.urandom(MIB))}
+    return client.send_all(BASE + "PutBuildFiles", [{"key": f"{key:064x}"}, *[piece] * mebibytes])
+
+
+@case
+def what_passes_through(cay):
+    """streams that are kept until they are whole count for the disk quota, as long as they are there"""
+    with sessions_of(cay, "a") as one:
+        set_quota(cay, "a", diskBytes=str(20 * MIB))
+        one.create("a1", lazyStart=True, limits={"diskBytes": str(12 * MIB)})
+        put_files(one, 1, 7)
+        assert disk_of(one) == 19, disk_of(one)
+        refused(["quota_disk"], one.create, "a2", lazyStart=True, limits={"diskBytes": str(2 * MIB)})
+        put_files(one, 2, 15)  # the older ones make way
+        fails("not_found", one.call, BASE + "GetBuildFiles", {"key": f"{1:064x}"})
+        refused(["quota_disk", "cay quota set a --disk"], put_files, one, 3, 30)
+        refused(["quota_disk"], import_, one, os.urandom(30 * MIB))
+        one.write("a1", "f", os.urandom(11 * MIB))
+        eventually(lambda: int(one.get("a1").get("usage", {}).get("diskBytes", 0)) >= 11 * MIB, "it is measured")
+        refused(["quota_disk"], export, one, "a1")
+        open_ = {"open": {"sessionId": "a1", "path": "to", "archive": "TREE_FORMAT_TAR"}}
+        refused(["quota_disk"], one.send_all, FILE + "WriteFile", [open_, *[{"data": b64(os.urandom(MIB))}] * 11])
+        eventually(lambda: disk_of(one) <= 12, "nothing is kept of what was refused")
+        put_files(cay, 1, 30)  # an administrator's are not bound by a quota
 
 
 def expose(client, session_id, port):

@@ -6,6 +6,8 @@
  * first heard of; it stays until the host ends. Loop thread only.
  */
 
+#include <stdatomic.h>
+
 #include "io/share.h"
 
 struct cay_host;
@@ -22,7 +24,8 @@ struct cay_account {
     size_t event_watch_count;  /* of those, the ones that follow events */
     size_t port_connections;   /* to ports of its sandboxes, exposed or by calls */
     bool is_quota_changing;
-    unsigned bases_coming; /* begun, not in the table of bases yet */
+    unsigned bases_coming;         /* begun, not in the table of bases yet */
+    _Atomic int64_t claimed_bytes; /* of the disk: account_disk.h */
 };
 
 /* Never NULL. */

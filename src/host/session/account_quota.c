@@ -12,7 +12,7 @@ const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS] = {
     {"quota_sessions", "sessions", "sessions", "sessions", 1, REMOVE},
     {"quota_memory", "memory_bytes", "memory", "MiB of memory for its sessions", 1 << 20, REMOVE},
     {"quota_cpus", "cpus", "cpus", "processors for its sessions", 1000, REMOVE},
-    {"quota_disk", "disk_bytes", "disk", "MiB of disk space for its sessions", 1 << 20, REMOVE},
+    {"quota_disk", "disk_bytes", "disk", "MiB of disk space", 1 << 20, REMOVE},
     {"quota_pids", "pids", "pids", "processes for its sessions", 1, REMOVE},
     {"quota_snapshots", "snapshots", "snapshots", "snapshots", 1, REMOVE},
     {"quota_ports", "ports", "ports", "exposed ports", 1, REMOVE},
@@ -89,11 +89,25 @@ static int64_t bases_of(const struct cay_host *host, const char *owner)
     return count;
 }
 
+int64_t cay_quotas_bases_bytes(const struct cay_host *host, const char *owner)
+{
+    int64_t bytes = 0;
+    size_t cursor = 0;
+    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
+        if (cay_str_is(entry->spec->owner, owner))
+            bytes = add(bytes, cay_base_own_bytes(entry->spec));
+    }
+    return bytes;
+}
+
 struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner)
 {
     const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
-    struct cay_quotas sum = {.bases = bases_of(host, owner),
-                             .streams = account ? (int64_t)account->stream_count : 0};
+    struct cay_quotas sum = {
+        .bases = bases_of(host, owner),
+        .disk_bytes = cay_quotas_bases_bytes(host, owner) + (account ? account->claimed_bytes : 0),
+        .streams = account ? (int64_t)account->stream_count : 0,
+    };
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->is_gone || strcmp(session->owner, owner) != 0)
             continue;

@@ -16,9 +16,9 @@ enum {
 /* 0: no limit. All of one type: they are also walked, in the order of cay_quota_kinds. */
 struct cay_quotas {
     int64_t sessions;
-    int64_t memory_bytes; /* the sum of its sessions' limits; so with the next three */
+    int64_t memory_bytes; /* the sum of its sessions' limits; so with the next three, but */
     int64_t cpu_millis;
-    int64_t disk_bytes;
+    int64_t disk_bytes; /* bases and what passes through take some, too */
     int64_t pids;
     int64_t snapshots;
     int64_t ports;
@@ -52,6 +52,9 @@ struct cay_ceilings {
 
 /* What it has. */
 [[nodiscard]] struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner);
+
+/* Of that, the disk space of its bases. */
+[[nodiscard]] int64_t cay_quotas_bases_bytes(const struct cay_host *host, const char *owner);
 
 /* verbs_quota.c: the owners' own, from the database. */
 [[nodiscard]] bool cay_quotas_load(struct cay_host *host, struct cay_error *err);

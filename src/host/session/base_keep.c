@@ -88,6 +88,53 @@ bool cay_base_check_free(struct cay_store *store, const char *key, struct cay_er
     return !cay_store_base_resolve(store, key, found, &ignored) || cay_store_base_taken(err, key);
 }
 
+void cay_base_keeping_claim(struct cay_base_keeping *self, const struct cay_caller *caller,
+                            const struct cay_session *from, int64_t makes_way_bytes)
+{
+    struct cay_host *host = self->host;
+    const struct cay_v1_base *base = cay_bases_find(host, from->spec->base);
+    if (caller->role == CAY_ROLE_ADMIN) /* what it makes is everybody's */
+        return;
+    bool is_own = base && cay_str_is(base->owner, caller->owner);
+    /* Another base may have come in the place of the one that the session stands on. */
+    bool is_same = base ? cay_noun_time_ns(base->created_at) <= from->created_ns &&
+                              !(is_own && from->spec->parent_session_id.len)
+                        : cay_str_starts(from->spec->base, "host");
+    self->is_all_own = !is_same;
+    self->inherited_bytes = is_own ? cay_base_own_bytes(base) : 0;
+    cay_disk_claim_begin_base(&self->disk, host, caller, cay_account_of(host, caller->owner),
+                              makes_way_bytes);
+}
+
+void cay_base_keeping_unclaim(struct cay_base_keeping *self)
+{
+    cay_disk_claim_end(&self->disk);
+}
+
+/* Others that share it may go. */
+static int64_t whole_of(const struct cay_store_usage *usage)
+{
+    return (int64_t)(usage->whole_bytes ? usage->whole_bytes
+                                        : usage->own_bytes + usage->history_bytes);
+}
+
+bool cay_base_keeping_measure(struct cay_base_keeping *self, const struct cay_store_ref *tree,
+                              struct cay_error *err)
+{
+    struct cay_store *store = self->host->store;
+    struct cay_store_usage usage;
+    if (!self->disk.account || self->is_all_own)
+        return true;
+    if (!cay_store_usage(store, tree, &usage, err))
+        return false;
+    if (usage.is_behind &&
+        (!cay_store_sync(store, err) || !cay_store_usage(store, tree, &usage, err)))
+        return false;
+    self->spec.has_own_bytes = true;
+    self->spec.own_bytes = self->inherited_bytes + whole_of(&usage);
+    return cay_disk_claim_take(&self->disk, self->spec.own_bytes, err);
+}
+
 static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_error *err)
 {
     struct cay_base_keeping *self = ctx;
@@ -131,6 +178,11 @@ bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_d
     if (is_good && cay_store_usage(store, &ref, &usage, &ignored)) {
         self->spec.size_bytes = (int64_t)usage.own_bytes;
         self->spec.entry_count = (int64_t)usage.entries;
+        if (self->is_all_own) {
+            self->spec.has_own_bytes = true;
+            self->spec.own_bytes = whole_of(&usage);
+            is_good = cay_disk_claim_take(&self->disk, self->spec.own_bytes, err);
+        }
     }
     for (size_t i = 0; is_good && i < self->alias_count; i++)
         is_good = cay_store_base_alias(store, self->aliases[i], self->name, err);

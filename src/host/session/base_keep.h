@@ -5,18 +5,20 @@
  * The last part of making a base, whatever it was made of: a filled draft gets its name in the
  * store and its record. On a worker, in this order:
  *
- *     run -> confirm            what nobody was told of is taken back by the next start
- *         -> take_back          when something else went wrong after `run`
+ *     measure -> run -> confirm            what nobody was told of is taken back by the next start
+ *                    -> take_back          when something else went wrong after `run`
  *
  * Then, on the loop thread, cay_bases_put; also for what has replaced another and went wrong after.
  */
 
 #include "api/call.h"
 #include "api/cay_v1.h"
+#include "host/session/account_disk.h"
 #include "host/store/store.h"
 
 struct cay_host;
 struct cay_base_info;
+struct cay_session;
 
 enum { CAY_BASE_ALIASES_MAX = 100 };
 
@@ -31,6 +33,9 @@ struct cay_base_keeping {
     /* Given: origin, source, settings, labels, owner, architecture. The rest is filled in. */
     struct cay_v1_base spec;
     char draft_id[CAY_STORE_ID_SIZE];
+    struct cay_disk_claim disk; /* on its owner's quota; nothing for what is everybody's */
+    int64_t inherited_bytes;    /* of a base of the same owner's that it is made of */
+    bool is_all_own;            /* what it was made of may be nobody's any more: all of it counts */
     bool is_recorded;
     bool is_named;
     bool is_switched; /* taken back, and yet it stays: it has replaced another */
@@ -59,6 +64,16 @@ struct cay_base_keeping {
 [[nodiscard]] bool cay_base_check_free(struct cay_store *store, const char *key,
                                        struct cay_error *err);
 
+/* On the loop thread: it will be made of this session's files, and `makes_way_bytes` of what counts
+ * for the owner go then. To be let go of when the base is in the table, or will not be. */
+void cay_base_keeping_claim(struct cay_base_keeping *self, const struct cay_caller *caller,
+                            const struct cay_session *from, int64_t makes_way_bytes);
+void cay_base_keeping_unclaim(struct cay_base_keeping *self);
+
+/* Whether the owner's quota has room for what the tree adds to its base. */
+[[nodiscard]] bool cay_base_keeping_measure(struct cay_base_keeping *self,
+                                            const struct cay_store_ref *tree,
+                                            struct cay_error *err);
 /* Consumes the draft in any case. */
 [[nodiscard]] bool cay_base_keeping_run(struct cay_base_keeping *self,
                                         struct cay_store_base_draft *draft, struct cay_error *err);

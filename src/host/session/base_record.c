@@ -62,6 +62,11 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
     return entry ? entry->spec : NULL;
 }
 
+int64_t cay_base_own_bytes(const struct cay_v1_base *spec)
+{
+    return spec->has_own_bytes ? spec->own_bytes : spec->size_bytes;
+}
+
 int64_t cay_bases_bytes(const struct cay_host *host)
 {
     int64_t bytes = 0;

@@ -35,6 +35,8 @@ struct cay_base_entry {
 
 /* By name or alias, for what is no caller's question; NULL when there is no record. */
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name);
+/* Bytes on disk that its owner has by it: what it adds to a base of everybody's. */
+[[nodiscard]] int64_t cay_base_own_bytes(const struct cay_v1_base *spec);
 /* Bytes on disk of all of them. */
 [[nodiscard]] int64_t cay_bases_bytes(const struct cay_host *host);
 

@@ -3,10 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum {
-    KEPT_MS = 60 * 60 * 1000,
+    KEPT_MS = 15 * 60 * 1000,
     LOOK_MS = 60 * 1000,
 };
 
@@ -14,7 +13,7 @@ void cay_build_file_unref(struct cay_build_file *file)
 {
     if (!file || --file->refs)
         return;
-    close(file->fd);
+    cay_passing_end(&file->passing);
     free(file);
 }
 
@@ -88,6 +87,17 @@ static void make_room(struct cay_build_files *files, const char *owner, int64_t 
     }
 }
 
+bool cay_build_files_drop_one(struct cay_build_files *files, const char *owner)
+{
+    cay_list_for_each (struct cay_build_file, file, &files->list, in_table) {
+        if (file->refs > 1 || strcmp(file->owner, owner) != 0)
+            continue;
+        drop(file);
+        return true;
+    }
+    return false;
+}
+
 static void touch(struct cay_build_files *files, struct cay_build_file *file)
 {
     file->used_ms = cay_loop_now_ms(files->loop);
@@ -96,7 +106,7 @@ static void touch(struct cay_build_files *files, struct cay_build_file *file)
 }
 
 void cay_build_files_put(struct cay_build_files *files, const char *owner, struct cay_str key,
-                         int fd, int64_t bytes)
+                         struct cay_passing *passing, int64_t bytes)
 {
     struct cay_build_file *old = find(files, owner, key);
     if (old)
@@ -105,7 +115,7 @@ void cay_build_files_put(struct cay_build_files *files, const char *owner, struc
     struct cay_build_file *file = cay_new(struct cay_build_file);
     snprintf(file->owner, sizeof(file->owner), "%s", owner);
     snprintf(file->key, sizeof(file->key), "%.*s", (int)key.len, key.ptr);
-    file->fd = fd;
+    cay_passing_move(passing, &file->passing);
     file->bytes = bytes;
     file->refs = 1;
     if (cay_list_empty(&files->list))

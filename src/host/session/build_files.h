@@ -4,12 +4,13 @@
 /*
  * Archives that clients hand in for COPY steps of builds to come. Each is a file without a name:
  * the end of the daemon, however it comes, is the end of them. One that nobody asked for or used
- * for an hour goes; so does the one least recently used when an owner has too many. Builds hold
- * what they use. All of it on the loop thread.
+ * for a quarter of an hour goes; so does the one least recently used when an owner has too many.
+ * Builds hold what they use. All of it on the loop thread.
  */
 
 #include "api/call.h"
 #include "base/list.h"
+#include "host/session/passing.h"
 #include "io/loop.h"
 
 enum {
@@ -24,7 +25,7 @@ struct cay_build_file {
     struct cay_list_node in_table; /* in none once it made way */
     char owner[129];
     char key[CAY_BUILD_KEY_BYTES + 1];
-    int fd;
+    struct cay_passing passing;
     int64_t bytes;
     uint64_t used_ms;
     unsigned refs; /* the table's, and those of builds */
@@ -40,9 +41,12 @@ struct cay_build_files {
 void cay_build_files_init(struct cay_build_files *files, struct cay_loop *loop);
 void cay_build_files_finish(struct cay_build_files *files);
 
-/* Takes the descriptor over. One of the same owner and key makes way. */
+/* Takes what was kept over. One of the same owner and key makes way. */
 void cay_build_files_put(struct cay_build_files *files, const char *owner, struct cay_str key,
-                         int fd, int64_t bytes);
+                         struct cay_passing *passing, int64_t bytes);
+/* The one of an owner's that was used least recently, and by no build now, goes; false: there is
+ * none. */
+[[nodiscard]] bool cay_build_files_drop_one(struct cay_build_files *files, const char *owner);
 /* NULL when there is none; it counts as used. */
 const struct cay_build_file *cay_build_files_find(struct cay_build_files *files, const char *owner,
                                                   struct cay_str key);

@@ -134,7 +134,7 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
     self->copy = (struct cay_build_copy){
         .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .context = self->request->context,
-        .files_fd = self->files[self->at] ? self->files[self->at]->fd : -1,
+        .files_fd = self->files[self->at] ? self->files[self->at]->passing.fd : -1,
         .source = cay_step_arg(self, 0),
         .destination = cay_build_path(&self->arena, self->cwd, cay_step_arg(self, 1)),
         .owner = cay_step_arg(self, 2),

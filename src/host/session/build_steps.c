@@ -57,6 +57,7 @@ static void steps_free(struct cay_steps *self)
     for (size_t i = 0; self->files && i < self->request->steps.count; i++)
         cay_build_file_unref(self->files[i]);
     cay_quotas_unclaim_base(self->claim);
+    cay_base_keeping_unclaim(&self->keeping);
     cay_arena_finish(&self->arena);
     free(self);
 }
@@ -101,12 +102,26 @@ static void keep_work(struct cay_job *job)
     struct cay_steps *self = CAY_CONTAINER_OF(job, struct cay_steps, job);
     struct cay_store_base_draft draft;
     const struct cay_store_ref ref = {.session = self->store_id};
-    self->is_good = cay_store_base_begin_from(self->host->store, &ref, &draft, &self->err) &&
+    self->is_good = cay_base_keeping_measure(&self->keeping, &ref, &self->err) &&
+                    cay_store_base_begin_from(self->host->store, &ref, &draft, &self->err) &&
                     cay_base_keeping_run(&self->keeping, &draft, &self->err);
     if (self->is_good && !cay_base_keeping_confirm(&self->keeping, &self->err)) {
         self->is_good = false;
         cay_base_keeping_take_back(&self->keeping);
     }
+}
+
+/* The session goes when the base is made, and so does what that replaces. */
+static void claim_disk(struct cay_steps *self, const struct cay_session *session)
+{
+    const struct cay_v1_resource_limits *limits = session->spec->limits;
+    const struct cay_v1_base *old =
+        self->keeping.replaces ? cay_bases_find(self->host, cay_str(self->keeping.name)) : NULL;
+    int64_t makes_way =
+        limits && limits->has_disk_bytes ? CAY_MIN(limits->disk_bytes, (int64_t)1 << 60) : 0;
+    if (old && cay_str_is(old->owner, self->call->caller.owner))
+        makes_way += cay_base_own_bytes(old);
+    cay_base_keeping_claim(&self->keeping, &self->call->caller, session, makes_way);
 }
 
 static void keep_done(struct cay_job *job)
@@ -147,6 +162,7 @@ static void stopped(void *context, const void *, const struct cay_error *err)
         return;
     }
     memcpy(self->store_id, session->store_id, sizeof(self->store_id));
+    claim_disk(self, session);
     self->is_ending = true;
     self->job.work = keep_work;
     self->job.done = keep_done;

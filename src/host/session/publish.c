@@ -38,12 +38,14 @@ void cay_publishing_free(struct cay_publishing *self)
     if (!self)
         return;
     cay_quotas_unclaim_base(self->claim);
+    cay_base_keeping_unclaim(&self->keeping);
     cay_arena_finish(&self->arena);
     free(self);
 }
 
-bool cay_publishing_begin(struct cay_publishing *self, const struct cay_session *session,
-                          const char *snapshot, struct cay_error *err)
+bool cay_publishing_begin(struct cay_publishing *self, const struct cay_call *call,
+                          const struct cay_session *session, const char *snapshot,
+                          struct cay_error *err)
 {
     const struct cay_v1_base *base = cay_bases_find(self->keeping.host, session->spec->base);
     struct cay_v1_base *spec = &self->keeping.spec;
@@ -57,6 +59,7 @@ bool cay_publishing_begin(struct cay_publishing *self, const struct cay_session 
     if (!source || (base && base->settings && !spec->settings))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     spec->source = cay_str(source);
+    cay_base_keeping_claim(&self->keeping, &call->caller, session, 0);
     /* The machine's own programs are too much to read again, and different everywhere. */
     self->keeping.skips_digest = !base || !base->digest.len;
     return true;
@@ -67,7 +70,8 @@ bool cay_publishing_work(struct cay_publishing *self, const char *snapshot_store
 {
     struct cay_store_base_draft draft;
     const struct cay_store_ref ref = {.snapshot = snapshot_store_id};
-    return cay_store_base_begin_from(self->keeping.host->store, &ref, &draft, err) &&
+    return cay_base_keeping_measure(&self->keeping, &ref, err) &&
+           cay_store_base_begin_from(self->keeping.host->store, &ref, &draft, err) &&
            cay_base_keeping_run(&self->keeping, &draft, err);
 }
 

@@ -27,7 +27,7 @@ void cay_publishing_free(struct cay_publishing *self);
 
 /* What sessions of it start with is what those of the session's base start with. The session's own
  * variables are not handed on: they may be secrets. */
-[[nodiscard]] bool cay_publishing_begin(struct cay_publishing *self,
+[[nodiscard]] bool cay_publishing_begin(struct cay_publishing *self, const struct cay_call *call,
                                         const struct cay_session *session, const char *snapshot,
                                         struct cay_error *err);
 [[nodiscard]] bool cay_publishing_work(struct cay_publishing *self, const char *snapshot_store_id,

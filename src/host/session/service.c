@@ -474,13 +474,13 @@ void cay_host_destroy(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
+    cay_build_files_finish(&host->build_files);
     cay_accounts_finish(host);
     cay_gone_finish(&host->gone);
     cay_net_finish(&host->net);
     cay_network_stop(host);
     cay_bases_finish(&host->bases);
     cay_builds_finish(&host->builds);
-    cay_build_files_finish(&host->build_files);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);

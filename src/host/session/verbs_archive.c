@@ -16,12 +16,12 @@
 #include "base/stop.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
+#include "host/session/passing.h"
 #include "host/session/quota.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
 #include "host/session/verbs_archive.h"
 #include "host/store/base.h"
-#include "host/store/spool.h"
 #include "host/store/unpack.h"
 #include "tool/tree/files.h"
 #include "tool/tree/path.h"
@@ -37,7 +37,7 @@ struct archive_write {
     struct cay_call *call;
     const struct cay_v1_write_file_open *open; /* a copy in the call's arena */
     struct cay_str data;
-    int fd; /* of the stream */
+    struct cay_passing passing; /* the stream */
     int64_t bytes;
     struct cay_quota_taker taker;
     struct cay_v1_write_file_response response;
@@ -51,8 +51,7 @@ static void finish(struct archive_write *self)
     struct cay_error err = self->err;
     struct cay_v1_write_file_response response = self->response;
     cay_op_leave(&self->op);
-    if (self->fd >= 0)
-        close(self->fd);
+    cay_passing_end(&self->passing);
     free(self);
     if (err.reason)
         cay_call_fail(call, &err);
@@ -70,7 +69,8 @@ static bool unpack_all(struct archive_write *self, struct cay_unpack *unpack, st
     cay_auto(cay_archive_in_finish) struct cay_archive_in in = {};
     char path[PATH_MAX];
     struct archive_entry *entry = NULL;
-    if (lseek(self->fd, 0, SEEK_SET) < 0 || !cay_archive_in_open(&in, self->fd, false, err))
+    if (lseek(self->passing.fd, 0, SEEK_SET) < 0 ||
+        !cay_archive_in_open(&in, self->passing.fd, false, err))
         return false;
     for (;;) {
         if (!cay_archive_in_next(&in, &entry, err))
@@ -197,12 +197,7 @@ static void awake(struct cay_call *call, struct cay_session *session, void *cont
 static void piece_work(struct cay_job *job)
 {
     struct archive_write *self = CAY_CONTAINER_OF(job, struct archive_write, job);
-    if (self->fd < 0)
-        self->fd = cay_spool_open(self->host->data_fd);
-    int rc = self->fd < 0 ? self->fd : cay_spool_write(self->fd, self->data.ptr, self->data.len);
-    if (rc < 0)
-        cay_fail_errno(&self->err, rc == -ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, rc,
-                       "keep the archive");
+    (void)cay_passing_write(&self->passing, self->data, "the archive", &self->err);
 }
 
 static void piece_done(struct cay_job *job)
@@ -242,7 +237,7 @@ static void on_message(struct cay_call *call, const void *message)
     else if (!request && self->open->has_size && self->open->size != self->bytes)
         cay_fail(&self->err, CAY_R_DATA_LOSS, "%lld bytes were announced and %lld came",
                  (long long)self->open->size, (long long)self->bytes);
-    else if (!request && self->fd < 0)
+    else if (!request && self->passing.fd < 0)
         cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "the archive is empty");
     else if (cay_session_check(self->host, call, self->open->session_id, CAY_VERB_TOOL, &session,
                                &self->err))
@@ -255,6 +250,7 @@ static void on_message(struct cay_call *call, const void *message)
     if (request) {
         self->data = request->frame.data;
         self->job.lane = &session->account->lane;
+        cay_disk_claim_again(&self->passing.claim, self->host);
         cay_loop_submit(self->host->loop, &self->job);
         return;
     }
@@ -299,7 +295,7 @@ bool cay_archive_write_start(struct cay_host *host, struct cay_call *call,
     self->host = host;
     self->call = call;
     self->open = kept;
-    self->fd = -1;
+    cay_passing_begin(&self->passing, host, &call->caller, session->account);
     self->job.work = piece_work;
     self->job.done = piece_done;
     call->state = self;

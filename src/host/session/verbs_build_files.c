@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "host/session/build_files.h"
 #include "host/session/host.h"
 #include "host/session/space.h"
-#include "host/store/spool.h"
 #include "sys/sha256.h"
 
 /*
@@ -23,7 +20,7 @@ struct put {
     char key[CAY_BUILD_KEY_BYTES + 1];
     struct cay_str data;
     int64_t bytes;
-    int fd;
+    struct cay_passing passing;
     bool is_working;
     bool is_good;
     struct cay_error err;
@@ -32,8 +29,7 @@ struct put {
 static void put_free(struct put *self)
 {
     self->host->build_files.putting -= self->key[0] != '\0';
-    if (self->fd >= 0)
-        close(self->fd);
+    cay_passing_end(&self->passing);
     free(self);
 }
 
@@ -47,16 +43,8 @@ static void put_fail(struct put *self)
 
 static bool keep_piece(struct put *self, struct cay_error *err)
 {
-    if (self->fd < 0) {
-        if (!cay_space_check(self->host, err))
-            return false;
-        self->fd = cay_spool_open(self->host->data_fd);
-    }
-    if (self->fd < 0)
-        return cay_fail_errno(err, CAY_R_NO_SPACE, self->fd, "keep the files");
-    int rc = cay_spool_write(self->fd, self->data.ptr, self->data.len);
-    return rc == 0 || cay_fail_errno(err, rc == -ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, rc,
-                                     "keep the files");
+    return (self->passing.fd >= 0 || cay_space_check(self->host, err)) &&
+           cay_passing_write(&self->passing, self->data, "the files", err);
 }
 
 static void piece_work(struct cay_job *job)
@@ -81,13 +69,13 @@ static void finish(struct put *self)
 {
     struct cay_call *call = self->call;
     struct cay_v1_put_build_files_response response = {.bytes = self->bytes};
-    if (self->fd < 0) {
+    if (self->passing.fd < 0) {
         cay_fail(&self->err, CAY_R_INVALID_ARGUMENT, "data: the files are missing");
         put_fail(self);
         return;
     }
     cay_build_files_put(&self->host->build_files, call->caller.owner, cay_str(self->key),
-                        cay_take_fd(self->fd), self->bytes);
+                        &self->passing, self->bytes);
     put_free(self);
     cay_call_done(call, &response);
 }
@@ -119,6 +107,16 @@ static bool take(struct put *self, const struct cay_v1_put_build_files_request *
                     CAY_LIMIT_BUILD_FILES_BYTES);
 }
 
+/* Files that no build has come for make way for new ones. */
+static void make_room(struct put *self)
+{
+    struct cay_disk_claim *claim = &self->passing.claim;
+    cay_disk_claim_again(claim, self->host);
+    while (!cay_disk_claim_fits(claim, (int64_t)self->data.len) &&
+           cay_build_files_drop_one(&self->host->build_files, self->call->caller.owner))
+        ;
+}
+
 static void on_message(struct cay_call *call, const void *message)
 {
     struct put *self = call->state;
@@ -128,6 +126,7 @@ static void on_message(struct cay_call *call, const void *message)
     } else if (!take(self, message, &self->err)) {
         put_fail(self);
     } else if (self->data.len) {
+        make_room(self);
         self->is_working = true;
         self->job.work = piece_work;
         self->job.done = piece_done;
@@ -152,7 +151,8 @@ void cay_host_put_build_files(struct cay_service *service, struct cay_call *call
     struct put *self = cay_new(struct put);
     self->call = call;
     self->host = cay_host_of(service);
-    self->fd = -1;
+    cay_passing_begin(&self->passing, self->host, &call->caller,
+                      cay_account_of(self->host, call->caller.owner));
     call->state = self;
     call->on_message = on_message;
     call->on_cancel = on_cancel;

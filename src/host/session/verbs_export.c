@@ -11,8 +11,8 @@
 #include "host/session/export.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/passing.h"
 #include "host/session/point.h"
-#include "host/store/spool.h"
 #include "tool/tree/path.h"
 
 /*
@@ -45,7 +45,7 @@ struct export_op {
     struct cay_task more; /* posted by the packer */
     atomic_bool is_posted;
     atomic_bool is_abandoned;
-    int fd; /* of the file without a name */
+    struct cay_passing passing;
     char *piece;
     ssize_t piece_len;
     uint64_t sent;
@@ -55,7 +55,8 @@ struct export_op {
     bool is_full;                   /* the peer has enough for now */
     struct cay_session *packed_for; /* held while the packer is at work, in its lane */
     bool is_packed;                 /* and all went well */
-    struct cay_error pack_err;      /* the packer's until it is done */
+    struct cay_error pack_err;      /* the packer's until it is done; so with the next */
+    struct cay_error take_err;      /* there is no room for more */
     struct cay_error err;
 };
 
@@ -64,8 +65,7 @@ static void export_free(struct export_op *self)
     cay_export_finish(&self->export);
     cay_snapshot_record_finish(&self->live);
     cay_session_record_finish(&self->session);
-    if (self->fd >= 0)
-        close(self->fd);
+    cay_passing_end(&self->passing);
     free(self->piece);
     free(self);
 }
@@ -129,9 +129,7 @@ static void forget_live(struct export_op *self)
 static bool export_work(struct cay_op *op, struct cay_error *err)
 {
     struct export_op *self = CAY_CONTAINER_OF(op, struct export_op, op);
-    self->fd = cay_spool_open(self->host->data_fd);
-    bool is_good =
-        self->fd >= 0 || cay_fail_errno(err, CAY_R_NO_SPACE, self->fd, "keep the export");
+    bool is_good = cay_passing_open(&self->passing, "the export", err);
     is_good = is_good && cay_export_read_words(&self->export, self->host->db, err) &&
               (!self->live.store_id[0] || point_live(self, err));
     if (is_good) {
@@ -152,20 +150,26 @@ static bool on_progress(void *ctx)
     uint64_t written = atomic_load(&self->export.pack.bytes);
     if (written && !atomic_exchange(&self->is_posted, true))
         cay_loop_post(self->host->loop, &self->more);
-    return !atomic_load(&self->is_abandoned) && !atomic_load(&self->host->is_stopping);
+    return cay_passing_take(&self->passing, (int64_t)written - self->passing.claim.taken_bytes,
+                            "the export", &self->take_err) &&
+           !atomic_load(&self->is_abandoned) && !atomic_load(&self->host->is_stopping);
 }
 
 static void on_more(struct cay_task *task)
 {
     struct export_op *self = CAY_CONTAINER_OF(task, struct export_op, more);
     atomic_store(&self->is_posted, false);
+    cay_disk_claim_again(&self->passing.claim, self->host);
     pump(self);
 }
 
 static void pack_work(struct cay_job *job)
 {
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, pack_job);
-    self->is_packed = cay_export_write(&self->export, self->fd, on_progress, self, &self->pack_err);
+    self->is_packed =
+        cay_export_write(&self->export, self->passing.fd, on_progress, self, &self->pack_err);
+    if (self->take_err.reason)
+        self->pack_err = self->take_err;
     forget_live(self);
     /* Of the names of a large base, which this thread's part of the heap would keep. */
     (void)malloc_trim(0);
@@ -188,8 +192,8 @@ static void piece_work(struct cay_job *job)
 {
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, piece_job);
     uint64_t left = atomic_load(&self->export.pack.bytes) - self->sent;
-    self->piece_len = pread(self->fd, self->piece, (size_t)CAY_MIN(left, (uint64_t)PIECE_BYTES),
-                            (off_t)self->sent);
+    self->piece_len = pread(self->passing.fd, self->piece,
+                            (size_t)CAY_MIN(left, (uint64_t)PIECE_BYTES), (off_t)self->sent);
     if (self->piece_len <= 0)
         self->piece_len = self->piece_len < 0 ? -errno : -EIO;
 }
@@ -351,7 +355,8 @@ void cay_host_export_session(struct cay_service *service, struct cay_call *call)
     struct export_op *self = cay_new(struct export_op);
     self->call = call;
     self->host = cay_host_of(service);
-    self->fd = -1;
+    cay_passing_begin(&self->passing, self->host, &call->caller,
+                      cay_account_of(self->host, call->caller.owner));
     self->pack_job.work = pack_work;
     self->pack_job.done = pack_done;
     self->piece_job.work = piece_work;

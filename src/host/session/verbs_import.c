@@ -14,10 +14,10 @@
 #include "host/session/import.h"
 #include "host/session/live.h"
 #include "host/session/op.h"
+#include "host/session/passing.h"
 #include "host/session/request.h"
 #include "host/session/tokens.h"
 #include "host/session/watching.h"
-#include "host/store/spool.h"
 #include "sys/sha256.h"
 
 /*
@@ -37,7 +37,7 @@ struct import_op {
     struct cay_sha256 sha;
     struct cay_str data;
     uint64_t bytes;
-    int fd;
+    struct cay_passing passing;
     atomic_bool is_abandoned;
     bool is_begun;
     bool is_last;
@@ -52,8 +52,7 @@ static void import_free(struct import_op *self)
 {
     cay_import_finish(&self->import);
     cay_sha256_finish(&self->sha);
-    if (self->fd >= 0)
-        close(self->fd);
+    cay_passing_end(&self->passing);
     free(self);
 }
 
@@ -73,29 +72,23 @@ static bool goes_on(void *context, uint64_t, uint64_t)
 
 static bool keep_piece(struct import_op *self, struct cay_error *err)
 {
-    if (self->fd < 0)
-        self->fd = cay_spool_open(self->host->data_fd);
-    if (self->fd < 0)
-        return cay_fail_errno(err, CAY_R_NO_SPACE, self->fd, "keep the stream");
     self->bytes += self->data.len;
     if (self->bytes > STREAM_BYTES_MAX)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the stream has more than %llu bytes",
                         (unsigned long long)STREAM_BYTES_MAX);
     cay_sha256_add(&self->sha, self->data.ptr, self->data.len);
-    int rc = cay_spool_write(self->fd, self->data.ptr, self->data.len);
-    return rc == 0 || cay_fail_errno(err, rc == -ENOSPC ? CAY_R_NO_SPACE : CAY_R_INTERNAL, rc,
-                                     "keep the stream");
+    return cay_passing_write(&self->passing, self->data, "the stream", err);
 }
 
 static bool inspect(struct import_op *self, struct cay_error *err)
 {
     char sha256[CAY_SHA256_HEX_SIZE];
-    if (self->fd < 0)
+    if (self->passing.fd < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the stream is empty");
     cay_sha256_end(&self->sha, sha256);
     if (self->options->sha256.len && !cay_str_is(self->options->sha256, sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another, %s", sha256);
-    cay_import_init(&self->import, self->host, cay_take_fd(self->fd));
+    cay_import_init(&self->import, self->host, cay_take_fd(self->passing.fd));
     self->import.progress = goes_on;
     self->import.progress_ctx = self;
     return cay_import_inspect(&self->import, err);
@@ -289,6 +282,7 @@ static void start_apply(struct import_op *self)
 {
     struct cay_session *session = NULL;
     self->is_working = true;
+    cay_passing_end(&self->passing); /* what it holds is about to be the session's */
     if (self->options->into_existing) {
         cay_op_start(&self->op, self->host, self->call, self->options->session_id,
                      CAY_VERB_ROLLBACK, true, &existing_steps);
@@ -357,6 +351,7 @@ static void on_message(struct cay_call *call, const void *message)
     self->is_last = !request;
     self->data = request ? request->frame.data : (struct cay_str){};
     self->is_working = true;
+    cay_disk_claim_again(&self->passing.claim, self->host);
     cay_loop_submit(self->host->loop, &self->job);
 }
 
@@ -375,7 +370,8 @@ void cay_host_import_session(struct cay_service *service, struct cay_call *call)
     struct import_op *self = cay_new(struct import_op);
     self->call = call;
     self->host = cay_host_of(service);
-    self->fd = -1;
+    cay_passing_begin(&self->passing, self->host, &call->caller,
+                      cay_account_of(self->host, call->caller.owner));
     self->root_fd = -1;
     self->import.fd = -1;
     self->job.work = piece_work;

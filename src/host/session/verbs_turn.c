@@ -177,7 +177,7 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     self->session.turn_count = CAY_MAX(session->turn_count, spec->turn_number);
     cay_pointing_init(&self->pointing, session);
     return (!self->publishing ||
-            cay_publishing_begin(self->publishing, session, record->name, err)) &&
+            cay_publishing_begin(self->publishing, op->call, session, record->name, err)) &&
            cay_snapshot_record_set_spec(record, spec, err);
 }
 

@@ -206,6 +206,7 @@ struct cay_store_ref {
 struct cay_store_usage {
     uint64_t own_bytes;       /* on disk, of the topmost layer alone */
     uint64_t history_bytes;   /* of the layers between it and the base */
+    uint64_t whole_bytes;     /* of both, also what is shared with other trees; 0: nothing is */
     uint64_t entries;         /* files in the topmost layer */
     uint64_t history_entries; /* in those between it and the base */
     bool is_too_deep;         /* there is more below, deeper than anybody looks */

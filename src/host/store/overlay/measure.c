@@ -19,12 +19,54 @@
 
 enum { DEPTH_MAX = 400 }; /* a descriptor each */
 
+struct shared_file {
+    ino_t ino;
+    uint64_t bytes;
+};
+
+/* Files with several names, in whatever layers those are. */
+struct shared_files {
+    struct shared_file *items;
+    size_t count, cap;
+};
+
 struct measured {
     double bytes;
     double entries;
     bool has_links;
     bool is_too_deep;
+    double single_bytes;         /* of what has one name only */
+    struct shared_files *shared; /* NULL: nobody asks */
 };
+
+static void note_shared(struct shared_files *shared, const struct stat *st)
+{
+    if (shared->count == shared->cap) {
+        shared->cap = shared->cap ? 2 * shared->cap : 64;
+        shared->items = cay_realloc_array(shared->items, shared->cap, sizeof(*shared->items));
+    }
+    shared->items[shared->count++] =
+        (struct shared_file){st->st_ino, (uint64_t)st->st_blocks * 512};
+}
+
+static int by_ino(const void *left, const void *right)
+{
+    ino_t a = ((const struct shared_file *)left)->ino;
+    ino_t b = ((const struct shared_file *)right)->ino;
+    return a < b ? -1 : a > b;
+}
+
+/* Each once. */
+static uint64_t sum_shared(struct shared_files *shared)
+{
+    uint64_t bytes = 0;
+    if (shared->count)
+        qsort(shared->items, shared->count, sizeof(*shared->items), by_ino);
+    for (size_t i = 0; i < shared->count; i++)
+        bytes +=
+            i && !by_ino(&shared->items[i - 1], &shared->items[i]) ? 0 : shared->items[i].bytes;
+    return bytes;
+}
 
 static int measure_dir(int dir_fd, int depth, struct measured *measured)
 {
@@ -48,6 +90,10 @@ static int measure_dir(int dir_fd, int depth, struct measured *measured)
         double share = is_shared ? 1 / (double)st.st_nlink : 1;
         measured->has_links = measured->has_links || is_shared;
         measured->bytes += (double)st.st_blocks * 512 * share;
+        if (is_shared && measured->shared)
+            note_shared(measured->shared, &st);
+        else
+            measured->single_bytes += (double)st.st_blocks * 512;
         measured->entries += share;
         if (!S_ISDIR(st.st_mode))
             continue;
@@ -69,12 +115,15 @@ static bool is_copy(struct ov_store *ov, const struct ov_layer *layer)
     return faccessat(ov->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* out->shared is given. */
 static bool measure_layer(struct ov_store *ov, struct ov_layer *layer, struct measured *out,
                           struct cay_error *err)
 {
     pthread_mutex_lock(&ov->lock);
     bool is_known = layer->measured && !layer->is_upper;
+    struct shared_files *shared = out->shared;
     *out = (struct measured){.bytes = (double)layer->bytes,
+                             .single_bytes = (double)layer->bytes,
                              .entries = (double)layer->entries,
                              .is_too_deep = layer->is_too_deep};
     pthread_mutex_unlock(&ov->lock);
@@ -83,7 +132,7 @@ static bool measure_layer(struct ov_store *ov, struct ov_layer *layer, struct me
     cay_autoclose int fd = ov_layer_open(ov, layer);
     if (fd < 0)
         return cay_store_fail(err, fd, "open layer");
-    *out = (struct measured){};
+    *out = (struct measured){.shared = shared};
     int rc = measure_dir(fd, 0, out);
     if (rc < 0)
         return cay_store_fail(err, rc, "measure layer");
@@ -152,12 +201,14 @@ static uint64_t tidy(struct layer_set *set)
 static bool measure_set(struct ov_store *ov, const struct layer_set *set, struct measured *out,
                         struct cay_error *err)
 {
+    struct shared_files *shared = out->shared;
     *out = (struct measured){};
     for (size_t i = 0; i < set->count; i++) {
-        struct measured one;
+        struct measured one = {.shared = shared};
         if (!measure_layer(ov, set->items[i], &one, err))
             return false;
         out->bytes += one.bytes;
+        out->single_bytes += one.single_bytes;
         out->entries += one.entries;
         out->is_too_deep = out->is_too_deep || one.is_too_deep;
     }
@@ -197,13 +248,19 @@ static bool measure_whole(struct ov_store *ov, struct ov_layer *top, struct laye
                           const char *session_id, struct cay_store_usage *out_usage,
                           struct cay_error *err)
 {
-    struct measured own;
-    struct measured history;
-    if (!measure_layer(ov, top, &own, err) || !measure_history(ov, session_id, set, &history, err))
+    struct shared_files shared = {};
+    struct measured own = {.shared = session_id ? NULL : &shared};
+    struct measured history = own;
+    bool ok =
+        measure_layer(ov, top, &own, err) && measure_history(ov, session_id, set, &history, err);
+    uint64_t shared_bytes = sum_shared(&shared);
+    free(shared.items);
+    if (!ok)
         return false;
     struct cay_store_usage usage = {
         .own_bytes = (uint64_t)own.bytes,
         .history_bytes = (uint64_t)history.bytes,
+        .whole_bytes = (uint64_t)(own.single_bytes + history.single_bytes) + shared_bytes,
         .entries = (uint64_t)own.entries,
         .history_entries = (uint64_t)history.entries,
         .is_too_deep = own.is_too_deep || history.is_too_deep,
@@ -225,6 +282,8 @@ bool ov_usage(struct cay_store *store, const struct cay_store_ref *ref,
     struct layer_set set = {};
     add_chain(&set, top->parent);
     bool ok = measure_whole(ov, top, &set, NULL, out_usage, err);
+    if (ok && !ref->base && !top->parent) /* a tree that is as its base is adds nothing to it */
+        out_usage->own_bytes = out_usage->whole_bytes = out_usage->entries = 0;
     free(set.items);
     ov_drop(ov, top);
     return ok;
