@@ -53,16 +53,16 @@ static int compress(struct cay_pack *pack, const void *data, size_t len, ZSTD_En
     return 0;
 }
 
-static la_ssize_t on_write(struct archive *archive, void *context, const void *data, size_t len)
+/* libarchive is not told of failures: it never frees the buffer of what could not be written. Who
+ * has called it looks at the status. */
+static la_ssize_t on_write(struct archive *, void *context, const void *data, size_t len)
 {
     struct cay_pack *pack = context;
-    pack->status = compress(pack, data, len, ZSTD_e_continue);
+    if (!pack->status)
+        pack->status = compress(pack, data, len, ZSTD_e_continue);
     if (!pack->status && pack->progress && !pack->progress(pack->progress_ctx))
         pack->status = -ECANCELED;
-    if (!pack->status)
-        return (la_ssize_t)len;
-    archive_set_error(archive, -pack->status, "write");
-    return -1;
+    return (la_ssize_t)len;
 }
 
 static bool fail(struct cay_pack *pack, const char *path, struct cay_error *err)
@@ -107,8 +107,11 @@ bool cay_pack_open(struct cay_pack *pack, int fd, int level, cay_pack_progress *
 void cay_pack_finish(struct cay_pack *pack)
 {
     if (pack->archive) {
-        /* Else it would write its end, and tell of progress somebody who is about to go. */
+        /* Else its end would be written, and somebody who is about to go be told of progress. */
+        pack->status = -ECANCELED;
+        /* An entry that is not whole is not filled up. */
         (void)archive_write_fail(pack->archive);
+        (void)archive_write_close(pack->archive);
         archive_write_free(pack->archive);
     }
     cay_sha256_finish(&pack->sha);
@@ -123,7 +126,7 @@ void cay_pack_finish(struct cay_pack *pack)
 bool cay_pack_close(struct cay_pack *pack, char out_sha256[static CAY_SHA256_HEX_SIZE],
                     struct cay_error *err)
 {
-    if (archive_write_close(pack->archive) != ARCHIVE_OK)
+    if (archive_write_close(pack->archive) != ARCHIVE_OK || pack->status)
         return fail(pack, "the end", err);
     pack->status = compress(pack, NULL, 0, ZSTD_e_end);
     if (pack->status < 0)
@@ -140,7 +143,8 @@ static void free_entry(struct archive_entry **entry)
 static bool write_header(struct cay_pack *pack, struct archive_entry *entry, const char *path,
                          struct cay_error *err)
 {
-    return archive_write_header(pack->archive, entry) >= ARCHIVE_WARN || fail(pack, path, err);
+    return (archive_write_header(pack->archive, entry) >= ARCHIVE_WARN && !pack->status) ||
+           fail(pack, path, err);
 }
 
 bool cay_pack_text(struct cay_pack *pack, const char *name, struct cay_str text,
@@ -153,9 +157,9 @@ bool cay_pack_text(struct cay_pack *pack, const char *name, struct cay_str text,
     archive_entry_set_size(entry, (la_int64_t)text.len);
     if (!write_header(pack, entry, name, err))
         return false;
-    return !text.len ||
-           archive_write_data(pack->archive, text.ptr, text.len) == (la_ssize_t)text.len ||
-           fail(pack, name, err);
+    if (text.len && archive_write_data(pack->archive, text.ptr, text.len) != (la_ssize_t)text.len)
+        return fail(pack, name, err);
+    return !pack->status || fail(pack, name, err);
 }
 
 static int add_attributes(struct archive_entry *entry, int fd)
@@ -216,7 +220,8 @@ static bool write_content(struct cay_pack *pack, int fd, const struct stat *st, 
             len = pread(fd, pack->buf, (size_t)len, at);
         if (len <= 0)
             return cay_store_fail(err, len < 0 ? -errno : -EIO, "read '%.80s'", path);
-        if (archive_write_data(pack->archive, is_hole ? zeros : pack->buf, (size_t)len) < 0)
+        if (archive_write_data(pack->archive, is_hole ? zeros : pack->buf, (size_t)len) < 0 ||
+            pack->status)
             return fail(pack, path, err);
         at += len;
     }
