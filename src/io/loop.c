@@ -3,7 +3,10 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "io/loop_internal.h"
@@ -108,12 +111,27 @@ void cay_loop_destroy(struct cay_loop *loop)
     free(loop);
 }
 
+/* Everybody's calls go through this thread, and each needs little of it: it comes before workers,
+ * and before sandboxes where these are not in groups of their own. What it starts, threads and
+ * processes, begins at 0. Where the kernel does not allow it things go on as they are; so does a
+ * daemon that somebody gave another priority. */
+static bool come_first(void)
+{
+    const struct sched_param nothing = {};
+    return getpriority(PRIO_PROCESS, (id_t)gettid()) == 0 &&
+           sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &nothing) == 0 &&
+           setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) == 0;
+}
+
 void cay_loop_run(struct cay_loop *loop)
 {
+    bool is_first = come_first();
     /* The wake-up handle keeps the loop alive until somebody says stop. */
     uv_ref((uv_handle_t *)&loop->wake);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_unref((uv_handle_t *)&loop->wake);
+    if (is_first)
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 0);
 }
 
 void cay_loop_stop(struct cay_loop *loop)

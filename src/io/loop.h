@@ -16,6 +16,8 @@
 struct cay_loop;
 struct cay_heirs;
 
+enum { CAY_LOOP_NICE = -10 }; /* of the thread that runs it, if it may */
+
 [[nodiscard]] int cay_loop_create(struct cay_loop **out_loop);
 void cay_loop_destroy(struct cay_loop *loop);
 void cay_loop_run(struct cay_loop *loop);
@@ -72,6 +74,7 @@ struct cay_job {
     void (*done)(struct cay_job *job);
     struct cay_lane *lane; /* NULL: the daemon's own */
     struct cay_loop *loop; /* the rest is the room's own */
+    bool is_patient;       /* while it runs */
     struct cay_job *next;
     struct cay_task finished;
 };

@@ -108,6 +108,9 @@ static struct cay_job *next_job(struct cay_workers *workers)
     lane->first = job->next;
     lane->at_work++;
     share->at_work++;
+    /* Whoever has several at work yields the processor to those who have few. */
+    job->is_patient =
+        share->is_patient || (share->threads_max && share->at_work > CAY_SHARE_PROMPT_THREADS);
     place(workers, lane);
     return job;
 }
@@ -182,7 +185,7 @@ static bool set_nice(int nice)
 
 static void run(const struct cay_workers *workers, struct cay_job *job)
 {
-    bool is_patient = workers->can_be_nice && job->lane->share->is_patient;
+    bool is_patient = workers->can_be_nice && job->is_patient;
     if (is_patient)
         (void)set_nice(CAY_PATIENT_NICE);
     job->work(job);

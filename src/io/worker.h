@@ -17,7 +17,8 @@ enum {
     CAY_WORKER_THREADS_MAX = 64,
     CAY_WORKER_THREADS_HELD_BACK = 16,
     CAY_LANE_THREADS = CAY_WORKER_THREADS / 2,
-    CAY_PATIENT_NICE = 5, /* of threads while they run jobs of a patient share */
+    CAY_SHARE_PROMPT_THREADS = 2, /* of one owner's jobs at once; those beyond are patient */
+    CAY_PATIENT_NICE = 5,         /* of threads while they run patient jobs */
 };
 
 struct cay_workers;

@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "io/loop.h"
 #include "io/share.h"
+#include "io/worker.h"
 
 struct fixture {
     struct cay_loop *loop;
@@ -509,6 +511,88 @@ static void jobs_of_some_owners_do_not_keep_another(void **state)
     free(lanes);
 }
 
+struct nice_job {
+    struct cay_job job;
+    struct nice_jobs *all;
+    int nice;
+};
+
+enum { NICE_JOBS = CAY_SHARE_PROMPT_THREADS + 2 };
+
+/* All at once, each on a thread that says how nice it is. */
+struct nice_jobs {
+    struct cay_loop *loop;
+    struct cay_timer timer;
+    pthread_barrier_t all_run;
+    struct nice_job jobs[NICE_JOBS];
+    int of_loop;
+    unsigned done;
+};
+
+static int nice_now(void)
+{
+    return getpriority(PRIO_PROCESS, (id_t)gettid());
+}
+
+static void tell_nice(struct cay_job *job)
+{
+    struct nice_job *self = CAY_CONTAINER_OF(job, struct nice_job, job);
+    self->nice = nice_now();
+    pthread_barrier_wait(&self->all->all_run);
+}
+
+static void nice_told(struct cay_job *job)
+{
+    struct nice_jobs *all = CAY_CONTAINER_OF(job, struct nice_job, job)->all;
+    all->of_loop = nice_now();
+    if (++all->done == NICE_JOBS)
+        cay_loop_stop(all->loop);
+}
+
+static void submit_nice(struct cay_timer *timer)
+{
+    struct nice_jobs *all = CAY_CONTAINER_OF(timer, struct nice_jobs, timer);
+    for (size_t i = 0; i < NICE_JOBS; i++)
+        cay_loop_submit(all->loop, &all->jobs[i].job);
+}
+
+static void run_nicely(struct nice_jobs *all, struct cay_lane *lane)
+{
+    for (size_t i = 0; i < NICE_JOBS; i++)
+        all->jobs[i] = (struct nice_job){
+            .job = {.work = tell_nice, .done = nice_told, .lane = lane}, .all = all};
+    pthread_barrier_init(&all->all_run, NULL, NICE_JOBS);
+    cay_timer_open(&all->timer, all->loop, submit_nice);
+    cay_timer_start(&all->timer, 0, 0);
+    cay_loop_run(all->loop);
+    cay_timer_close(&all->timer);
+    pthread_barrier_destroy(&all->all_run);
+}
+
+static void the_loop_comes_before_workers_and_few_jobs_before_many(void **state)
+{
+    struct fixture *self = *state;
+    struct nice_jobs all = {.loop = self->loop};
+    struct cay_shares *shares = cay_shares_ref(self->loop, "somebody");
+    struct cay_lane lane = {.share = &shares->quick};
+    if (nice_now() != 0 || setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) < 0 ||
+        setpriority(PRIO_PROCESS, (id_t)gettid(), 0) < 0) {
+        cay_shares_unref(shares);
+        print_message("# it may not have another priority here\n");
+        skip();
+    }
+    run_nicely(&all, &lane);
+    assert_int_equal(all.of_loop, CAY_LOOP_NICE);
+    int patient = 0;
+    for (size_t i = 0; i < NICE_JOBS; i++) {
+        assert_true(all.jobs[i].nice == 0 || all.jobs[i].nice == CAY_PATIENT_NICE);
+        patient += all.jobs[i].nice == CAY_PATIENT_NICE;
+    }
+    assert_int_equal(patient, NICE_JOBS - CAY_SHARE_PROMPT_THREADS);
+    assert_int_equal(nice_now(), 0);
+    cay_shares_unref(shares);
+}
+
 static void a_stop_that_comes_when_nothing_runs_does_no_harm(void **state)
 {
     struct fixture *self = *state;
@@ -537,6 +621,7 @@ int main(void)
         CASE(signals_come_to_the_loop),
         CASE(jobs_of_one_peer_do_not_keep_the_others),
         CASE(jobs_of_some_owners_do_not_keep_another),
+        CASE(the_loop_comes_before_workers_and_few_jobs_before_many),
         CASE(a_stop_that_comes_when_nothing_runs_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
