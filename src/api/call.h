@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "wire/pb/pb.h"
 
@@ -25,13 +26,13 @@ enum cay_role {
 
 struct cay_caller {
     enum cay_role role;
-    char owner[129];
+    char owner[CAY_ID_SIZE];
     char key_id[40]; /* empty for a peer on the Unix socket */
     bool is_local;   /* came by the Unix socket: a process of this machine */
     bool is_host;    /* the host itself, for a verb made of others */
     bool is_door;    /* a door itself, for somebody who has shown nothing so far */
     /* Not empty: a token of one session was shown, and nothing else is there for its holder. */
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
 };
 
 struct cay_call;

@@ -11,6 +11,7 @@
  */
 
 #include "api/call.h"
+#include "base/id.h"
 
 struct cay_service;
 
@@ -30,7 +31,7 @@ struct cay_service_ops {
     /* The session for whose access token `is_it` holds; false when there is none. May be NULL. */
     bool (*find_token)(struct cay_service *service,
                        bool (*is_it)(void *context, struct cay_str token), void *context,
-                       char out_session_id[129]);
+                       char out_session_id[CAY_ID_SIZE]);
     /* Appends the service's metrics in Prometheus' text format. May be NULL. */
     void (*metrics)(struct cay_service *service, struct cay_buf *out);
 };

@@ -10,7 +10,8 @@
 
 enum {
     CAY_ID_BYTES_MAX = 128,
-    CAY_ID_RANDOM_CHARS = 16, /* of 36: 82 bits */
+    CAY_ID_SIZE = CAY_ID_BYTES_MAX + 1, /* of a buffer for one, with its NUL */
+    CAY_ID_RANDOM_CHARS = 16,           /* of 36: 82 bits */
 };
 
 /* From the kernel; aborts when it has none, since nothing safe can be done without. */

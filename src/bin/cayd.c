@@ -304,6 +304,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     cay_autofree char *init_path = find_init(conf->init_path);
     cay_autofree char *interpreter_path =
         find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
+    bool is_open = conf->network == CAYD_NETWORK_OPEN;
     const struct cay_host_options host_options = {
         .quotas = {.sessions = conf->quota_sessions,
                    .memory_bytes = (int64_t)conf->quota_memory,
@@ -335,7 +336,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         /* Without a port of its own, clients use 443. */
         .is_port_domain_https =
             conf->tls_cert || (conf->e2b_domain && !strchr(conf->e2b_domain, ':')),
-        .is_network_open = conf->network == 1,
+        .is_network_open = is_open,
         .network_pool = conf->network_pool,
         .network_allow = (const char *const *)conf->network_allow.items,
         .network_allow_count = conf->network_allow.count,
@@ -365,8 +366,9 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .domain = conf->e2b_domain,
         .template = conf->e2b_template,
         .default_base = conf->default_base,
-        /* The first choice is that of network. */
-        .is_network_open = conf->e2b_network ? conf->e2b_network == 2 : conf->network == 1,
+        .is_network_open = conf->e2b_network == CAYD_E2B_NETWORK_DEFAULT
+                               ? is_open
+                               : conf->e2b_network == CAYD_E2B_NETWORK_OPEN,
         .images = (const char *const *)conf->e2b_images.items,
         .image_count = conf->e2b_images.count,
     };

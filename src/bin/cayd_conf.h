@@ -6,6 +6,10 @@
 
 #include "base/conf.h"
 
+/* Places in the lists of choices. */
+enum { CAYD_NETWORK_NONE, CAYD_NETWORK_OPEN };
+enum { CAYD_E2B_NETWORK_DEFAULT, CAYD_E2B_NETWORK_NONE, CAYD_E2B_NETWORK_OPEN };
+
 struct cayd_conf {
     char *config;
     char *data;
@@ -36,9 +40,9 @@ struct cayd_conf {
     bool e2b;
     char *e2b_domain;
     char *e2b_template;
-    int e2b_network; /* default, none, open */
+    int e2b_network; /* one of CAYD_E2B_NETWORK_… */
     struct cay_conf_list e2b_images;
-    int network; /* place in cayd_networks */
+    int network; /* one of CAYD_NETWORK_… */
     char *network_pool;
     struct cay_conf_list network_allow;
     int64_t max_sessions;

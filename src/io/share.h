@@ -7,6 +7,7 @@
  * that is imported. Loop thread only.
  */
 
+#include "base/id.h"
 #include "io/loop.h"
 
 enum {
@@ -20,7 +21,7 @@ struct cay_shares {
     struct cay_share search; /* what may keep a processor busy for long */
     struct cay_share door;   /* large messages, before and after their verbs */
     struct cay_lane door_lane;
-    char owner[129];
+    char owner[CAY_ID_SIZE];
     unsigned ref_count;
     struct cay_loop *loop;
 };

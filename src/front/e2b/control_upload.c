@@ -23,7 +23,7 @@ enum {
 static void sign(const struct cay_e2b_door *door, struct cay_str owner, struct cay_str hash,
                  struct cay_str expires, char out[static CAY_SHA256_HEX_SIZE])
 {
-    char text[129 + CAY_SHA256_HEX_SIZE + 32];
+    char text[CAY_ID_SIZE + CAY_SHA256_HEX_SIZE + 32];
     int len = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s", (int)CAY_MIN(owner.len, 128u),
                        owner.ptr, (int)CAY_MIN(hash.len, 64u), hash.ptr,
                        (int)CAY_MIN(expires.len, 20u), expires.ptr);

@@ -7,6 +7,7 @@
  * daemon lives. The build itself is the hallway's (StartBuild), under the id given here.
  */
 
+#include "base/id.h"
 #include "front/e2b/request.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
 struct cay_e2b_order {
     struct cay_list_node in_door;
     char id[40];
-    char owner[129];
+    char owner[CAY_ID_SIZE];
     struct cay_arena arena; /* of the rest */
     struct cay_str name;
     struct cay_pb_strs tags;

@@ -23,7 +23,7 @@ struct poller {
     struct cay_e2b_door *door;
     struct cay_list_node in_door;
     struct cay_e2b_request *maker; /* waits for its start */
-    char sandbox_id[CAY_ID_BYTES_MAX + 1];
+    char sandbox_id[CAY_ID_SIZE];
     char id[32];
     struct cay_buf news; /* the next answer, as far as it is known */
     struct cay_json_writer json;

@@ -67,7 +67,7 @@ static int64_t *tries_of(struct cay_e2b_request *request)
     return &door->tries[cay_hash(key, address) % CAY_COUNT(door->tries)];
 }
 
-static bool find(struct cay_e2b_request *request, struct cay_str path, char session_id[129])
+static bool find(struct cay_e2b_request *request, struct cay_str path, char session_id[CAY_ID_SIZE])
 {
     struct cay_service *service = request->door->service;
     struct wanted wanted = {.signature = cay_e2b_signature(request)};
@@ -83,7 +83,7 @@ static bool find(struct cay_e2b_request *request, struct cay_str path, char sess
 bool cay_e2b_signed_find(struct cay_e2b_request *request)
 {
     enum { SIGNATURE_LEN = 3 + 43 }; /* nothing else is worth the work */
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     struct cay_str path = cay_e2b_query(request, "path");
     if (*tries_of(request) >= TRIES_PER_SECOND) {
         cay_e2b_reply_fault(request, 429,

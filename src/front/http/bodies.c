@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/http/bodies.h"
+#include "base/id.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/id.h"
+
 /* Small ones are not worth counting: connections are limited, and so is what each may hold. */
 enum { FREE_BYTES = 16 * 1024 };
 
 struct cay_bodies_owner {
-    char name[129];
+    char name[CAY_ID_SIZE];
     size_t bytes;
     size_t charges;
 };

@@ -9,6 +9,7 @@
  */
 
 #include "api/call.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "host/db/db.h"
@@ -24,8 +25,8 @@ struct cay_key {
     char id[40];
     unsigned char digest[CAY_KEY_DIGEST_BYTES];
     char prefix[CAY_KEY_PREFIX_BYTES];
-    char owner[129];
-    char name[129];
+    char owner[CAY_ID_SIZE];
+    char name[CAY_ID_SIZE];
     enum cay_role role;
     bool e2b;
     int64_t created_ns; /* wall clock; 0 in the others means never */

@@ -7,11 +7,12 @@
  */
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "host/process/process.h"
 
 struct cay_process_record {
     char id[CAY_PROCESS_ID_SIZE];
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     uint64_t call;
     int64_t created_ns;
     bool is_leftover;

@@ -8,13 +8,14 @@
 
 #include <stdatomic.h>
 
+#include "base/id.h"
 #include "io/share.h"
 
 struct cay_host;
 struct cay_quotas;
 
 struct cay_account {
-    char owner[129];
+    char owner[CAY_ID_SIZE];
     struct cay_shares *shares;
     struct cay_lane lane;      /* of what it orders outside of sessions */
     struct cay_lane search;    /* the same for long searches */

@@ -16,8 +16,8 @@ enum {
 
 /* One snapshot, as values for the worker. */
 struct subject {
-    char session_id[129];
-    char name[129];
+    char session_id[CAY_ID_SIZE];
+    char name[CAY_ID_SIZE];
     char store_id[CAY_STORE_ID_SIZE];
     char parent_id[CAY_STORE_ID_SIZE]; /* of its parent; of the session when that is the base */
     bool is_parent_base;

@@ -9,6 +9,7 @@
  */
 
 #include "api/call.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "host/session/passing.h"
 #include "io/loop.h"
@@ -23,7 +24,7 @@ enum {
 
 struct cay_build_file {
     struct cay_list_node in_table; /* in none once it made way */
-    char owner[129];
+    char owner[CAY_ID_SIZE];
     char key[CAY_BUILD_KEY_BYTES + 1];
     struct cay_passing passing;
     int64_t bytes;

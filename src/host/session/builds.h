@@ -11,6 +11,7 @@
 #include "api/cay_v1.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "io/loop.h"
 
@@ -34,8 +35,8 @@ struct cay_build_line {
 struct cay_build {
     struct cay_list_node in_table;
     struct cay_host *host;
-    char id[129];
-    char owner[129];
+    char id[CAY_ID_SIZE];
+    char owner[CAY_ID_SIZE];
     struct cay_buf name_text; /* of the base */
     enum cay_v1_build_state state;
     int64_t started_ns;

@@ -9,6 +9,7 @@
  * a victim then follow its predecessor.
  */
 
+#include "base/id.h"
 #include "base/map.h"
 #include "host/session/record.h"
 #include "host/session/session.h"
@@ -55,7 +56,7 @@ struct cay_victim {
     struct cay_snapshot *snapshot; /* for the loop thread; until it is forgotten */
     struct cay_snapshot *survivor; /* the nearest one before it that stays; NULL: the base */
     bool is_same;                  /* nothing changed from there to it */
-    char name[129];
+    char name[CAY_ID_SIZE];
     struct cay_point point;
     bool is_alone; /* nothing that stays stands on it */
 };

@@ -10,7 +10,7 @@
 struct cay_once {
     struct cay_list_node in_table; /* linked while the table knows it */
     struct cay_once_table *table;
-    char id[CAY_LIMIT_ID_BYTES + 1];
+    char id[CAY_ID_SIZE];
     uint64_t digest; /* of the request */
     bool is_running;
     struct cay_buf result;

@@ -15,7 +15,7 @@ enum { CAY_PORT_ID_SIZE = sizeof("x-") + CAY_ID_RANDOM_CHARS };
 
 struct cay_port_record {
     char id[CAY_PORT_ID_SIZE];
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     char process_id[CAY_PROCESS_ID_SIZE]; /* empty: none */
     char bind_address[64];
     uint16_t number; /* inside */

@@ -6,21 +6,22 @@
  * is a copy of what the loop thread knows, taken when the work was ordered.
  */
 
+#include "base/id.h"
 #include "host/db/db.h"
 #include "host/session/session.h"
 
 #define CAY_PENDING_DISCARD "!" /* no name begins so */
 
 struct cay_session_record {
-    char id[129];
-    char owner[129];
+    char id[CAY_ID_SIZE];
+    char owner[CAY_ID_SIZE];
     char store_id[CAY_STORE_ID_SIZE];
     enum cay_session_state state;
     int64_t created_ns;
     uint32_t uid_slot;
     int64_t turn_count;
     int64_t branch_count;
-    char head[129];
+    char head[CAY_ID_SIZE];
     /* The snapshot a rollback is on its way to; empty: none. CAY_PENDING_DISCARD stands before it
      * when what came after it goes. */
     char pending[130];
@@ -31,11 +32,11 @@ struct cay_session_record {
 };
 
 struct cay_snapshot_record {
-    char session_id[129];
-    char name[129];
+    char session_id[CAY_ID_SIZE];
+    char name[CAY_ID_SIZE];
     char store_id[CAY_STORE_ID_SIZE];
-    char request_id[129]; /* what the client called it; empty: nothing */
-    bool is_pending;      /* written down, not done */
+    char request_id[CAY_ID_SIZE]; /* what the client called it; empty: nothing */
+    bool is_pending;              /* written down, not done */
     int64_t created_ns;
     struct cay_buf spec;  /* cay.v1.Snapshot, without its words */
     struct cay_buf words; /* what a client said of it: message and metadata; see has_words */

@@ -9,6 +9,7 @@
 
 #include "api/call.h"
 #include "api/cay_v1.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "host/keys/tokens.h"
@@ -50,9 +51,9 @@ struct cay_snapshot {
     struct cay_snapshot *tip; /* of what is off the line: the end of its branch */
     bool is_on_line;          /* the tree descends from it; both as cay_history_mark left them */
     size_t victim_place;      /* among those that are about to go, counted from 1; 0: it stays */
-    char name[129];
+    char name[CAY_ID_SIZE];
     char store_id[CAY_STORE_ID_SIZE];
-    char request_id[129]; /* what the client called the turn; empty: nothing */
+    char request_id[CAY_ID_SIZE]; /* what the client called the turn; empty: nothing */
     struct cay_arena arena;
     struct cay_v1_snapshot *spec; /* in the arena: what clients see of it, but not their words */
     int64_t created_ns;
@@ -62,8 +63,8 @@ struct cay_snapshot {
 struct cay_session {
     struct cay_list_node in_table; /* oldest first */
     struct cay_host *host;
-    char id[129];
-    char owner[129];
+    char id[CAY_ID_SIZE];
+    char owner[CAY_ID_SIZE];
     char store_id[CAY_STORE_ID_SIZE];
     enum cay_session_state state;
     char state_text[160];  /* why it failed */
@@ -74,10 +75,10 @@ struct cay_session {
     char access_token[CAY_TOKEN_SIZE]; /* empty until somebody looks for one without a name */
     int64_t last_active_ns;
     uint32_t uid_slot;
-    int64_t turn_count;   /* number of the last turn; never goes back */
-    int64_t branch_count; /* number of the last kept branch */
-    char head[129];       /* snapshot the tree stands on; empty: the base. cay_history_set_head */
-    bool is_marked;       /* the marks of its snapshots are right (history.h) */
+    int64_t turn_count;     /* number of the last turn; never goes back */
+    int64_t branch_count;   /* number of the last kept branch */
+    char head[CAY_ID_SIZE]; /* snapshot the tree stands on; empty: the base. cay_history_set_head */
+    bool is_marked;         /* the marks of its snapshots are right (history.h) */
 
     struct cay_list snapshots;
     struct cay_map snapshots_by_name;

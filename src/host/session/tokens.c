@@ -39,7 +39,7 @@ bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
 
 bool cay_session_find_token(struct cay_service *service,
                             bool (*is_it)(void *context, struct cay_str token), void *context,
-                            char out_session_id[129])
+                            char out_session_id[CAY_ID_SIZE])
 {
     struct cay_host *host = cay_host_of(service);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {

@@ -6,6 +6,7 @@
 #include "api/call.h"
 #include "api/cay_v1.h"
 #include "api/service.h"
+#include "base/id.h"
 
 struct cay_host;
 struct cay_session;
@@ -21,4 +22,4 @@ struct cay_session;
 /* See api/service.h. */
 [[nodiscard]] bool cay_session_find_token(struct cay_service *service,
                                           bool (*is_it)(void *context, struct cay_str token),
-                                          void *context, char out_session_id[129]);
+                                          void *context, char out_session_id[CAY_ID_SIZE]);

@@ -32,7 +32,7 @@ struct tunnel {
     uint16_t port;
     struct cay_str rest; /* of the message at hand, for the program */
     struct cay_account *account;
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     uint64_t noted_ms;    /* when the session was last said to be in use */
     bool is_half_closing; /* one half may end before the other */
     bool is_read_over;    /* the program's half */

@@ -109,7 +109,7 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
                                    NULL, err))
         return false;
     for (size_t i = 0; i < self->count; i++) {
-        char id[CAY_LIMIT_ID_BYTES + 1];
+        char id[CAY_ID_SIZE];
         struct cay_str wanted = request->new_session_id;
         if (wanted.len && self->count > 1)
             wanted = cay_str(

@@ -15,7 +15,7 @@
 
 struct delete_op {
     struct cay_op op;
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     struct cay_victims victims;
     bool is_dry;
     int64_t bytes;

@@ -169,7 +169,7 @@ static bool plan_new(struct import_op *self, struct cay_session **out_session,
     const struct cay_v1_import_options *options = self->options;
     struct cay_str wanted = options->session_id;
     struct cay_v1_session spec;
-    char id[CAY_LIMIT_ID_BYTES + 1];
+    char id[CAY_ID_SIZE];
     /* The exported one's, if it is free here. */
     struct cay_str exported = self->import.manifest.session->id;
     if (!wanted.len && cay_id_valid(exported) && !cay_map_get(&host->sessions.by_id, exported))

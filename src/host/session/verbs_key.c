@@ -131,7 +131,7 @@ void cay_host_create_key(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
-    char owner_text[CAY_LIMIT_ID_BYTES + 1];
+    char owner_text[CAY_ID_SIZE];
     char name_text[CAY_LIMIT_KEY_NAME_BYTES + 1];
     snprintf(owner_text, sizeof(owner_text), "%.*s", (int)owner.len, owner.ptr);
     snprintf(name_text, sizeof(name_text), "%.*s", (int)request->name.len,

@@ -30,7 +30,7 @@ bool cay_quotas_load(struct cay_host *host, struct cay_error *err)
     struct cay_db_query query;
     cay_db_begin(&query, host->db, "SELECT owner, name, value FROM quotas");
     while (cay_db_row(&query)) {
-        char owner[CAY_LIMIT_ID_BYTES + 1];
+        char owner[CAY_ID_SIZE];
         struct cay_str text = cay_db_text(&query, 0);
         snprintf(owner, sizeof(owner), "%.*s", (int)text.len, text.len ? text.ptr : "");
         struct cay_quotas *own = own_of(cay_account_of(host, owner));
@@ -123,19 +123,17 @@ static struct cay_v1_quota to_message(const struct cay_host *host, struct cay_ca
     };
 }
 
-static bool read_owner(struct cay_str text, char owner[CAY_LIMIT_ID_BYTES + 1],
-                       struct cay_error *err)
+static bool read_owner(struct cay_str text, char owner[CAY_ID_SIZE], struct cay_error *err)
 {
     if (!cay_id_valid(text))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "owner: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
                         "digit, no '..'");
-    snprintf(owner, CAY_LIMIT_ID_BYTES + 1, "%.*s", (int)text.len, text.ptr);
+    snprintf(owner, CAY_ID_SIZE, "%.*s", (int)text.len, text.ptr);
     return true;
 }
 
-static bool find_owner(const struct cay_call *call, char owner[CAY_LIMIT_ID_BYTES + 1],
-                       struct cay_error *err)
+static bool find_owner(const struct cay_call *call, char owner[CAY_ID_SIZE], struct cay_error *err)
 {
     const struct cay_v1_get_quota_request *request = call->request;
     struct cay_str wanted = request->owner.len ? request->owner : cay_str(call->caller.owner);
@@ -147,7 +145,7 @@ static bool find_owner(const struct cay_call *call, char owner[CAY_LIMIT_ID_BYTE
 
 void cay_host_get_quota(struct cay_service *service, struct cay_call *call)
 {
-    char owner[CAY_LIMIT_ID_BYTES + 1];
+    char owner[CAY_ID_SIZE];
     struct cay_error err = {};
     if (!find_owner(call, owner, &err)) {
         cay_call_fail(call, &err);
@@ -253,7 +251,7 @@ static bool change(const struct cay_v1_set_quota_request *request, struct cay_qu
 static struct set_job *make_job(struct cay_host *host, struct cay_call *call, struct cay_error *err)
 {
     const struct cay_v1_set_quota_request *request = call->request;
-    char owner[CAY_LIMIT_ID_BYTES + 1];
+    char owner[CAY_ID_SIZE];
     if (call->caller.role != CAY_ROLE_ADMIN) {
         cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin key may set quotas");
         return NULL;

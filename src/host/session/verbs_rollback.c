@@ -24,7 +24,7 @@
 struct rollback_op {
     struct cay_op op;
     struct cay_pointing pointing;
-    char target[129];
+    char target[CAY_ID_SIZE];
     char target_store_id[CAY_STORE_ID_SIZE];
     struct cay_snapshot_record branch; /* what is kept of the unsaved changes */
     struct cay_v1_snapshot *branch_spec;

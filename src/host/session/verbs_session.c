@@ -233,8 +233,8 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
     struct cay_v1_session spec = {};
     struct cay_base_found base;
     struct cay_error err = {};
-    char id[CAY_LIMIT_ID_BYTES + 1];
-    char owner[CAY_LIMIT_ID_BYTES + 1];
+    char id[CAY_ID_SIZE];
+    char owner[CAY_ID_SIZE];
     if (!make_spec(host, call, &spec, &base, &err) ||
         !choose_owner(call, request->owner, owner, sizeof(owner), &err) ||
         !cay_session_choose_id(host, request->session_id, id, sizeof(id), &err)) {

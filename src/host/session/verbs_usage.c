@@ -21,7 +21,7 @@
  */
 
 struct measured {
-    char session_id[129];
+    char session_id[CAY_ID_SIZE];
     struct cay_session_trees trees;
     struct cay_v1_session_usage usage;
 };

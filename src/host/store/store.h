@@ -17,10 +17,11 @@
  */
 
 #include "base/error.h"
+#include "base/id.h"
 
 enum {
     CAY_STORE_ID_SIZE = 17,             /* 16 lower-case hex digits and NUL */
-    CAY_STORE_NAME_SIZE = 129,          /* of a base, with NUL */
+    CAY_STORE_NAME_SIZE = CAY_ID_SIZE,  /* of a base, with NUL */
     CAY_STORE_DEPTH_MAX = 4096,         /* directories below each other in a copied tree */
     CAY_STORE_LAYERS_MAX = 400,         /* below one session */
     CAY_STORE_DIR_BYTES_MAX = 64 << 20, /* the names of one directory, sorted */
