@@ -354,12 +354,12 @@ def exposed_ports_stay_open(cay):
     refused = []
 
     def connect(_):
-        with socket.create_connection((port["bindAddress"], port["hostPort"]), PATIENCE_S) as sock:
-            # It may be cut off while the daemon goes, but it is not refused.
-            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                sock.sendall(b"x")
-                sock.shutdown(socket.SHUT_WR)
-                refused.append(sock.recv(1) != b"x")
+        # It may be cut off while the daemon goes, even before we know that it stood, but it is not refused.
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError), \
+             socket.create_connection((port["bindAddress"], port["hostPort"]), PATIENCE_S) as sock:
+            sock.sendall(b"x")
+            sock.shutdown(socket.SHUT_WR)
+            refused.append(sock.recv(1) != b"x")
 
     load = Load(connect)
     for _ in range(5):

@@ -116,7 +116,8 @@ void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
     session->root_fd = waking->root_fd;
     if (waking->sandbox) {
         session->state_text[0] = session->state_reason[0] = '\0';
-        session->live = cay_live_open(session, cay_take_ptr(waking->sandbox), false);
+        session->sandbox = cay_take_ptr(waking->sandbox);
+        cay_live_open(session, false);
     }
 }
 
@@ -450,9 +451,7 @@ static bool death_ready(struct cay_op *op, struct cay_error *)
     struct cay_session *session = op->session;
     if (self->was_gone)
         return true;
-    self->sandbox = session->live
-                        ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_DESTROYING)
-                        : cay_take_ptr(session->resting);
+    self->sandbox = cay_live_close(session, CAY_R_SESSION_DESTROYING);
     self->is_open = cay_network_is_open(session->spec) && session->uid_slot < CAY_UID_SLOT_COUNT;
     cay_timer_close(&session->deadline);
     struct cay_error ending = {};
@@ -566,7 +565,7 @@ static void death_end(struct cay_op *op)
     if (self->root_fd >= 0)
         close(self->root_fd);
     if (self->sandbox) /* it got no further than the record: the next try ends it */
-        session->resting = self->sandbox;
+        session->sandbox = self->sandbox;
     cay_session_record_finish(&self->record);
     free(self->snapshot_ids);
     cay_op_leave(op);

@@ -112,7 +112,7 @@ static void on_timer(struct cay_timer *timer)
     int fd = -1;
     bool is_over = !has_processes(session) && !hearing->seen.count;
     if (hearing->look || !session->live || is_over ||
-        !cay_sandbox_netns(cay_live_sandbox(session->live), &fd, &ignored))
+        !cay_sandbox_netns(session->sandbox, &fd, &ignored))
         return; /* until the next poke */
     hearing->look = cay_listeners_look(session->host->loop, fd, &hearing->seen, looked, hearing);
     close(fd);

@@ -353,7 +353,7 @@ static void link_used(void *owner)
 static bool is_frozen(const void *owner)
 {
     const struct cay_session *session = owner;
-    return session->state == CAY_SESSION_PAUSED && cay_session_sandbox(session);
+    return session->state == CAY_SESSION_PAUSED && session->sandbox;
 }
 
 static void hold(void *owner)

@@ -23,7 +23,6 @@ enum { LINGER_MS = 200 };
 
 struct cay_live {
     struct cay_session *session;
-    struct cay_sandbox *sandbox;
     struct cay_link *link;
     struct cay_watch link_watch;
     struct cay_watch death_watch;
@@ -293,14 +292,14 @@ static void on_death(struct cay_watch *watch, unsigned)
     cay_live_lost(live->session, &err);
 }
 
-struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox,
-                               bool is_adopted)
+void cay_live_open(struct cay_session *session, bool is_adopted)
 {
+    assert(session->sandbox && !session->live);
+    struct cay_sandbox *sandbox = session->sandbox;
     struct cay_live *live = cay_new(struct cay_live);
     struct cay_loop *loop = session->host->loop;
     struct cay_error err = {};
     live->session = session;
-    live->sandbox = sandbox;
     cay_list_init(&live->execs);
     cay_list_init(&live->others);
     int pidfd = cay_sandbox_pidfd(sandbox);
@@ -318,10 +317,11 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
         cay_watch_close(&live->death_watch);
         cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err.text);
         cay_link_close(live->link);
-        cay_host_bury(session->host, sandbox);
+        cay_host_bury(session->host, cay_take_ptr(session->sandbox));
         free(live);
-        return NULL;
+        return;
     }
+    session->live = live;
     cay_timer_open(&live->linger, loop, on_linger);
     cay_watchdog_open(&live->watchdog, session, live->link);
     if (pidfd >= 0)
@@ -330,7 +330,6 @@ struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *
     cay_network_serve(session, sandbox);
     if (is_adopted)
         cay_hearing_poke(session);
-    return live;
 }
 
 static void end_all(struct cay_live *live, const struct cay_error *err)
@@ -355,28 +354,33 @@ static void free_live(struct cay_live *live)
     free(live);
 }
 
-struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason)
+struct cay_sandbox *cay_live_close(struct cay_session *session, enum cay_reason reason)
 {
     struct cay_error err = {};
-    struct cay_sandbox *sandbox = live->sandbox;
+    struct cay_sandbox *sandbox = cay_take_ptr(session->sandbox);
+    struct cay_live *live = cay_take_ptr(session->live);
+    if (!live)
+        return sandbox;
     cay_fail(&err, reason, NULL);
-    cay_unexpose_all(live->session, "sandbox_ended");
+    cay_unexpose_all(session, "sandbox_ended");
     end_all(live, &err);
-    cay_processes_detach(&live->session->processes, CAY_V1_END_CAUSE_KILLED, err.text);
+    cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED, err.text);
     free_live(live);
     return sandbox;
 }
 
-void cay_live_leave(struct cay_live *live)
+void cay_live_leave(struct cay_session *session)
 {
     struct cay_error err = {};
-    struct cay_sandbox *sandbox = live->sandbox;
+    struct cay_live *live = cay_take_ptr(session->live);
+    if (!live)
+        return;
     cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
-    cay_ports_leave(live->session);
-    cay_processes_leave(&live->session->processes);
+    cay_ports_leave(session);
+    cay_processes_leave(&session->processes);
     end_all(live, &err);
     free_live(live);
-    cay_sandbox_leave(sandbox);
+    cay_sandbox_leave(cay_take_ptr(session->sandbox));
 }
 
 /* Alone in the gate: a worker may still hold the sandbox, and the next one must not be there yet.
@@ -413,7 +417,7 @@ static void start_burial(struct cay_session *session, struct cay_sandbox *sandbo
 static bool was_out_of_memory(const struct cay_live *live, struct cay_error *out_err)
 {
     struct cay_sandbox_stats stats = {};
-    cay_sandbox_stats(live->sandbox, &stats);
+    cay_sandbox_stats(live->session->sandbox, &stats);
     if (!stats.usage.init_oom_kills)
         return false;
     cay_fail(out_err, CAY_R_RESOURCE_EXHAUSTED, "it ran out of memory");
@@ -430,9 +434,10 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
         live->broken = *err;
         return;
     }
-    session->live = NULL;
     struct cay_error told = *err;
     bool is_oom = was_out_of_memory(live, &told);
+    struct cay_sandbox *sandbox = cay_take_ptr(session->sandbox);
+    session->live = NULL;
     const char *why = is_oom ? "out_of_memory" : "init_died";
     err = &told;
     snprintf(session->state_text, sizeof(session->state_text),
@@ -443,18 +448,13 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
                  .type = "session.lost", .session = session, .reason = why, .is_nobodys = true});
     cay_log(CAY_WARN, "sandbox.lost", CAY_S("session", session->id), CAY_ERR(err));
     cay_watch_close(&live->death_watch); /* its descriptor goes with the sandbox */
-    start_burial(session, live->sandbox);
+    start_burial(session, sandbox);
     cay_unexpose_all(session, "sandbox_lost");
     end_all(live, err);
     cay_processes_detach(&session->processes, is_oom ? CAY_V1_END_CAUSE_OOM : CAY_V1_END_CAUSE_LOST,
                          err->text);
     free_live(live);
     cay_op_poke(session);
-}
-
-struct cay_sandbox *cay_live_sandbox(const struct cay_live *live)
-{
-    return live->sandbox;
 }
 
 bool cay_live_is_quiet(const struct cay_live *live)

@@ -62,23 +62,23 @@ void cay_exec_leave(struct cay_exec *exec);
 /* Waits until an adopted sandbox has told what runs in it. */
 void cay_live_settle(struct cay_live *live, int timeout_ms);
 
-/* Takes the sandbox over. NULL (and the sandbox destroyed) when its init cannot be talked to. In an
- * adopted one commands of an earlier daemon may run: nobody follows them, but they count as alive.
+/* Talks to the session's sandbox from now on; one whose init cannot be talked to is destroyed. In
+ * an adopted one commands of an earlier daemon may run: nobody follows them, but they count as
+ * alive.
  */
-struct cay_live *cay_live_open(struct cay_session *session, struct cay_sandbox *sandbox,
-                               bool is_adopted);
+void cay_live_open(struct cay_session *session, bool is_adopted);
 
-/* Ends every command with `reason` and gives the sandbox back, to be destroyed on a worker. */
-[[nodiscard]] struct cay_sandbox *cay_live_close(struct cay_live *live, enum cay_reason reason);
+/* Ends every command with `reason` and gives the sandbox back, to be destroyed on a worker; also
+ * one that rests. NULL when there is none. */
+[[nodiscard]] struct cay_sandbox *cay_live_close(struct cay_session *session,
+                                                 enum cay_reason reason);
 
 /* At the end of the daemon: lets the sandbox run on without us. */
-void cay_live_leave(struct cay_live *live);
+void cay_live_leave(struct cay_session *session);
 
 /* The sandbox is of no use any more: commands end, and the session is woken anew by the next call.
  */
 void cay_live_lost(struct cay_session *session, const struct cay_error *err);
-
-struct cay_sandbox *cay_live_sandbox(const struct cay_live *live);
 
 /* Nothing but init is alive in it. */
 [[nodiscard]] bool cay_live_is_quiet(const struct cay_live *live);

@@ -257,7 +257,7 @@ static bool is_wanted(void *context, uint32_t slot)
     struct cay_host *host = context;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->uid_slot == slot)
-            return cay_session_sandbox(session) && cay_network_is_open(session->spec);
+            return session->sandbox && cay_network_is_open(session->spec);
     }
     return false;
 }
@@ -266,7 +266,7 @@ static bool is_wanted(void *context, uint32_t slot)
 static bool attach_missing(struct cay_host *host, struct cay_session *session,
                            struct cay_error *err)
 {
-    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    const struct cay_sandbox *sandbox = session->sandbox;
     return !sandbox || !cay_network_is_open(session->spec) ||
            cay_gateway_is_attached(&host->gateway, session->uid_slot) ||
            cay_network_attach(host, sandbox, session->uid_slot, err);

@@ -94,9 +94,9 @@ static bool pause_ready(struct cay_op *op, struct cay_error *err)
     struct cay_pausing *self = pausing_of(op);
     struct cay_session *session = op->session;
     if (self->mode == CAY_V1_PAUSE_MODE_STOP && session->live)
-        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_PAUSED);
+        self->sandbox = cay_live_close(session, CAY_R_SESSION_PAUSED);
     else if (session->live)
-        self->sandbox = cay_live_sandbox(session->live);
+        self->sandbox = session->sandbox;
     cay_session_record_take(&self->record, session);
     struct cay_v1_session spec = paused_spec(self);
     self->record.state = CAY_SESSION_PAUSED;
@@ -296,19 +296,17 @@ static bool resume_begin(struct cay_op *op, struct cay_error *err)
     if (cell->refusal)
         return cay_fail(err, cell->refusal, "session '%s' is %s now", session->id,
                         cay_session_state_name(session->state));
+    self->is_stranger = cay_session_is_resting(session) && !self->is_cold;
     if (self->is_cold) {
-        if (session->resting)
+        if (cay_session_is_resting(session))
             cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED,
                                  "the session was resumed without its processes");
-        self->unwanted = session->live
-                             ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_PAUSED)
-                             : cay_take_ptr(session->resting);
+        self->unwanted = cay_live_close(session, CAY_R_SESSION_PAUSED);
     } else {
-        self->sandbox = session->live ? cay_live_sandbox(session->live) : session->resting;
+        self->sandbox = session->sandbox;
         if (session->live)
             cay_live_skip_clock(session->live, cay_clock_ns() - session->paused_ns);
     }
-    self->is_stranger = session->resting != NULL;
     cay_session_record_take(&self->record, session);
     struct cay_v1_session spec = *session->spec;
     spec.pause_mode = CAY_V1_PAUSE_MODE_UNSPECIFIED;
@@ -337,8 +335,8 @@ static void install_resumed(struct resume_op *self, struct cay_session *session)
     spec.pause_mode = CAY_V1_PAUSE_MODE_UNSPECIFIED;
     cay_session_set_spec(session, &spec);
     session->state_reason[0] = '\0';
-    if (session->resting)
-        session->live = cay_live_open(session, cay_take_ptr(session->resting), true);
+    if (cay_session_is_resting(session))
+        cay_live_open(session, true);
     if (session->live && self->is_stranger)
         cay_live_settle(session->live, SETTLE_MS);
     if (self->thaw_err.reason)

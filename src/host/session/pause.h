@@ -5,7 +5,7 @@
  * Pausing and resuming. A session that is about to pause takes no new tools; those that run may
  * finish, or time runs out and everything is as before. Then its processes are frozen, or ended.
  * The freezer is the kernel's and init stands still too: a restarted daemon keeps such a sandbox
- * without talking to it (cay_session.resting) until the session is resumed.
+ * without talking to it (cay_session_is_resting) until the session is resumed.
  */
 
 #include "host/session/op.h"

@@ -19,7 +19,7 @@ enum {
 static bool is_busy(const struct cay_session *session)
 {
     if (session->state == CAY_SESSION_PAUSED)
-        return cay_session_sandbox(session) != NULL;
+        return session->sandbox != NULL;
     return session->live && !cay_live_is_quiet(session->live);
 }
 
@@ -28,7 +28,7 @@ static bool keeps_root(const struct cay_session *session)
 {
     const struct cay_host *host = session->host;
     return is_busy(session) ||
-           (cay_session_sandbox(session) && cay_store_caps(host->store) & CAY_STORE_SWITCHES &&
+           (session->sandbox && cay_store_caps(host->store) & CAY_STORE_SWITCHES &&
             !(cay_runtime_caps(host->runtime) & CAY_RUNTIME_SWITCHES));
 }
 
@@ -41,7 +41,7 @@ void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *
         .activity = keeps_root(session) ? CAY_STORE_FROZEN : CAY_STORE_QUIET,
         .needs_freeze = is_busy(session) && session->state != CAY_SESSION_PAUSED,
         .is_mounted = session->root_fd >= 0,
-        .sandbox = cay_session_sandbox(session),
+        .sandbox = session->sandbox,
         .point.root_fd = -1,
         .old_fd = -1,
         .watches = cay_watching_borrow(session),

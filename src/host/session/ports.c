@@ -268,7 +268,7 @@ static bool open_port(struct cay_exposed *exposed, uint16_t host_port, const cha
                                              .owner = exposed,
                                              .own_count = &session->account->port_connections};
     int netns_fd = -1;
-    return cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, err) &&
+    return cay_sandbox_netns(session->sandbox, &netns_fd, err) &&
            cay_port_open(&session->host->net, &options, netns_fd, &exposed->port, err);
 }
 
@@ -335,7 +335,7 @@ static bool restore(struct cay_session *session, const struct cay_port_record *r
                     struct cay_error *err)
 {
     struct cay_process *process = NULL;
-    if (!session || !cay_session_sandbox(session))
+    if (!session || !session->sandbox)
         return cay_fail(err, CAY_R_UNAVAILABLE, "its sandbox is gone");
     if (record->process_id[0]) {
         process = cay_processes_find(&session->processes, cay_str(record->process_id));

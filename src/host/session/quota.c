@@ -56,7 +56,7 @@ static bool measure_begin(struct cay_op *op, struct cay_error *)
 {
     struct measure_op *self = CAY_CONTAINER_OF(op, struct measure_op, op);
     struct cay_session *session = op->session;
-    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    const struct cay_sandbox *sandbox = session->sandbox;
     struct stat root;
     cay_session_trees_copy(session, &self->trees);
     self->held = cay_held_look(session, &self->held_count);

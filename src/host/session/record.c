@@ -31,7 +31,7 @@ void cay_session_record_take(struct cay_session_record *out_record,
     int status = cay_pb_encode(&cay_v1_session_desc, session->spec, &out_record->spec);
     assert(status == 0); /* it came through the codec with a smaller bound */
     (void)status;
-    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    const struct cay_sandbox *sandbox = session->sandbox;
     if (sandbox)
         cay_sandbox_describe(sandbox, &out_record->sandbox);
 }

@@ -226,7 +226,7 @@ static void recover_processes(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->live)
             cay_live_settle(session->live, SETTLE_MS);
-        else if (session->resting) /* it says so itself when it is resumed */
+        else if (session->sandbox) /* it says so itself when it is resumed */
             cay_processes_rest(&session->processes);
         else
             cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST,
@@ -392,12 +392,12 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
         session->root_fd = open_living_root(sandbox);
         if (session->root_fd < 0)
             (void)cay_sandbox_destroy(sandbox, &lost);
-        else if (session->state == CAY_SESSION_PAUSED)
-            session->resting = sandbox;
         else
-            session->live = cay_live_open(session, sandbox, true);
+            session->sandbox = sandbox;
+        if (session->sandbox && session->state != CAY_SESSION_PAUSED)
+            cay_live_open(session, true);
     }
-    if (session->live || session->resting)
+    if (session->sandbox)
         return !record->restore.len || (finish_restore(host, session, record, err) &&
                                         cay_session_record_put(host->db, record, err));
     session->generation = stored->generation;
@@ -455,9 +455,7 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
 static void give_up(struct cay_session *session, const struct cay_error *err)
 {
     struct cay_error left = {};
-    struct cay_sandbox *sandbox =
-        session->live ? cay_live_close(cay_take_ptr(session->live), CAY_R_SESSION_FAILED)
-                      : cay_take_ptr(session->resting);
+    struct cay_sandbox *sandbox = cay_live_close(session, CAY_R_SESSION_FAILED);
     if (sandbox && !cay_sandbox_destroy(sandbox, &left))
         tell_left("sandbox", session->store_id, &left);
     if (session->root_fd >= 0)

@@ -426,18 +426,15 @@ static void leave_sessions(struct cay_host *host)
 {
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         struct cay_error err = {};
-        struct cay_live *live = cay_take_ptr(session->live);
         if (!host->destroys_on_exit) {
-            if (live)
-                cay_live_leave(live);
+            cay_live_leave(session);
             continue;
         }
         if (session->root_fd >= 0)
             close(cay_take_fd(session->root_fd));
-        if (live)
-            (void)cay_sandbox_destroy(cay_live_close(live, CAY_R_UNAVAILABLE), &err);
-        if (session->resting)
-            (void)cay_sandbox_destroy(cay_take_ptr(session->resting), &err);
+        struct cay_sandbox *sandbox = cay_live_close(session, CAY_R_UNAVAILABLE);
+        if (sandbox)
+            (void)cay_sandbox_destroy(sandbox, &err);
         if (cay_network_is_open(session->spec))
             (void)cay_network_detach(host, session->uid_slot, &err);
         if (!cay_store_destroy(host->store, session->store_id, &err) ||

@@ -89,7 +89,7 @@ void cay_session_free(struct cay_session *session)
     }
     if (session->root_fd >= 0)
         close(session->root_fd);
-    cay_sandbox_leave(session->resting);
+    cay_sandbox_leave(session->sandbox);
     cay_timer_close(&session->deadline);
     cay_usage_history_finish(&session->usage);
     cay_list_remove(&session->in_table);
@@ -227,11 +227,6 @@ bool cay_session_take_slot(struct cay_session *session, struct cay_error *err)
                     "this host has no free range of uids for another session");
 }
 
-struct cay_sandbox *cay_session_sandbox(const struct cay_session *session)
-{
-    return session->live ? cay_live_sandbox(session->live) : session->resting;
-}
-
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec)
 {
     struct cay_arena arena;
@@ -271,7 +266,7 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->turn_count = session->turn_count;
     message->snapshot_count = (int64_t)cay_session_snapshot_count(session);
     message->head = cay_arena_str(arena, cay_str(session->head));
-    message->sandbox_running = cay_session_sandbox(session) != NULL;
+    message->sandbox_running = session->sandbox != NULL;
     if (session->quota.bytes) {
         message->usage = cay_arena_new(arena, struct cay_v1_session_usage);
         if (message->usage)

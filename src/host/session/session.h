@@ -108,8 +108,8 @@ struct cay_session {
     struct cay_known_users *users; /* those looked up lately; NULL: none yet */
     int root_fd;                   /* the tree, for file tools; -1 when it is not mounted */
     uint64_t generation;           /* of the mounted root */
-    struct cay_live *live;         /* its running sandbox; NULL when none runs */
-    struct cay_sandbox *resting;   /* frozen, and not talked to since the daemon started */
+    struct cay_sandbox *sandbox;   /* running or frozen; NULL when there is none */
+    struct cay_live *live;         /* the talk with it; NULL: it rests since the daemon started */
     struct cay_pausing *pausing;   /* about to pause: takes no new tools */
     int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
@@ -173,8 +173,11 @@ void cay_session_break(struct cay_session *session, const struct cay_error *err)
  * host there, and files have the owners that those see. */
 uint32_t cay_session_uid_base(const struct cay_session *session);
 
-/* Its sandbox, running or resting; NULL when there is none. */
-struct cay_sandbox *cay_session_sandbox(const struct cay_session *session);
+/* A frozen sandbox that nobody has talked to since the daemon started. */
+static inline bool cay_session_is_resting(const struct cay_session *session)
+{
+    return session->sandbox && !session->live;
+}
 
 /* Copies the noun into the session's own memory. */
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);

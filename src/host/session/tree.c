@@ -85,7 +85,7 @@ bool cay_session_tree_open(struct cay_session_tree *tree, const struct cay_sessi
     if (!cay_session_cwd(session, &tree->user, cwd, tree->cwd, sizeof(tree->cwd)))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
     /* A running sandbox's own root has the same tree, and its mounts. */
-    const struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    const struct cay_sandbox *sandbox = session->sandbox;
     int living_fd = sandbox ? cay_sandbox_root(sandbox) : -1;
     tree->tree = (struct cay_tool_tree){
         .root_fd = living_fd >= 0 ? living_fd : session->root_fd,

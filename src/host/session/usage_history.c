@@ -48,7 +48,7 @@ static void sample(struct cay_session *session, int64_t now_ns)
 {
     struct cay_sandbox_stats stats = {};
     const struct cay_usage_point *last = cay_usage_history_last(&session->usage);
-    cay_sandbox_stats(cay_session_sandbox(session), &stats);
+    cay_sandbox_stats(session->sandbox, &stats);
     struct cay_usage_point point = {
         .time_ns = now_ns,
         .cpu_usec = stats.usage.cpu_usec,

@@ -269,7 +269,7 @@ static void awake(struct cay_call *call, struct cay_session *session, void *,
             "left for others; close some first",
             session->id);
     else
-        (void)cay_sandbox_netns(cay_session_sandbox(session), &netns_fd, &err);
+        (void)cay_sandbox_netns(session->sandbox, &netns_fd, &err);
     if (err.reason) {
         end_tunnel(self, &err);
         return;

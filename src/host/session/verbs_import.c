@@ -245,7 +245,7 @@ static bool existing_begin(struct cay_op *op, struct cay_error *err)
     if (!cay_snapshot_record_set_spec(live, &spec, err))
         return false;
     if (session->live)
-        self->sandbox = cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
+        self->sandbox = cay_live_close(session, CAY_R_ROLLBACK_IN_PROGRESS);
     cay_fail(err, CAY_R_ROLLBACK_IN_PROGRESS, NULL);
     cay_watching_end(session, err);
     *err = (struct cay_error){};

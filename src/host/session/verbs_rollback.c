@@ -122,8 +122,7 @@ static bool rollback_ready(struct cay_op *op, struct cay_error *err)
     struct cay_session *session = op->session;
     if (session->live && (!cay_live_is_quiet(session->live) ||
                           !(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_SWITCHES)))
-        self->killed_sandbox =
-            cay_live_close(cay_take_ptr(session->live), CAY_R_ROLLBACK_IN_PROGRESS);
+        self->killed_sandbox = cay_live_close(session, CAY_R_ROLLBACK_IN_PROGRESS);
     cay_pointing_init(&self->pointing, session);
     self->pointing.is_other_tree = true;
     cay_session_record_take(&self->session, session);

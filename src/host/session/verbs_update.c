@@ -108,7 +108,7 @@ static bool change_limits(struct update_op *self, const struct cay_session *sess
     self->old_limits = cay_session_cgroup_limits(session->spec->limits);
     self->limits = cay_session_cgroup_limits(limits);
     self->spec.limits = limits;
-    self->sandbox = cay_session_sandbox(session);
+    self->sandbox = session->sandbox;
     return true;
 }
 
@@ -123,7 +123,7 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
         return false;
     self->is_open = cay_network_is_open(&self->spec);
     if (self->is_open != cay_network_is_open(session->spec))
-        self->wired = cay_session_sandbox(session);
+        self->wired = session->sandbox;
     self->root_fd = session->root_fd;
     self->uid_base = cay_session_uid_base(session);
     return true;
@@ -227,8 +227,7 @@ static void update_end(struct cay_op *op)
         cay_session_set_spec(op->session, &self->spec);
         cay_victims_forget(&self->victims, op->session);
         cay_deadline_set(op->session);
-        cay_network_serve(op->session,
-                          op->session->live ? cay_live_sandbox(op->session->live) : NULL);
+        cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
         cay_tool_turns_call(op->session);
         cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
                                                    .session = op->session,

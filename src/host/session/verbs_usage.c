@@ -41,7 +41,7 @@ struct usage_job {
 void cay_usage_read(const struct cay_session *session, struct cay_v1_session_usage *usage,
                     struct cay_arena *arena)
 {
-    struct cay_sandbox *sandbox = cay_session_sandbox(session);
+    struct cay_sandbox *sandbox = session->sandbox;
     struct cay_sandbox_stats stats = {};
     usage->tool_calls = session->tool_calls;
     if (!sandbox)
@@ -148,7 +148,7 @@ static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
     usage->sessions = (int64_t)cay_map_count(&host->sessions.by_id);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         usage->active_sessions += session->state == CAY_SESSION_ACTIVE;
-        usage->live_sandboxes += cay_session_sandbox(session) != NULL;
+        usage->live_sandboxes += session->sandbox != NULL;
         usage->tools_in_flight += session->tools_in_flight;
         usage->processes += cay_processes_alive(&session->processes);
     }

@@ -47,8 +47,7 @@ static void look(struct cay_timer *timer)
         cay_fail(&err, CAY_R_UNAVAILABLE, "its first process has not answered for %d s",
                  LOST_MS / 1000);
         cay_live_lost(session, &err);
-    } else if (waited_ms >= PATIENCE_MS &&
-               cay_sandbox_end_start(cay_live_sandbox(session->live), waited_ms)) {
+    } else if (waited_ms >= PATIENCE_MS && cay_sandbox_end_start(session->sandbox, waited_ms)) {
         cay_log(CAY_WARN, "sandbox.start_ended", CAY_S("session", session->id),
                 CAY_I("waited_ms", waited_ms));
     }
