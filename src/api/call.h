@@ -52,6 +52,9 @@ struct cay_call_ops {
     void (*cut)(struct cay_call *call, const struct cay_error *err);
     /* NULL: nothing waits. */
     size_t (*unsent)(const struct cay_call *call);
+    /* One message that lasts as long as the call, or NULL: as `send`. Where it is there, `done`
+     * takes the last message of a stream, too. */
+    bool (*send_kept)(struct cay_call *call, const void *message);
 };
 
 struct cay_call {
@@ -62,6 +65,7 @@ struct cay_call {
     uint64_t deadline_ms; /* of the loop's clock, 0 = none */
     uint64_t request_id;  /* as in the access log; 0: no request caused it */
     const void *request;  /* the decoded message; NULL when the client streams */
+    bool is_kept;         /* the response lasts as long as the call */
     /* The caller is gone or out of time; the answer will be dropped. Workers may watch it
      * (base/stop.h). */
     bool is_cancelled;
@@ -85,12 +89,23 @@ struct cay_call {
 /* The call may be freed inside: it must not be touched afterwards. A unary or client-streaming verb
  * gives its response; one that streams answers gives NULL. */
 void cay_call_done(struct cay_call *call, const void *response);
+
+/* The same for a response that may be large: what it points to lasts as long as the call (it is in
+ * its arena, or constant), so that a door can leave the encoding to a worker. The struct itself is
+ * copied. Of a verb that streams answers it is the last one. */
+void cay_call_done_kept(struct cay_call *call, const void *response);
+/* The same without that promise: cay_call_done, or the last message of a stream and its end. */
+void cay_call_done_last(struct cay_call *call, const void *response);
+
 void cay_call_fail(struct cay_call *call, const struct cay_error *err);
 
 /* One message of a streamed answer, encoded before it returns. False when the peer has enough for
  * now: stop until on_room. A message that cannot be sent ends the call for the caller, and
  * on_cancel runs inside: a verb that answers there must not touch the call after a false. */
 [[nodiscard]] bool cay_call_send(struct cay_call *call, const void *message);
+
+/* The same for one that may be large: what it points to lasts as long as the call. */
+[[nodiscard]] bool cay_call_send_kept(struct cay_call *call, const void *message);
 
 /* At least so many bytes of what was sent by cay_call_send have not left the daemon; on_room says
  * when there are fewer. */

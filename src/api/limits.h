@@ -40,6 +40,7 @@ enum {
     CAY_LIMIT_TAG_BYTES           = 128,
     CAY_LIMIT_INPUT_BYTES         = 1024 * 1024,      /* waiting for a process to read it */
     CAY_LIMIT_TERMINAL_INPUT_BYTES = 64 * 1024,       /* of one message */
+    CAY_LIMIT_STREAM_INPUT_BYTES  = 256 * 1024,       /* of one message with it, in JSON */
     CAY_LIMIT_TOOLS_WAITING       = 1024,             /* in one session, for their turn */
     CAY_LIMIT_PROCESS_READERS     = 1024,             /* attached to one process */
     CAY_LIMIT_WATCHES             = 256,              /* of one session, told of changes as they come */
@@ -56,6 +57,7 @@ enum {
     CAY_LIMIT_BUILD_FILES_BYTES   = 2'000'000'000,    /* one archive for a build */
     CAY_LIMIT_PAGE_SIZE           = 1000,
     CAY_LIMIT_PAGE_SIZE_DEFAULT   = 100,
+    CAY_LIMIT_PAGE_BYTES          = 2 * 1024 * 1024,  /* a page ends here; in JSON it is longer */
 
     /* sandboxes */
     CAY_LIMIT_MEMORY_BYTES_MIN    = 16 * 1024 * 1024,

@@ -148,6 +148,16 @@ void cay_envelope_reader_finish(struct cay_envelope_reader *reader)
     cay_buf_finish(&reader->message);
 }
 
+void cay_envelope_head(unsigned char out[CAY_ENVELOPE_HEAD_BYTES], unsigned char flags, size_t len)
+{
+    assert(len <= UINT32_MAX);
+    out[0] = flags;
+    out[1] = (unsigned char)(len >> 24);
+    out[2] = (unsigned char)(len >> 16);
+    out[3] = (unsigned char)(len >> 8);
+    out[4] = (unsigned char)len;
+}
+
 size_t cay_envelope_begin(struct cay_buf *out)
 {
     size_t begin = out->len;
@@ -164,12 +174,7 @@ void cay_envelope_end(struct cay_buf *out, size_t begin, unsigned char flags)
         out->failed = true;
         return;
     }
-    unsigned char *head = (unsigned char *)out->data + begin;
-    head[0] = flags;
-    head[1] = (unsigned char)(len >> 24);
-    head[2] = (unsigned char)(len >> 16);
-    head[3] = (unsigned char)(len >> 8);
-    head[4] = (unsigned char)len;
+    cay_envelope_head((unsigned char *)out->data + begin, flags, len);
 }
 
 static void put_length_field(struct cay_buf *out, unsigned field, struct cay_str bytes)

@@ -86,6 +86,9 @@ static inline bool cay_envelope_reader_is_idle(const struct cay_envelope_reader 
     return reader->head_len == 0;
 }
 
+/* The head of an envelope around that much. */
+void cay_envelope_head(unsigned char out[CAY_ENVELOPE_HEAD_BYTES], unsigned char flags, size_t len);
+
 /* Leaves room for an envelope's head, and fills it in once the payload stands behind it. */
 size_t cay_envelope_begin(struct cay_buf *out);
 void cay_envelope_end(struct cay_buf *out, size_t begin, unsigned char flags);

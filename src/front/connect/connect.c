@@ -34,7 +34,7 @@ void cay_rpc_enter(struct cay_rpc *rpc)
 
 void cay_rpc_leave(struct cay_rpc *rpc)
 {
-    if (--rpc->depth == 0 && !rpc->exchange && !rpc->is_away &&
+    if (--rpc->depth == 0 && !rpc->exchange && !rpc->away.is_away &&
         (rpc->is_answered || !rpc->is_started))
         free_rpc(rpc);
 }
@@ -107,6 +107,13 @@ static bool call_send(struct cay_call *call, const void *message)
     return rpc->exchange && cay_exchange_has_room(rpc->exchange);
 }
 
+static bool call_send_kept(struct cay_call *call, const void *message)
+{
+    struct cay_rpc *rpc = cay_rpc_of(call);
+    bool is_heard = rpc->exchange && !rpc->is_over;
+    return is_heard && cay_rpc_send_later(rpc, message) ? false : call_send(call, message);
+}
+
 static void call_next(struct cay_call *call)
 {
     struct cay_rpc *rpc = cay_rpc_of(call);
@@ -145,6 +152,7 @@ static const struct cay_call_ops call_ops = {
     .next = call_next,
     .cut = call_cut,
     .unsent = call_unsent,
+    .send_kept = call_send_kept,
 };
 
 bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
@@ -152,7 +160,7 @@ bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
     const struct cay_arena *arena =
         rpc->call.method->client_streaming ? &rpc->message_arena : &rpc->call.arena;
     size_t held = rpc->body.len + rpc->reader.message.len + more;
-    if (!rpc->is_away)
+    if (!rpc->away.is_away)
         held += rpc->unpacked.len + arena->used_bytes;
     return cay_body_charge_to(&rpc->charge, rpc->door->bodies, rpc->call.caller.owner, held, err);
 }
@@ -182,7 +190,7 @@ static void start_decoded(struct cay_rpc *rpc, const struct cay_error *err)
 static void decode_and_start(struct cay_rpc *rpc)
 {
     struct cay_error err = {};
-    if (cay_rpc_is_dear(rpc->body.len, rpc->request_compression == CAY_RPC_GZIP))
+    if (cay_is_dear(rpc->body.len, rpc->request_compression == CAY_RPC_GZIP))
         cay_rpc_send_away(rpc, cay_rpc_decode_single, start_decoded);
     else
         start_decoded(rpc, cay_rpc_decode_single(rpc, &err) ? NULL : &err);
@@ -242,16 +250,22 @@ static void on_body_end(struct cay_exchange *exchange)
     cay_rpc_leave(rpc);
 }
 
-static void on_room(struct cay_exchange *exchange)
+void cay_rpc_tell_room(struct cay_rpc *rpc)
 {
-    struct cay_rpc *rpc = exchange->state;
-    cay_rpc_enter(rpc);
+    /* Behind a message that a worker is at, nothing is sent before it is. */
     if (rpc->is_started && !rpc->is_answered && !rpc->is_over && rpc->call.on_room &&
-        cay_exchange_has_room(exchange)) {
+        !rpc->is_sending && cay_exchange_has_room(rpc->exchange)) {
         rpc->call.on_room(&rpc->call);
         /* With room to answer, the verb may have asked for the next message. */
         cay_rpc_pump(rpc);
     }
+}
+
+static void on_room(struct cay_exchange *exchange)
+{
+    struct cay_rpc *rpc = exchange->state;
+    cay_rpc_enter(rpc);
+    cay_rpc_tell_room(rpc);
     cay_rpc_leave(rpc);
 }
 
@@ -260,7 +274,7 @@ static void on_closed(struct cay_exchange *exchange)
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
     rpc->exchange = NULL;
-    cay_stop_ask(&rpc->is_unwanted);
+    cay_away_leave(&rpc->away);
     cay_timer_close(&rpc->deadline);
     if (!rpc->is_over) {
         rpc->is_over = true;

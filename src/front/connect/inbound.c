@@ -151,7 +151,7 @@ static void message_decoded(struct cay_rpc *rpc, const struct cay_error *err)
 static bool deliver(struct cay_rpc *rpc, struct cay_error *err)
 {
     if (!rpc->message &&
-        cay_rpc_is_dear(rpc->reader.message.len, rpc->reader.flags & CAY_ENVELOPE_COMPRESSED)) {
+        cay_is_dear(rpc->reader.message.len, rpc->reader.flags & CAY_ENVELOPE_COMPRESSED)) {
         cay_rpc_send_away(rpc, decode_message, message_decoded);
         return true;
     }
@@ -169,7 +169,7 @@ void cay_rpc_pump(struct cay_rpc *rpc)
         return;
     struct cay_error err = {};
     while (rpc->is_started && !rpc->is_over && rpc->wants_message && !rpc->end_delivered &&
-           !rpc->is_away) {
+           !rpc->away.is_away) {
         if (!read_envelope(rpc, &err)) {
             cay_rpc_give_up(rpc, &err);
             return;

@@ -99,6 +99,7 @@ static void respond_stream(struct cay_rpc *rpc)
 
 bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message, struct cay_error *err)
 {
+    assert(!rpc->is_sending);
     cay_auto(cay_buf_finish) struct cay_buf out;
     cay_auto(cay_buf_finish) struct cay_buf packed;
     cay_buf_init(&out, CAY_LIMIT_MESSAGE_BYTES + CAY_ENVELOPE_HEAD_BYTES);
@@ -111,7 +112,7 @@ bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message, struct cay_e
     unsigned char flags = 0;
     /* As it is when packing does not make it smaller, does not fit, or takes long: pieces of files
      * follow one another, and nobody gains by waiting for a worker in between. */
-    if (is_worth_packing(rpc, plain.len) && !cay_rpc_is_dear(plain.len, false) &&
+    if (is_worth_packing(rpc, plain.len) && !cay_is_dear(plain.len, false) &&
         cay_gzip(plain, &packed) == 0 && packed.len < plain.len) {
         flags = CAY_ENVELOPE_COMPRESSED;
         out.len = payload;
@@ -171,34 +172,87 @@ void cay_rpc_send_end(struct cay_rpc *rpc, const struct cay_error *err)
     cay_exchange_finish(rpc->exchange, NULL, 0);
 }
 
+/* Packed if that was done and made it smaller. */
+static void send_enveloped(struct cay_rpc *rpc)
+{
+    bool is_packed = rpc->packed.len && rpc->packed.len < rpc->answer.len;
+    struct cay_str body = cay_buf_str(is_packed ? &rpc->packed : &rpc->answer);
+    unsigned char head[CAY_ENVELOPE_HEAD_BYTES];
+    cay_envelope_head(head, is_packed ? CAY_ENVELOPE_COMPRESSED : 0, body.len);
+    respond_stream(rpc);
+    cay_exchange_write(rpc->exchange, head, sizeof(head));
+    cay_exchange_write(rpc->exchange, body.ptr, body.len);
+}
+
 static bool pack_answer(struct cay_rpc *rpc, struct cay_error *)
 {
-    (void)cay_gzip(cay_buf_str(&rpc->answer), &rpc->packed); /* or it goes as it is */
+    if (is_worth_packing(rpc, rpc->answer.len))
+        (void)cay_gzip(cay_buf_str(&rpc->answer), &rpc->packed); /* or it goes as it is */
     return true;
 }
 
-static void answer_packed(struct cay_rpc *rpc, const struct cay_error *)
+static bool make_answer(struct cay_rpc *rpc, struct cay_error *err)
 {
-    count_call(rpc, NULL);
-    unary_answer(rpc, 200, cay_rpc_content_type(rpc->kind), cay_buf_str(&rpc->answer),
-                 cay_buf_str(&rpc->packed));
+    return encode(rpc, rpc->response, &rpc->answer, err) && pack_answer(rpc, err);
+}
+
+static void send_answer(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    if (err) {
+        cay_rpc_send_end(rpc, err);
+    } else if (rpc->kind.protocol == CAY_RPC_CONNECT_UNARY) {
+        count_call(rpc, NULL);
+        unary_answer(rpc, 200, cay_rpc_content_type(rpc->kind), cay_buf_str(&rpc->answer),
+                     cay_buf_str(&rpc->packed));
+    } else {
+        send_enveloped(rpc);
+        cay_rpc_send_end(rpc, NULL);
+    }
 }
 
 void cay_rpc_send_response(struct cay_rpc *rpc, const void *response)
 {
     assert(rpc->exchange && !rpc->is_over);
     struct cay_error err = {};
-    if (rpc->kind.protocol != CAY_RPC_CONNECT_UNARY) {
-        bool sent = cay_rpc_send_message(rpc, response, &err);
-        cay_rpc_send_end(rpc, sent ? NULL : &err);
+    rpc->response = response;
+    if (rpc->call.is_kept && cay_is_dear_in_memory(rpc->call.arena.used_bytes))
+        cay_rpc_send_away(rpc, make_answer, send_answer);
+    else if (!encode(rpc, response, &rpc->answer, &err))
+        send_answer(rpc, &err);
+    else if (is_worth_packing(rpc, rpc->answer.len) && cay_is_dear(rpc->answer.len, false))
+        cay_rpc_send_away(rpc, pack_answer, send_answer);
+    else
+        send_answer(rpc, pack_answer(rpc, &err) ? NULL : &err);
+}
+
+static bool make_message(struct cay_rpc *rpc, struct cay_error *err)
+{
+    return encode(rpc, rpc->response, &rpc->answer, err);
+}
+
+static void send_made(struct cay_rpc *rpc, const struct cay_error *err)
+{
+    rpc->is_sending = false;
+    if (err) {
+        cay_rpc_give_up(rpc, err);
         return;
     }
-    if (!encode(rpc, response, &rpc->answer, &err))
-        unary_error(rpc, &err);
-    else if (is_worth_packing(rpc, rpc->answer.len) && cay_rpc_is_dear(rpc->answer.len, false))
-        cay_rpc_send_away(rpc, pack_answer, answer_packed);
-    else if (is_worth_packing(rpc, rpc->answer.len))
-        answer_packed(rpc, pack_answer(rpc, &err) ? NULL : &err);
-    else
-        answer_packed(rpc, NULL);
+    send_enveloped(rpc);
+    cay_buf_clear(&rpc->answer, 0);
+    cay_rpc_tell_room(rpc);
+}
+
+bool cay_rpc_send_later(struct cay_rpc *rpc, const void *message)
+{
+    const struct cay_pb_message *output = rpc->call.method->output;
+    int64_t len = cay_pb_encoded_size(output, message);
+    void *copy = NULL;
+    if (!rpc->away.is_away && len > 0 && cay_is_dear((size_t)len, false))
+        copy = cay_arena_alloc(&rpc->call.arena, output->size_bytes);
+    if (!copy)
+        return false;
+    rpc->response = memcpy(copy, message, output->size_bytes);
+    rpc->is_sending = true;
+    cay_rpc_send_away(rpc, make_message, send_made);
+    return true;
 }

@@ -13,7 +13,7 @@
 
 #include "api/call.h"
 #include "front/connect/connect.h"
-#include "io/share.h"
+#include "front/http/away.h"
 #include "wire/rpc.h"
 
 struct cay_rpc {
@@ -44,15 +44,14 @@ struct cay_rpc {
     bool end_delivered;
 
     /* While a worker is at it, the bytes and the arena of a message are the worker's. */
-    struct cay_job job;
-    struct cay_shares *shares; /* of the caller, meanwhile */
+    struct cay_away away;
     bool (*at_worker)(struct cay_rpc *rpc, struct cay_error *err);
     void (*came_back)(struct cay_rpc *rpc, const struct cay_error *err);
     struct cay_error away_err;
-    bool is_away;
-    bool is_unwanted;      /* the caller has gone meanwhile */
-    struct cay_buf answer; /* of a unary call, to be packed */
-    struct cay_buf packed;
+    const void *response; /* to be encoded; kept */
+    bool is_sending;      /* it is a message of a stream, and others follow */
+    struct cay_buf answer;
+    struct cay_buf packed; /* empty: it goes as it is */
 
     bool is_started;   /* the verb runs */
     bool is_answered;  /* the verb called done or fail */
@@ -76,6 +75,9 @@ void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
  * the peer chooses both. */
 [[nodiscard]] bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err);
 
+/* The verb may send more, if that is so. */
+void cay_rpc_tell_room(struct cay_rpc *rpc);
+
 /* After the decoding of a message: false, and the call is given up, when that failed, or when what
  * the message was decoded to is more than its owner may hold. */
 [[nodiscard]] bool cay_rpc_has_decoded(struct cay_rpc *rpc, const struct cay_error *err);
@@ -85,10 +87,8 @@ void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
 /* Delivers what the verb wants and the body has. */
 void cay_rpc_pump(struct cay_rpc *rpc);
 
-/* away.c: whether bytes keep the loop thread for longer than a turn of it may take. */
-[[nodiscard]] bool cay_rpc_is_dear(size_t len, bool is_packed);
-/* Has a worker do it in the caller's lane, then `came_back` on the loop thread; `err` is NULL when
- * it went well. Not called when the caller has gone, or was answered meanwhile. */
+/* away.c: has a worker do it in the caller's lane, then `came_back` on the loop thread; `err` is
+ * NULL when it went well. Not called when the caller has gone, or was answered meanwhile. */
 void cay_rpc_send_away(struct cay_rpc *rpc,
                        bool (*at_worker)(struct cay_rpc *rpc, struct cay_error *err),
                        void (*came_back)(struct cay_rpc *rpc, const struct cay_error *err));
@@ -97,4 +97,7 @@ void cay_rpc_send_away(struct cay_rpc *rpc,
 void cay_rpc_send_response(struct cay_rpc *rpc, const void *response);
 [[nodiscard]] bool cay_rpc_send_message(struct cay_rpc *rpc, const void *message,
                                         struct cay_error *err);
+/* Leaves a message of a stream to a worker, and tells the verb of room afterwards; false when it is
+ * not so large. What it points to must last as long as the call. */
+[[nodiscard]] bool cay_rpc_send_later(struct cay_rpc *rpc, const void *message);
 void cay_rpc_send_end(struct cay_rpc *rpc, const struct cay_error *err);

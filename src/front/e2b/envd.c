@@ -4,6 +4,7 @@
 #include "front/e2b/envd_files.h"
 #include "front/e2b/gate.h"
 #include "front/e2b/token.h"
+#include "wire/e2b/e2b.h"
 
 /* clang-format off */
 static const struct cay_e2b_route routes[] = {
@@ -13,23 +14,23 @@ static const struct cay_e2b_route routes[] = {
     {"GET",  "/files",                        cay_e2b_files_get, .refusal = cay_e2b_files_refusal},
     {"POST", "/files",                        cay_e2b_files_post, CAY_E2B_BODY_STREAM,
                                               .refusal = cay_e2b_files_refusal},
-    {"POST", "/process.Process/List",         cay_e2b_process_list},
-    {"POST", "/process.Process/Start",        cay_e2b_process_start},
-    {"POST", "/process.Process/Connect",      cay_e2b_process_connect},
-    {"POST", "/process.Process/Update",       cay_e2b_process_update},
-    {"POST", "/process.Process/SendInput",    cay_e2b_process_send_input},
+    {"POST", "/process.Process/List",         cay_e2b_process_list, .input = &e2b_list_request_desc},
+    {"POST", "/process.Process/Start",        cay_e2b_process_start, .input = &e2b_start_request_desc},
+    {"POST", "/process.Process/Connect",      cay_e2b_process_connect, .input = &e2b_connect_request_desc},
+    {"POST", "/process.Process/Update",       cay_e2b_process_update, .input = &e2b_update_request_desc},
+    {"POST", "/process.Process/SendInput",    cay_e2b_process_send_input, .input = &e2b_send_input_request_desc},
     {"POST", "/process.Process/StreamInput",  cay_e2b_process_stream_input, CAY_E2B_BODY_STREAM},
-    {"POST", "/process.Process/SendSignal",   cay_e2b_process_send_signal},
-    {"POST", "/process.Process/CloseStdin",   cay_e2b_process_close_stdin},
-    {"POST", "/filesystem.Filesystem/Stat",    cay_e2b_filesystem_stat},
-    {"POST", "/filesystem.Filesystem/MakeDir", cay_e2b_filesystem_make_dir},
-    {"POST", "/filesystem.Filesystem/Move",    cay_e2b_filesystem_move},
-    {"POST", "/filesystem.Filesystem/ListDir", cay_e2b_filesystem_list_dir},
-    {"POST", "/filesystem.Filesystem/Remove",  cay_e2b_filesystem_remove},
-    {"POST", "/filesystem.Filesystem/WatchDir",         cay_e2b_filesystem_watch_dir},
-    {"POST", "/filesystem.Filesystem/CreateWatcher",    cay_e2b_filesystem_create_watcher},
-    {"POST", "/filesystem.Filesystem/GetWatcherEvents", cay_e2b_filesystem_get_watcher_events},
-    {"POST", "/filesystem.Filesystem/RemoveWatcher",    cay_e2b_filesystem_remove_watcher},
+    {"POST", "/process.Process/SendSignal",   cay_e2b_process_send_signal, .input = &e2b_send_signal_request_desc},
+    {"POST", "/process.Process/CloseStdin",   cay_e2b_process_close_stdin, .input = &e2b_close_stdin_request_desc},
+    {"POST", "/filesystem.Filesystem/Stat",    cay_e2b_filesystem_stat, .input = &e2b_path_request_desc},
+    {"POST", "/filesystem.Filesystem/MakeDir", cay_e2b_filesystem_make_dir, .input = &e2b_path_request_desc},
+    {"POST", "/filesystem.Filesystem/Move",    cay_e2b_filesystem_move, .input = &e2b_move_request_desc},
+    {"POST", "/filesystem.Filesystem/ListDir", cay_e2b_filesystem_list_dir, .input = &e2b_list_dir_request_desc},
+    {"POST", "/filesystem.Filesystem/Remove",  cay_e2b_filesystem_remove, .input = &e2b_path_request_desc},
+    {"POST", "/filesystem.Filesystem/WatchDir",         cay_e2b_filesystem_watch_dir, .input = &e2b_watch_dir_request_desc},
+    {"POST", "/filesystem.Filesystem/CreateWatcher",    cay_e2b_filesystem_create_watcher, .input = &e2b_watch_dir_request_desc},
+    {"POST", "/filesystem.Filesystem/GetWatcherEvents", cay_e2b_filesystem_get_watcher_events, .input = &e2b_watcher_request_desc},
+    {"POST", "/filesystem.Filesystem/RemoveWatcher",    cay_e2b_filesystem_remove_watcher, .input = &e2b_watcher_request_desc},
 };
 /* clang-format on */
 

@@ -138,7 +138,7 @@ void cay_e2b_process_stream_input(struct cay_e2b_request *request)
     struct feed *self = cay_arena_new(&request->arena, struct feed);
     if (!self)
         return;
-    cay_buf_init(&self->reader.message, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_init(&self->reader.message, CAY_LIMIT_STREAM_INPUT_BYTES);
     cay_buf_init(&self->unread, CAY_LIMIT_MESSAGE_BYTES);
     cay_e2b_input_open(&self->input, request, written);
     request->state = self;

@@ -196,19 +196,23 @@ static bool open_envelope(struct cay_str body, struct cay_str *out_payload)
     return out_payload->len == len;
 }
 
+bool cay_e2b_rpc_payload(const struct cay_e2b_request *request, struct cay_str *out_payload)
+{
+    *out_payload = cay_buf_str(&request->body);
+    return !is_stream(request) || open_envelope(*out_payload, out_payload);
+}
+
 void *cay_e2b_rpc_read(struct cay_e2b_request *request, const struct cay_pb_message *desc)
 {
-    char text[200] = "the request is not the JSON this call takes";
-    struct cay_str body = cay_buf_str(&request->body);
-    void *message = cay_arena_alloc(&request->arena, desc->size_bytes);
-    bool is_good = message && (!is_stream(request) || open_envelope(body, &body));
-    if (is_good && cay_str_trim(body).len)
-        is_good =
-            cay_pb_json_read(desc, body, NULL, &request->arena, message, text, sizeof(text)) == 0;
-    if (is_good)
-        return message;
-    cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT, text);
-    return NULL;
+    static const char fault[] = "the request is not the JSON this call takes";
+    struct cay_str payload;
+    bool is_whole = cay_e2b_rpc_payload(request, &payload);
+    if (is_whole)
+        cay_e2b_decode(request, payload, desc);
+    if (!request->message)
+        cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT,
+                         *request->read_fault ? request->read_fault : fault);
+    return request->message;
 }
 
 static bool decode_user(struct cay_e2b_request *request, struct cay_str encoded,

@@ -9,7 +9,12 @@
 #include "base/json.h"
 #include "front/e2b/request.h"
 
-/* The one message of the request. Answers and returns NULL when it is no such message. */
+/* Where in the body the one message stands; false when it does not stand there as a whole. */
+[[nodiscard]] bool cay_e2b_rpc_payload(const struct cay_e2b_request *request,
+                                       struct cay_str *out_payload);
+
+/* The one message of the request, the route's input. Answers and returns NULL when it is no such
+ * message. */
 [[nodiscard]] void *cay_e2b_rpc_read(struct cay_e2b_request *request,
                                      const struct cay_pb_message *desc);
 

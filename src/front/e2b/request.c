@@ -7,6 +7,7 @@
 
 #include "api/limits.h"
 #include "front/e2b/cors.h"
+#include "front/e2b/envd_rpc.h"
 #include "front/e2b/hall.h"
 #include "front/http/server.h"
 
@@ -24,7 +25,8 @@ void cay_e2b_enter(struct cay_e2b_request *request)
 
 void cay_e2b_leave(struct cay_e2b_request *request)
 {
-    if (--request->depth || request->exchange || !cay_list_empty(&request->calls))
+    if (--request->depth || request->exchange || request->away.is_away ||
+        !cay_list_empty(&request->calls))
         return;
     cay_body_release(&request->charge);
     cay_buf_finish(&request->body);
@@ -32,10 +34,68 @@ void cay_e2b_leave(struct cay_e2b_request *request)
     free(request);
 }
 
+/* On the loop thread, or on a worker while the request is away. */
+static void decode(struct cay_e2b_request *request, const struct cay_pb_message *desc)
+{
+    void *message = cay_arena_alloc(&request->arena, desc->size_bytes);
+    request->read_status = message ? 0 : -ENOMEM;
+    if (message && cay_str_trim(request->payload).len)
+        request->read_status =
+            cay_pb_json_read(desc, request->payload, NULL, &request->arena, message,
+                             request->read_fault, sizeof(request->read_fault));
+    request->message = request->read_status == 0 ? message : NULL;
+    request->is_read = true;
+}
+
+void cay_e2b_decode(struct cay_e2b_request *request, struct cay_str payload,
+                    const struct cay_pb_message *desc)
+{
+    assert(request->route->input == desc);
+    if (request->is_read)
+        return;
+    request->payload = payload;
+    decode(request, desc);
+}
+
+static void decode_away(struct cay_away *away)
+{
+    struct cay_e2b_request *request = CAY_CONTAINER_OF(away, struct cay_e2b_request, away);
+    decode(request, request->route->input);
+}
+
+/* What a message was decoded to is chosen by the peer, too. */
+static bool charge(struct cay_e2b_request *request)
+{
+    struct cay_error err = {};
+    if (cay_body_charge_to(&request->charge, request->door->bodies, request->caller.owner,
+                           request->body.len + (request->is_read ? request->arena.used_bytes : 0),
+                           &err))
+        return true;
+    cay_e2b_reply_fault(request, 429, err.text);
+    return false;
+}
+
+static void decoded(struct cay_away *away)
+{
+    struct cay_e2b_request *request = CAY_CONTAINER_OF(away, struct cay_e2b_request, away);
+    cay_e2b_enter(request);
+    if (!request->is_answered && charge(request))
+        request->route->handle(request);
+    cay_e2b_leave(request);
+}
+
 static void run(struct cay_e2b_request *request)
 {
     request->is_routed = false;
-    request->route->handle(request);
+    request->payload = cay_buf_str(&request->body);
+    bool is_whole = !request->sandbox_id.len || cay_e2b_rpc_payload(request, &request->payload);
+    if (!request->route->input || !is_whole || !cay_is_dear(request->payload.len, false)) {
+        request->route->handle(request);
+        return;
+    }
+    request->away.work = decode_away;
+    request->away.done = decoded;
+    cay_away_send(&request->away, request->loop, request->caller.owner);
 }
 
 static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
@@ -55,13 +115,10 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         request->untaken_bytes += len;
     else
         cay_exchange_taken(exchange, len);
-    struct cay_error err = {};
     if (request->body.failed && !request->is_answered)
         cay_e2b_reply_fault(request, 413, "the body of this request is too large");
-    else if (!request->is_answered &&
-             !cay_body_charge_to(&request->charge, request->door->bodies, request->caller.owner,
-                                 request->body.len, &err))
-        cay_e2b_reply_fault(request, 429, err.text);
+    else if (!request->is_answered)
+        (void)charge(request);
     cay_e2b_leave(request);
 }
 
@@ -95,6 +152,7 @@ static void on_closed(struct cay_exchange *exchange)
     request->exchange = NULL;
     request->is_answered = true;
     cay_list_remove(&request->in_door);
+    cay_away_leave(&request->away);
     if (request->on_closed)
         request->on_closed(request);
     cay_e2b_calls_cancel(request);
@@ -256,17 +314,12 @@ void cay_e2b_reply_error(struct cay_e2b_request *request, const struct cay_error
 
 void *cay_e2b_read(struct cay_e2b_request *request, const struct cay_pb_message *desc)
 {
-    char text[200] = "";
-    void *message = cay_arena_alloc(&request->arena, desc->size_bytes);
-    struct cay_str body = cay_str_trim(cay_buf_str(&request->body));
-    int status = message ? 0 : -ENOMEM;
-    if (status == 0 && body.len)
-        status = cay_pb_json_read(desc, body, NULL, &request->arena, message, text, sizeof(text));
-    if (status == 0)
-        return message;
-    cay_e2b_reply_fault(request, status == -ENOMEM ? 413 : 400,
-                        *text ? text : "the body is not the JSON this call takes");
-    return NULL;
+    cay_e2b_decode(request, cay_buf_str(&request->body), desc);
+    if (!request->message)
+        cay_e2b_reply_fault(request, request->read_status == -ENOMEM ? 413 : 400,
+                            *request->read_fault ? request->read_fault
+                                                 : "the body is not the JSON this call takes");
+    return request->message;
 }
 
 struct cay_str cay_e2b_query(struct cay_e2b_request *request, const char *name)

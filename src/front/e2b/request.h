@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "front/e2b/e2b.h"
+#include "front/http/away.h"
 #include "front/http/bodies.h"
 #include "io/loop.h"
 #include "wire/e2b/path.h"
@@ -43,6 +44,9 @@ struct cay_e2b_route {
     bool is_public; /* no token or key needed; of the control plane, the handler looks who it is */
     /* NULL for who may pass, instead of who has the token; or why not. Envd only. */
     const char *(*refusal)(struct cay_e2b_request *request);
+    /* What cay_e2b_read or cay_e2b_rpc_read makes of the body. A large one is decoded by a worker,
+     * before the handler runs. */
+    const struct cay_pb_message *input;
 };
 
 struct cay_e2b_request {
@@ -69,6 +73,14 @@ struct cay_e2b_request {
     bool is_routed;   /* the handler may run once the body is there */
     bool is_answered; /* somebody answered, or the caller is gone */
     unsigned depth;   /* functions at work on it */
+
+    /* The body, decoded. While a worker is at it, it and the arena are the worker's. */
+    struct cay_away away;
+    struct cay_str payload; /* of it: the message */
+    void *message;          /* NULL: not decoded, or it is none */
+    int read_status;        /* 0, or why it is none */
+    char read_fault[200];   /* and where, as far as that is known */
+    bool is_read;
 
     struct cay_list calls;        /* struct cay_e2b_call, not yet answered */
     struct cay_list_node in_door; /* once it passed the gate of a sandbox */
@@ -115,11 +127,15 @@ void cay_e2b_reply_fault(struct cay_e2b_request *request, int status, const char
 /* The same for an error of the hallway. */
 void cay_e2b_reply_error(struct cay_e2b_request *request, const struct cay_error *err);
 
+/* Decodes `payload`, a part of the body, once: request->message, or read_status and read_fault. */
+void cay_e2b_decode(struct cay_e2b_request *request, struct cay_str payload,
+                    const struct cay_pb_message *desc);
+
 /* The HTTP status by which clients of this wire know an error. */
 [[nodiscard]] int cay_e2b_status(const struct cay_error *err);
 
-/* The body as a message of wire/e2b; an empty one has nothing set. Answers 400 and returns NULL
- * when it is no such message. */
+/* The body as the route's input; an empty one has nothing set. Answers 400 and returns NULL when it
+ * is no such message. */
 [[nodiscard]] void *cay_e2b_read(struct cay_e2b_request *request,
                                  const struct cay_pb_message *desc);
 

@@ -209,7 +209,7 @@ static void cancel(struct diff_op *self)
 static bool send(struct diff_op *self, const struct cay_v1_diff_snapshots_response *response)
 {
     self->is_inside = true;
-    bool has_room = cay_call_send(self->op.call, response);
+    bool has_room = cay_call_send_kept(self->op.call, response);
     self->is_inside = false;
     return has_room;
 }
@@ -227,7 +227,7 @@ static void send_more(struct diff_op *self)
         self->first = self->first->next;
         has_room = send(self, &response);
     }
-    if (self->first && !call->is_cancelled)
+    if ((self->first || !has_room) && !call->is_cancelled)
         return; /* on_room goes on */
     struct cay_v1_diff_snapshots_response end = {
         .which_frame = CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_STATS, .frame.stats = &self->stats};

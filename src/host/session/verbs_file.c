@@ -63,7 +63,7 @@ static void file_end(struct cay_op *op)
         cay_past_tree_close(&self->past);
     cay_op_leave(op);
     if (is_done)
-        cay_call_done(call, &self->response);
+        cay_call_done_kept(call, &self->response);
     else
         cay_call_fail(call, &err);
     free(self);

@@ -94,7 +94,7 @@ static void delete_end(struct cay_op *op)
             cay_victims_forget(&self->victims, op->session);
             cay_host_collect_soon(op->host);
         }
-        cay_call_done(op->call, &response);
+        cay_call_done_kept(op->call, &response);
     } else {
         cay_call_fail(op->call, &op->err);
     }
@@ -212,9 +212,6 @@ void cay_host_hold_snapshot(struct cay_service *service, struct cay_call *call)
 }
 
 /* --- listing --- */
-
-/* Several times less than a message may have: in JSON it is longer. */
-enum { PAGE_BYTES_MAX = 2 << 20 };
 
 struct list_op {
     struct cay_op op;
@@ -335,7 +332,7 @@ static bool add_words_and_sizes(struct cay_op *op, struct cay_error *err)
                                      &op->call->arena, message, err))
             return false;
         bytes += cay_pb_encoded_size(&cay_v1_snapshot_desc, message);
-        if (i && bytes > PAGE_BYTES_MAX) {
+        if (i && bytes > CAY_LIMIT_PAGE_BYTES) {
             response->snapshots.count = i;
             response->next_page_token = response->snapshots.items[i - 1].name;
             return true;
@@ -360,7 +357,7 @@ static void list_end(struct cay_op *op)
 {
     struct list_op *self = list_of(op);
     if (op->is_done)
-        cay_call_done(op->call, &self->response);
+        cay_call_done_kept(op->call, &self->response);
     else
         cay_call_fail(op->call, &op->err);
     cay_op_leave(op);

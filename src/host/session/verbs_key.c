@@ -197,7 +197,7 @@ void cay_host_list_keys(struct cay_service *service, struct cay_call *call)
         }
         response.keys.items[response.keys.count++] = to_message(call, key);
     }
-    cay_call_done(call, &response);
+    cay_call_done_kept(call, &response);
 }
 
 static void revoked(struct cay_job *job)

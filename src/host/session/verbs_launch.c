@@ -45,10 +45,13 @@ static void answer_launch(struct cay_call *call, struct cay_v1_process *process,
                           const struct cay_capture *out, const struct cay_capture *err_out,
                           bool is_terminal)
 {
-    struct cay_v1_output_chunk chunks[2];
-    struct cay_v1_launch_process_response response = {.process = process, .output.items = chunks};
     struct cay_error err = {};
-    if (!process) {
+    /* A copy: what it borrows may be gone before it is sent. */
+    struct cay_v1_launch_process_response response = {
+        .process = process ? cay_noun_copy(&cay_v1_process_desc, process, &call->arena) : NULL,
+        .output.items = cay_arena_array(&call->arena, 2, sizeof(*response.output.items)),
+    };
+    if (!response.process || !response.output.items) {
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "the answer takes more memory than a call may use");
         cay_call_fail(call, &err);
@@ -59,7 +62,7 @@ static void answer_launch(struct cay_call *call, struct cay_v1_process *process,
                    &response);
     if (err_out)
         add_output(call, err_out, CAY_V1_OUTPUT_STREAM_STDERR, &response);
-    cay_call_done(call, &response);
+    cay_call_done_kept(call, &response);
 }
 
 /* --- plain commands --- */

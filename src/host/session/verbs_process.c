@@ -59,6 +59,7 @@ static void answer_list(struct look *self)
     size_t size = request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
     struct cay_v1_list_processes_response response = {
         .processes.items = cay_arena_array(arena, size, sizeof(struct cay_v1_process))};
+    int64_t bytes = 0;
     bool is_past = !request->page_token.len;
     cay_list_for_each (struct cay_process, process, &self->table->list, in_table) {
         bool is_wanted = is_past && (request->include_exited || !cay_process_is_over(process)) &&
@@ -66,15 +67,20 @@ static void answer_list(struct look *self)
         is_past = is_past || cay_str_is(request->page_token, process->id);
         if (!is_wanted || !response.processes.items)
             continue;
-        if (response.processes.count == size) {
-            response.next_page_token = response.processes.items[size - 1].id;
+        size_t count = response.processes.count;
+        if (count == size || bytes > CAY_LIMIT_PAGE_BYTES) {
+            response.next_page_token = response.processes.items[count - 1].id;
             break;
         }
+        /* A copy: what it borrows may be gone before it is sent. */
         const struct cay_v1_process *message = cay_process_message(process, arena);
-        if (message)
-            response.processes.items[response.processes.count++] = *message;
+        message = message ? cay_noun_copy(&cay_v1_process_desc, message, arena) : NULL;
+        if (!message)
+            continue;
+        bytes += cay_pb_encoded_size(&cay_v1_process_desc, message);
+        response.processes.items[response.processes.count++] = *message;
     }
-    cay_call_done(self->call, &response);
+    cay_call_done_kept(self->call, &response);
 }
 
 static void answer_status(struct look *self)

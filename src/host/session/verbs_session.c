@@ -437,7 +437,7 @@ static void list_done(struct cay_job *job)
     struct list_job *self = CAY_CONTAINER_OF(job, struct list_job, job);
     for (size_t i = 0; i < self->page.sessions.count; i++)
         cay_session_trees_finish(&self->trees[i]);
-    cay_call_done(self->call, &self->page);
+    cay_call_done_kept(self->call, &self->page);
     free(self);
 }
 
@@ -476,13 +476,14 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
     struct cay_v1_list_sessions_response response = {
         .sessions.items = cay_arena_array(&call->arena, page_size, sizeof(struct cay_v1_session))};
     struct cay_str last_place = {};
+    int64_t bytes = 0;
     struct cay_session_trees *trees =
         request->include_usage ? cay_arena_array(&call->arena, page_size, sizeof(*trees)) : NULL;
     for (; node && response.sessions.items; node = step(host, node, is_ascending)) {
         const struct cay_session *session = CAY_CONTAINER_OF(node, struct cay_session, in_table);
         if (!is_listed(call, session) || !is_past(&place, session, is_ascending))
             continue;
-        if (response.sessions.count == page_size) {
+        if (response.sessions.count == page_size || bytes > CAY_LIMIT_PAGE_BYTES) {
             response.next_page_token = last_place;
             break;
         }
@@ -493,10 +494,11 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
             break;
         if (trees)
             cay_session_trees_copy(session, &trees[response.sessions.count]);
+        bytes += cay_pb_encoded_size(&cay_v1_session_desc, message);
         response.sessions.items[response.sessions.count++] = *message;
     }
     if (trees)
         measure_page(host, call, &response, trees);
     else
-        cay_call_done(call, &response);
+        cay_call_done_kept(call, &response);
 }

@@ -65,17 +65,43 @@ void cay_pulse_stop(struct cay_pulse *pulse)
         pulse->call = NULL;
 }
 
+/* What tools make of their results lasts as long as the call, but for the first structs. */
+static struct cay_v1_tool_result *keep_result(struct cay_arena *arena,
+                                              const struct cay_v1_tool_result *result)
+{
+    struct cay_v1_tool_result *kept = cay_arena_new(arena, struct cay_v1_tool_result);
+    size_t count = result->content.count;
+    void *blocks = cay_arena_array(arena, count, sizeof(*result->content.items));
+    struct cay_v1_truncation *truncation = cay_arena_new(arena, struct cay_v1_truncation);
+    if (!kept || !blocks || !truncation)
+        return NULL;
+    *kept = *result;
+    if (count)
+        kept->content.items =
+            memcpy(blocks, result->content.items, count * sizeof(*result->content.items));
+    if (result->truncation) {
+        *truncation = *result->truncation;
+        kept->truncation = truncation;
+    }
+    return kept;
+}
+
+static void send_once(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result,
+                      void (*done)(struct cay_call *call, const void *response))
+{
+    struct cay_v1_execute_tool_response response = {.result = result};
+    struct cay_v1_execute_tool_stream_response last = {
+        .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_RESULT, .frame.result = result};
+    done(call, is_stream ? (const void *)&last : &response);
+}
+
 static void send_result(struct cay_call *call, bool is_stream, struct cay_v1_tool_result *result)
 {
-    if (!is_stream) {
-        struct cay_v1_execute_tool_response response = {.result = result};
-        cay_call_done(call, &response);
-        return;
-    }
-    struct cay_v1_execute_tool_stream_response response = {
-        .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_RESULT, .frame.result = result};
-    (void)cay_call_send(call, &response);
-    cay_call_done(call, NULL);
+    struct cay_v1_tool_result *kept = keep_result(&call->arena, result);
+    if (kept)
+        send_once(call, is_stream, kept, cay_call_done_kept);
+    else
+        send_once(call, is_stream, result, cay_call_done_last);
 }
 
 /* A result that waits for the snapshot after it; in the call's arena. */
@@ -343,7 +369,8 @@ static void answer_joined(struct cay_once_waiter *waiter, struct cay_v1_tool_res
         return;
     }
     result->cached = true;
-    send_result(waiter->call, waiter->is_stream, result);
+    /* It borrows from what is kept for others. */
+    send_once(waiter->call, waiter->is_stream, result, cay_call_done_last);
 }
 
 /* True when this call is to run; without an error it joins another otherwise. */

@@ -181,16 +181,20 @@ static void usage_done(struct cay_job *job)
     };
     struct google_protobuf_timestamp *now = cay_noun_time(arena, cay_clock_wall_ns());
     for (size_t i = 0; response.sessions.items && i < count; i++) {
-        struct measured *one = &self->all[first + i];
-        one->usage.measured_at = now;
+        const struct measured *one = &self->all[first + i];
+        struct cay_v1_session_usage *usage = cay_arena_new(arena, struct cay_v1_session_usage);
+        if (!usage)
+            break;
+        *usage = one->usage;
+        usage->measured_at = now;
         response.sessions.items[response.sessions.count++] = (struct cay_v1_session_usage_entry){
-            .session_id = cay_arena_str(arena, cay_str(one->session_id)), .usage = &one->usage};
+            .session_id = cay_arena_str(arena, cay_str(one->session_id)), .usage = usage};
     }
     const char *token =
         first + count < self->count ? cay_arena_printf(arena, "%zu", first + count) : NULL;
     if (token)
         response.next_page_token = cay_str(token);
-    cay_call_done(self->call, &response);
+    cay_call_done_kept(self->call, &response);
     finish(self);
 }
 
