@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/stop.h"
+
 enum {
     /* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
      * depth costs few descriptors and no stack. */
@@ -27,6 +29,8 @@ struct removal {
 
 static int spend(struct removal *removal)
 {
+    if (cay_stop_asked())
+        return removal->budget ? -EAGAIN : -ECANCELED;
     if (!removal->budget)
         return 0;
     if (*removal->budget == 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
@@ -65,7 +66,8 @@ static void work(struct cay_job *job)
     self->is_synced = cay_store_sync(self->host->store, &err);
     if (!self->is_synced)
         cay_log(CAY_WARN, "snapshots.sync_failed", CAY_ERR(&err));
-    for (size_t i = 0; i < self->count && !atomic_load(&self->host->is_stopping); i++) {
+    (void)cay_stop_watch(&self->host->is_ending);
+    for (size_t i = 0; i < self->count && !cay_stop_asked(); i++) {
         struct subject *subject = &self->subjects[i];
         const struct cay_diff_request request = {
             .from.origin = subject->is_parent_base ? subject->parent_id : NULL,
@@ -81,6 +83,7 @@ static void work(struct cay_job *job)
         memcpy(point.store_id, subject->store_id, sizeof(point.store_id));
         subject->total_bytes = cay_history_measure(self->host->store, &point).total_bytes;
     }
+    (void)cay_stop_watch(NULL);
 }
 
 static struct cay_v1_snapshot spec_of(const struct record_op *self, struct subject *subject,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/command.h"
 #include "host/session/host.h"
@@ -149,12 +150,6 @@ static bool write_down(void *ctx, const struct cay_base_info *info, struct cay_e
     return self->is_recorded;
 }
 
-static bool goes_on(void *context, uint64_t, uint64_t)
-{
-    const struct cay_base_keeping *self = context;
-    return !__atomic_load_n(&self->host->is_ending, __ATOMIC_RELAXED);
-}
-
 bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_draft *draft,
                           struct cay_error *err)
 {
@@ -163,8 +158,6 @@ bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_d
     struct cay_error ignored = {};
     const struct cay_base_options options = {.replaces = self->replaces,
                                              .skips_digest = self->skips_digest,
-                                             .progress = goes_on,
-                                             .progress_ctx = self,
                                              .ready = write_down,
                                              .ready_ctx = self};
     if (!self->replaces && !cay_base_check_free(store, self->name, err)) {
@@ -184,6 +177,9 @@ bool cay_base_keeping_run(struct cay_base_keeping *self, struct cay_store_base_d
             is_good = cay_disk_claim_take(&self->disk, self->spec.own_bytes, err);
         }
     }
+    /* Then it may not have been measured. What stood there is gone, if it replaces that. */
+    if (is_good && !self->replaces && cay_stop_asked())
+        is_good = cay_fail(err, CAY_R_CANCELED, NULL);
     for (size_t i = 0; is_good && i < self->alias_count; i++)
         is_good = cay_store_base_alias(store, self->aliases[i], self->name, err);
     CAY_CRASH_POINT("base.kept");

@@ -163,12 +163,9 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     if (!cay_space_check(host, err) || !cay_session_record_put(host->db, record, err))
         return false;
     CAY_CRASH_POINT("create.intended");
-    if (op->call)
-        (void)cay_stop_watch(&op->call->is_cancelled);
-    cay_stop_watch_also(&op->session->is_end_wanted);
+    cay_op_watch(op);
     cay_stop_watch_also(&host->is_ending);
-    bool is_made = make_tree(birth, host, err);
-    (void)cay_stop_watch(NULL);
+    bool is_made = cay_op_unwatch(op, make_tree(birth, host, err), err);
     CAY_CRASH_POINT("create.tree_made");
     is_made = is_made && cay_quota_set(host, record->store_id, birth->disk_bytes, err) &&
               cay_waking_work(&birth->waking, host, err);

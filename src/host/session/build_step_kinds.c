@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/noun.h"
+#include "base/stop.h"
 #include "base/utf8.h"
 #include "host/runtime/runtime.h"
 #include "host/session/build_files.h"
@@ -152,7 +153,9 @@ static bool copy_work(struct cay_op *op, struct cay_error *err)
         self->pointing.needs_freeze = false;
     if (!cay_pointing_freeze(&self->pointing, err))
         return false;
-    bool is_copied = cay_build_copy(&self->copy, err);
+    cay_op_watch(op);
+    cay_stop_watch_also(&self->is_given_up);
+    bool is_copied = cay_op_unwatch(op, cay_build_copy(&self->copy, err), err);
     cay_pointing_thaw(&self->pointing);
     return is_copied;
 }

@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/utf8.h"
 #include "host/session/account_quota.h"
 #include "host/session/base_record.h"
@@ -102,9 +103,12 @@ static void keep_work(struct cay_job *job)
     struct cay_steps *self = CAY_CONTAINER_OF(job, struct cay_steps, job);
     struct cay_store_base_draft draft;
     const struct cay_store_ref ref = {.session = self->store_id};
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    cay_stop_watch_also(&self->host->is_ending);
     self->is_good = cay_base_keeping_measure(&self->keeping, &ref, &self->err) &&
                     cay_store_base_begin_from(self->host->store, &ref, &draft, &self->err) &&
                     cay_base_keeping_run(&self->keeping, &draft, &self->err);
+    (void)cay_stop_watch(NULL);
     if (self->is_good && !cay_base_keeping_confirm(&self->keeping, &self->err)) {
         self->is_good = false;
         cay_base_keeping_take_back(&self->keeping);
@@ -258,6 +262,7 @@ static void create(struct cay_steps *self)
 /* Ends the command that runs; what else is under way ends soon, and then sees why. */
 static void give_up(struct cay_steps *self)
 {
+    cay_stop_ask(&self->is_given_up);
     if (self->running)
         cay_errand_cancel(&self->running->errand);
 }

@@ -49,6 +49,7 @@ struct cay_steps {
     int exit_code;                       /* -1: not known */
     struct cay_error run_err;
     bool is_run_over;
+    bool is_given_up; /* watched by workers */
     bool is_ending;
     bool is_good;
     struct cay_error err;

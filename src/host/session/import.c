@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/store/base.h"
@@ -47,17 +48,11 @@ static bool damaged(struct cay_error *err, const char *what)
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the exported session is damaged: %s", what);
 }
 
-static bool goes_on(void *ctx)
-{
-    const struct cay_import *self = ctx;
-    return !self->progress || self->progress(self->progress_ctx, 0, 0);
-}
-
 bool cay_import_inspect(struct cay_import *self, struct cay_error *err)
 {
     struct archive_entry *entry = NULL;
     (void)lseek(self->fd, 0, SEEK_SET);
-    if (!cay_pack_verify(self->fd, UNPACKED_BYTES_MAX, goes_on, self, err) ||
+    if (!cay_pack_verify(self->fd, UNPACKED_BYTES_MAX, err) ||
         !cay_archive_in_open(&self->in, self->fd, false, err) ||
         !cay_archive_in_next(&self->in, &entry, err))
         return false;
@@ -200,8 +195,6 @@ static bool begin_section(struct applying *self)
         .bytes_max = CAY_BASE_BYTES_MAX,
         .take = self->section > 0 ? cay_quota_take : NULL,
         .take_ctx = &import->taker,
-        .progress = import->progress,
-        .progress_ctx = import->progress_ctx,
     };
     self->is_open = true;
     self->has_content = false;
@@ -467,6 +460,7 @@ bool cay_import_apply(struct cay_import *self, struct cay_error *err)
                    write_down(self, err) && apply_all(&applying) &&
                    (self->is_existing ||
                     cay_quota_set(self->host, self->session.store_id, self->disk_bytes, err));
+    (void)cay_stop_watch(NULL); /* from here on it is put right, or taken back */
     close_root(&applying);
     if (applying.draft.root_fd >= 0)
         cay_store_base_abort(self->host->store, &applying.draft);

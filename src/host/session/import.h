@@ -23,8 +23,6 @@ struct cay_import {
     struct cay_archive_in in;
     struct cay_arena arena;
     struct cay_manifest manifest;
-    cay_copy_progress_fn *progress;
-    void *progress_ctx;
 
     /* The plan. */
     struct cay_host *host;
@@ -59,7 +57,7 @@ void cay_import_finish(struct cay_import *self);
 [[nodiscard]] bool cay_import_plan_records(struct cay_import *self, struct cay_session *session,
                                            const struct cay_call *call, struct cay_error *err);
 
-/* On a worker: all or nothing. */
+/* On a worker: all or nothing. Ends early when asked to (base/stop.h), and looks no longer then. */
 [[nodiscard]] bool cay_import_apply(struct cay_import *self, struct cay_error *err);
 
 /* import_existing.c, on the worker: the live files of an existing session must be those of the

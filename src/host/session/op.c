@@ -15,16 +15,36 @@ enum { KILL_MS = 2000 };
 static void work(struct cay_job *job)
 {
     struct cay_op *op = CAY_CONTAINER_OF(job, struct cay_op, job);
-    if (!op->call || !op->steps->ends_with_call) {
+    if (!op->steps->ends_with_call) {
         op->is_done = op->steps->work(op, &op->err);
         return;
     }
-    (void)cay_stop_watch(&op->call->is_cancelled);
+    (void)cay_stop_watch(op->call ? &op->call->is_cancelled : &op->host->is_ending);
     /* What was ended early is not to be taken for the whole. */
     op->is_done = !cay_stop_asked() && op->steps->work(op, &op->err) && !cay_stop_asked();
     if (!op->is_done && cay_stop_asked())
         cay_fail(&op->err, CAY_R_CANCELED, NULL);
     (void)cay_stop_watch(NULL);
+}
+
+void cay_op_watch(const struct cay_op *op)
+{
+    (void)cay_stop_watch(op->call ? &op->call->is_cancelled : NULL);
+    cay_stop_watch_also(&op->session->is_end_wanted);
+}
+
+bool cay_op_unwatch(const struct cay_op *op, bool is_good, struct cay_error *err)
+{
+    bool is_end = __atomic_load_n(&op->session->is_end_wanted, __ATOMIC_RELAXED);
+    bool is_gone = op->call && __atomic_load_n(&op->call->is_cancelled, __ATOMIC_RELAXED);
+    (void)cay_stop_watch(NULL);
+    if (is_good || err->reason != CAY_R_CANCELED)
+        return is_good;
+    return cay_fail(err,
+                    is_gone  ? CAY_R_CANCELED
+                    : is_end ? CAY_R_SESSION_DESTROYING
+                             : CAY_R_UNAVAILABLE,
+                    NULL);
 }
 
 /* The last step. */

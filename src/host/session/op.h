@@ -29,7 +29,8 @@ struct cay_op_steps {
     bool (*ready)(struct cay_op *op, struct cay_error *err); /* may be NULL */
     bool (*work)(struct cay_op *op, struct cay_error *err);  /* may be NULL: nothing blocks */
     void (*end)(struct cay_op *op);
-    /* Work has no effects: it is not begun, or ends early, when the caller has gone. */
+    /* Work has no effects: it is not begun, or ends early, when the caller has gone; what the
+     * daemon does by itself, when that ends. Work with effects: see cay_op_watch. */
     bool ends_with_call;
     bool is_search; /* and it may take long */
 };
@@ -76,6 +77,12 @@ void cay_op_start(struct cay_op *op, struct cay_host *host, struct cay_call *cal
 /* The same for a session already at hand. */
 void cay_op_start_on(struct cay_op *op, struct cay_session *session, struct cay_call *call,
                      enum cay_session_verb verb, bool is_alone, const struct cay_op_steps *steps);
+
+/* For work with effects, around the part of it that may take long and leaves nothing behind when it
+ * fails: that ends early when the caller has gone or the session is destroyed (base/stop.h). Others
+ * to watch can be added. unwatch passes on how it went, and says why it ended early. */
+void cay_op_watch(const struct cay_op *op);
+[[nodiscard]] bool cay_op_unwatch(const struct cay_op *op, bool is_good, struct cay_error *err);
 
 /* Something ended in the session: who waits for that inside its gate looks again. */
 void cay_op_poke(struct cay_session *session);

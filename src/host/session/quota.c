@@ -176,6 +176,7 @@ static const struct cay_op_steps measure_steps = {
     .begin = measure_begin,
     .work = measure_work,
     .end = measure_end,
+    .ends_with_call = true,
 };
 
 static bool is_due(const struct cay_session *session, uint64_t now_ms)

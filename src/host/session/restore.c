@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/stop.h"
 #include "host/session/change.h"
 #include "host/store/diff.h"
 #include "host/store/links.h"
@@ -179,6 +180,8 @@ static bool apply(struct cay_restoring *restoring, struct cay_error *err)
     cay_auto(cay_restore_finish) struct cay_restore restore;
     cay_restore_init(&restore, restoring->view_fd, restoring->root_fd, restoring->snapshot_id);
     for (size_t i = 0; i < restoring->path_count; i++) {
+        if (cay_stop_asked())
+            return cay_fail(err, CAY_R_CANCELED, NULL);
         if (!cay_restore_path(&restore, restoring->paths[i], err))
             return false;
         CAY_CRASH_POINT("restore.path");

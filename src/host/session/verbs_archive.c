@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "api/noun.h"
-#include "base/stop.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/passing.h"
@@ -57,11 +56,6 @@ static void finish(struct archive_write *self)
         cay_call_fail(call, &err);
     else
         cay_call_done(call, &response);
-}
-
-static bool goes_on(void *, uint64_t, uint64_t)
-{
-    return !cay_stop_asked();
 }
 
 static bool unpack_all(struct archive_write *self, struct cay_unpack *unpack, struct cay_error *err)
@@ -112,7 +106,6 @@ static bool unpack_into(struct archive_write *self, struct cay_error *err)
         .bytes_max = UNPACKED_BYTES_MAX,
         .take = cay_quota_take,
         .take_ctx = &self->taker,
-        .progress = goes_on,
     };
     bool is_good =
         cay_tree_enter(tree, &visit, err) && cay_path_resolve(tree, self->open->path, &path, err);
@@ -155,10 +148,10 @@ static bool work(struct cay_op *op, struct cay_error *err)
         .exist_ok = true,
     };
     struct cay_v1_make_dir_response made = {};
-    const bool *before = cay_stop_watch(&self->call->is_cancelled);
+    cay_op_watch(op);
     bool is_good = cay_files_make_dir(&self->tree.tree, &make, &self->call->arena, &made, err) &&
                    unpack_into(self, err);
-    (void)cay_stop_watch(before);
+    is_good = cay_op_unwatch(op, is_good, err);
     if (!is_good && err->reason == CAY_R_STORE_FAILED && err->sys_errno)
         err->reason =
             cay_tree_reason(-err->sys_errno); /* what the user may not, or has no room for */

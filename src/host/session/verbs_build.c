@@ -7,6 +7,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/base_keep.h"
 #include "host/session/base_record.h"
 #include "host/session/build_log.h"
@@ -190,7 +191,10 @@ static void keep_work(struct cay_job *job)
         cay_store_base_abort(self->host->store, &self->draft);
         return;
     }
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    cay_stop_watch_also(&self->host->is_ending);
     self->is_good = cay_base_keeping_run(keeping, &self->draft, &self->err);
+    (void)cay_stop_watch(NULL);
     if (self->is_good && !cay_base_keeping_confirm(keeping, &self->err)) {
         self->is_good = false;
         cay_base_keeping_take_back(keeping);

@@ -8,6 +8,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/export.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -44,7 +45,7 @@ struct export_op {
     struct cay_job piece_job;
     struct cay_task more; /* posted by the packer */
     atomic_bool is_posted;
-    atomic_bool is_abandoned;
+    bool is_abandoned; /* watched by the packer */
     struct cay_passing passing;
     char *piece;
     ssize_t piece_len;
@@ -130,12 +131,13 @@ static bool export_work(struct cay_op *op, struct cay_error *err)
 {
     struct export_op *self = CAY_CONTAINER_OF(op, struct export_op, op);
     bool is_good = cay_passing_open(&self->passing, "the export", err);
+    cay_op_watch(op);
     is_good = is_good && cay_export_read_words(&self->export, self->host->db, err) &&
               (!self->live.store_id[0] || point_live(self, err));
-    if (is_good) {
+    if (is_good)
         self->estimated_bytes = cay_export_estimate(&self->export);
+    if (cay_op_unwatch(op, is_good, err))
         return true;
-    }
     forget_live(self);
     return cay_wrap(err, "export session '%.*s'", (int)self->export.manifest.session->id.len,
                     self->export.manifest.session->id.ptr);
@@ -152,7 +154,7 @@ static bool on_progress(void *ctx)
         cay_loop_post(self->host->loop, &self->more);
     return cay_passing_take(&self->passing, (int64_t)written - self->passing.claim.taken_bytes,
                             "the export", &self->take_err) &&
-           !atomic_load(&self->is_abandoned) && !atomic_load(&self->host->is_stopping);
+           !cay_stop_asked();
 }
 
 static void on_more(struct cay_task *task)
@@ -166,8 +168,10 @@ static void on_more(struct cay_task *task)
 static void pack_work(struct cay_job *job)
 {
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, pack_job);
+    (void)cay_stop_watch(&self->is_abandoned);
     self->is_packed =
         cay_export_write(&self->export, self->passing.fd, on_progress, self, &self->pack_err);
+    (void)cay_stop_watch(NULL);
     if (self->take_err.reason)
         self->pack_err = self->take_err;
     forget_live(self);
@@ -211,7 +215,7 @@ static void piece_done(struct cay_job *job)
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, piece_job);
     self->is_reading = false;
     if (self->piece_len < 0) {
-        atomic_store(&self->is_abandoned, true);
+        cay_stop_ask(&self->is_abandoned);
         cay_fail_errno(&self->err, CAY_R_INTERNAL, (int)self->piece_len, "read the export");
     } else if (!self->call->is_cancelled) {
         const struct cay_v1_export_session_response frame = {
@@ -259,7 +263,7 @@ static void pump(struct export_op *self)
         return;
     bool is_over = self->call->is_cancelled || self->err.reason;
     if (is_over)
-        atomic_store(&self->is_abandoned, true);
+        cay_stop_ask(&self->is_abandoned);
     bool has_more = !is_over && self->sent < atomic_load(&self->export.pack.bytes);
     if (has_more) {
         if (!self->is_full) {
@@ -283,7 +287,7 @@ static void on_room(struct cay_call *call)
 static void on_cancel(struct cay_call *call)
 {
     struct export_op *self = call->state;
-    atomic_store(&self->is_abandoned, true);
+    cay_stop_ask(&self->is_abandoned);
     if (!self->op.session)
         pump(self);
 }

@@ -17,6 +17,7 @@ struct file_verb {
     struct cay_str (*path)(const void *request);
     struct cay_str (*snapshot)(const void *request); /* NULL: only of the live files */
     bool (*work)(struct file_op *self, struct cay_error *err);
+    const struct cay_op_steps *steps;
 };
 
 struct file_op {
@@ -69,10 +70,17 @@ static void file_end(struct cay_op *op)
     free(self);
 }
 
-static const struct cay_op_steps file_steps = {
+static const struct cay_op_steps change_steps = {
     .begin = file_begin,
     .work = file_work,
     .end = file_end,
+};
+
+static const struct cay_op_steps look_steps = {
+    .begin = file_begin,
+    .work = file_work,
+    .end = file_end,
+    .ends_with_call = true,
 };
 
 static void file_awake(struct cay_call *call, struct cay_session *session, void *context,
@@ -84,7 +92,7 @@ static void file_awake(struct cay_call *call, struct cay_session *session, void 
         free(self);
         return;
     }
-    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, &file_steps);
+    cay_op_start_on(&self->op, session, call, CAY_VERB_TOOL, false, self->verb->steps);
 }
 
 static void start(struct cay_service *service, struct cay_call *call, const struct file_verb *verb)
@@ -104,7 +112,7 @@ static void start(struct cay_service *service, struct cay_call *call, const stru
     self->is_past = is_past;
     self->past.root_fd = -1;
     if (is_past) {
-        cay_op_start_on(&self->op, session, call, CAY_VERB_LOOK, false, &file_steps);
+        cay_op_start_on(&self->op, session, call, CAY_VERB_LOOK, false, verb->steps);
         return;
     }
     cay_wake_as(session, call, verb->user(call->request),
@@ -179,23 +187,27 @@ static bool move_work(struct file_op *self, struct cay_error *err)
 static bool remove_work(struct file_op *self, struct cay_error *err)
 {
     const struct cay_v1_remove_file_request *request = self->request;
-    return cay_files_remove(&self->tree.tree, request->path, request->recursive,
-                            request->missing_ok, &self->response.remove.removed, err);
+    /* What is gone by then stays gone. */
+    cay_op_watch(&self->op);
+    bool is_done = cay_files_remove(&self->tree.tree, request->path, request->recursive,
+                                    request->missing_ok, &self->response.remove.removed, err);
+    return cay_op_unwatch(&self->op, is_done, err);
 }
 
-#define FILE_VERB(name, request, when, does)                               \
+#define FILE_VERB(name, request, when, does, as)                           \
     static const struct file_verb name = {.session_id = request##_session, \
                                           .user = request##_user,          \
                                           .path = request##_path,          \
                                           .snapshot = when,                \
-                                          .work = does}
+                                          .work = does,                    \
+                                          .steps = &as}
 
-FILE_VERB(stat_verb, stat_file, stat_file_snapshot, stat_work);
-FILE_VERB(list_verb, list_dir, list_dir_snapshot, list_work);
-FILE_VERB(make_verb, make_dir, NULL, make_work);
-FILE_VERB(link_verb, make_symlink, NULL, link_work);
-FILE_VERB(move_verb, move_file, NULL, move_work);
-FILE_VERB(remove_verb, remove_file, NULL, remove_work);
+FILE_VERB(stat_verb, stat_file, stat_file_snapshot, stat_work, look_steps);
+FILE_VERB(list_verb, list_dir, list_dir_snapshot, list_work, look_steps);
+FILE_VERB(make_verb, make_dir, NULL, make_work, change_steps);
+FILE_VERB(link_verb, make_symlink, NULL, link_work, change_steps);
+FILE_VERB(move_verb, move_file, NULL, move_work, change_steps);
+FILE_VERB(remove_verb, remove_file, NULL, remove_work, change_steps);
 
 void cay_host_stat_file(struct cay_service *service, struct cay_call *call)
 {

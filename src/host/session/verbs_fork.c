@@ -162,7 +162,9 @@ static bool fork_live(struct fork_op *self, struct cay_host *host, struct cay_er
         .owner = pointing->is_mounted ? &pointing->owner : NULL,
     };
     CAY_CRASH_POINT("fork.frozen");
-    bool is_forked = cay_store_fork(host->store, &first, &pointing->point, err);
+    cay_op_watch(&self->op);
+    bool is_forked =
+        cay_op_unwatch(&self->op, cay_store_fork(host->store, &first, &pointing->point, err), err);
     CAY_CRASH_POINT("fork.taken");
     cay_pointing_thaw(pointing);
     if (!is_forked)

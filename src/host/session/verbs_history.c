@@ -64,7 +64,9 @@ static bool delete_work(struct cay_op *op, struct cay_error *err)
 {
     struct delete_op *self = delete_of(op);
     struct cay_host *host = op->host;
+    cay_op_watch(op);
     self->bytes = cay_victims_bytes(&self->victims, host->store);
+    (void)cay_stop_watch(NULL);
     if (self->is_dry || !self->victims.count)
         return true;
     if (!cay_db_transaction_begin(host->db, err) ||
@@ -368,6 +370,7 @@ static const struct cay_op_steps list_steps = {
     .begin = list_begin,
     .work = list_work,
     .end = list_end,
+    .ends_with_call = true,
 };
 
 void cay_host_list_snapshots(struct cay_service *service, struct cay_call *call)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/deadline.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
@@ -38,7 +38,6 @@ struct import_op {
     struct cay_str data;
     uint64_t bytes;
     struct cay_passing passing;
-    atomic_bool is_abandoned;
     bool is_begun;
     bool is_last;
     bool is_working;
@@ -64,12 +63,6 @@ static void import_fail(struct import_op *self)
     cay_call_fail(call, &err);
 }
 
-static bool goes_on(void *context, uint64_t, uint64_t)
-{
-    struct import_op *self = context;
-    return !atomic_load(&self->is_abandoned) && !atomic_load(&self->host->is_stopping);
-}
-
 static bool keep_piece(struct import_op *self, struct cay_error *err)
 {
     self->bytes += self->data.len;
@@ -89,15 +82,16 @@ static bool inspect(struct import_op *self, struct cay_error *err)
     if (self->options->sha256.len && !cay_str_is(self->options->sha256, sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another, %s", sha256);
     cay_import_init(&self->import, self->host, cay_take_fd(self->passing.fd));
-    self->import.progress = goes_on;
-    self->import.progress_ctx = self;
     return cay_import_inspect(&self->import, err);
 }
 
 static void piece_work(struct cay_job *job)
 {
     struct import_op *self = CAY_CONTAINER_OF(job, struct import_op, job);
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    cay_stop_watch_also(&self->host->is_ending);
     self->is_good = self->is_last ? inspect(self, &self->err) : keep_piece(self, &self->err);
+    (void)cay_stop_watch(NULL);
 }
 
 static bool new_begin(struct cay_op *op, struct cay_error *err)
@@ -115,7 +109,9 @@ static bool apply_work(struct cay_op *op, struct cay_error *err)
         (void)cay_sandbox_destroy(cay_take_ptr(self->sandbox), &ignored);
     if (self->root_fd >= 0)
         close(cay_take_fd(self->root_fd));
-    return cay_import_apply(&self->import, err);
+    cay_op_watch(op);
+    cay_stop_watch_also(&self->host->is_ending);
+    return cay_op_unwatch(op, cay_import_apply(&self->import, err), err);
 }
 
 static void answer(struct import_op *self, struct cay_session *session)
@@ -358,7 +354,6 @@ static void on_message(struct cay_call *call, const void *message)
 static void on_cancel(struct cay_call *call)
 {
     struct import_op *self = call->state;
-    atomic_store(&self->is_abandoned, true);
     if (self->is_working)
         return; /* who is at work will see */
     cay_fail(&self->err, CAY_R_CANCELED, NULL);

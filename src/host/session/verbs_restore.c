@@ -92,7 +92,8 @@ static bool restore_begin(struct cay_op *op, struct cay_error *err)
 static bool restore(struct restore_op *self, struct cay_host *host, struct cay_error *err)
 {
     struct cay_buf *intent = &self->session.restore;
-    if (!cay_restoring_find(&self->restoring, err))
+    cay_op_watch(&self->op);
+    if (!cay_op_unwatch(&self->op, cay_restoring_find(&self->restoring, err), err))
         return false;
     if (self->request.dry_run || !self->restoring.path_count)
         return true;
@@ -101,8 +102,10 @@ static bool restore(struct restore_op *self, struct cay_host *host, struct cay_e
     if (!cay_session_record_put(host->db, &self->session, err))
         return false;
     CAY_CRASH_POINT("restore.intended");
-    bool is_restored = cay_restoring_apply(&self->restoring, err);
-    /* Also after a failure: what was put right stays, and is not tried again by surprise. */
+    cay_op_watch(&self->op);
+    bool is_restored = cay_op_unwatch(&self->op, cay_restoring_apply(&self->restoring, err), err);
+    /* Also after a failure, and when the caller has gone: what was put right stays, and is not
+     * tried again by surprise. */
     struct cay_error record_err = {};
     CAY_CRASH_POINT("restore.applied");
     cay_buf_clear(intent, SIZE_MAX);

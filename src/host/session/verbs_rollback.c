@@ -147,7 +147,9 @@ static bool take_branch(struct rollback_op *self, struct cay_host *host, struct 
     if (!cay_snapshot_record_put(host->db, &self->branch, err))
         return false;
     CAY_CRASH_POINT("rollback.branch_intended");
-    bool is_kept = cay_store_snapshot(host->store, &request, &point, err);
+    cay_op_watch(&self->op);
+    bool is_kept =
+        cay_op_unwatch(&self->op, cay_store_snapshot(host->store, &request, &point, err), err);
     CAY_CRASH_POINT("rollback.branch_taken");
     if (is_kept || point.generation) { /* the store has gone on, also when it could not sync */
         self->is_left = point.generation != self->session.generation;

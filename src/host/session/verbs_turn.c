@@ -196,6 +196,14 @@ static bool take_back(const struct snapshot_op *self, struct cay_host *host, str
                     self->snapshot.session_id);
 }
 
+static bool publish(struct snapshot_op *self, struct cay_error *err)
+{
+    cay_op_watch(&self->op);
+    cay_stop_watch_also(&self->op.host->is_ending);
+    bool is_good = cay_publishing_work(self->publishing, self->snapshot.store_id, err);
+    return cay_op_unwatch(&self->op, is_good, err);
+}
+
 static bool take_snapshot(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -214,7 +222,10 @@ static bool take_snapshot(struct cay_op *op, struct cay_error *err)
             .owner = pointing->is_mounted ? &pointing->owner : NULL,
             .previous_id = pointing->head_store_id,
         };
-        is_taken = cay_store_snapshot(host->store, &request, &pointing->point, err);
+        if (!self->taken) /* one after a tool is taken also when its caller has gone */
+            cay_op_watch(op);
+        is_taken = cay_op_unwatch(
+            op, cay_store_snapshot(host->store, &request, &pointing->point, err), err);
         CAY_CRASH_POINT("turn.taken");
         cay_pointing_thaw(pointing);
     }
@@ -225,7 +236,7 @@ static bool take_snapshot(struct cay_op *op, struct cay_error *err)
     /* Now that nobody stands still for it, and the old root is left: it may fail. */
     if (self->is_durable && !cay_store_sync(host->store, err))
         return take_back(self, host, err);
-    if (self->publishing && !cay_publishing_work(self->publishing, self->snapshot.store_id, err))
+    if (self->publishing && !publish(self, err))
         return take_back(self, host, err);
     self->spec->unchanged = !pointing->point.changed && self->is_parent_same;
     self->spec->durable = self->is_durable;

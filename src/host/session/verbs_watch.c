@@ -175,8 +175,11 @@ static bool watch_work(struct cay_op *op, struct cay_error *err)
     watcher->user = self->tree.user;
     watcher->is_recursive = request->recursive;
     watcher->wants_info = request->include_info;
-    return cay_watches_add(self->set, watcher, &self->tree.tree, request->path, &self->directories,
-                           err);
+    /* What was not reached when the caller left is not missed: all of it goes in watch_end. */
+    cay_op_watch(op);
+    bool is_added = cay_watches_add(self->set, watcher, &self->tree.tree, request->path,
+                                    &self->directories, err);
+    return cay_op_unwatch(op, is_added, err);
 }
 
 static void watch_end(struct cay_op *op)

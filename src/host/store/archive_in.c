@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/stop.h"
 #include "host/store/store_ops.h"
 
 enum {
@@ -105,6 +106,10 @@ static ssize_t gunzip(struct cay_archive_in *in)
 static la_ssize_t on_read(struct archive *, void *context, const void **out_data)
 {
     struct cay_archive_in *in = context;
+    if (cay_stop_asked()) {
+        archive_set_error(in->archive, ECANCELED, "nobody waits for it");
+        return -1;
+    }
     ssize_t len = in->is_begun ? 0 : begin(in);
     if (len >= 0 && in->gunzip)
         len = gunzip(in);
@@ -132,6 +137,8 @@ static bool check_end(struct cay_archive_in *in)
 static bool no_tar(const struct cay_archive_in *in, struct cay_error *err)
 {
     const char *why = archive_error_string(in->archive);
+    if (cay_stop_asked())
+        return cay_fail(err, CAY_R_CANCELED, NULL);
     return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                     "not a tar archive (plain, gzip, zstd, xz), or a damaged one: %.100s",
                     why ? why : "no reason known");
@@ -167,10 +174,28 @@ void cay_archive_in_finish(struct cay_archive_in *in)
     *in = (struct cay_archive_in){.fd = -1};
 }
 
+/* What nobody took of the last entry. The library would go over it in one go, and little that is
+ * packed well unpacks to any amount. */
+static bool skip_rest(struct cay_archive_in *in, struct cay_error *err)
+{
+    const void *block = NULL;
+    size_t len = 0;
+    la_int64_t offset = 0;
+    int rc = ARCHIVE_OK;
+    while (in->is_checked && rc != ARCHIVE_EOF) {
+        rc = archive_read_data_block(in->archive, &block, &len, &offset);
+        if (rc < ARCHIVE_WARN || cay_stop_asked())
+            return no_tar(in, err);
+    }
+    return true;
+}
+
 bool cay_archive_in_next(struct cay_archive_in *in, struct archive_entry **out_entry,
                          struct cay_error *err)
 {
     *out_entry = NULL;
+    if (!skip_rest(in, err))
+        return false;
     int rc = archive_read_next_header(in->archive, out_entry);
     if (rc == ARCHIVE_EOF) {
         *out_entry = NULL;
@@ -191,8 +216,8 @@ bool cay_archive_in_drain(struct cay_archive_in *in, char out_sha256[static CAY_
     out_sha256[0] = '\0';
     for (ssize_t len = 1; len > 0;) {
         len = read_raw(in, 0);
-        if (len < 0)
-            return cay_store_fail(err, -errno, "read the archive");
+        if (len < 0 || cay_stop_asked())
+            return cay_store_fail(err, len < 0 ? -errno : -ECANCELED, "read the archive");
     }
     if (in->is_hashed)
         cay_sha256_end(&in->sha, out_sha256);

@@ -14,6 +14,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
@@ -58,7 +59,7 @@ static int add_content(struct digest *digest, int fd, const struct stat *st)
     if (digest->surplus_bytes > SURPLUS_BYTES_MAX)
         return -EFBIG;
     for (;;) {
-        if (++digest->reads % READS_PER_LOOK == 0 && !goes_on(digest))
+        if (cay_stop_asked() || (++digest->reads % READS_PER_LOOK == 0 && !goes_on(digest)))
             return -ECANCELED;
         ssize_t len = read(fd, digest->buf, READ_BYTES);
         if (len <= 0)
@@ -106,7 +107,7 @@ static int add_entry(struct digest *digest, int dir_fd, const char *name, int de
 {
     struct stat st;
     char text[128];
-    if (++digest->entries % 512 == 0 && !goes_on(digest))
+    if (cay_stop_asked() || (++digest->entries % 512 == 0 && !goes_on(digest)))
         return -ECANCELED;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
@@ -160,8 +161,6 @@ bool cay_base_digest(int root_fd, const struct cay_base_options *options,
     int rc = add_entry(&digest, root_fd, ".", 0);
     cay_sha256_end(&digest.sha, hex);
     free(digest.buf);
-    if (rc == -ECANCELED)
-        return cay_fail(err, CAY_R_CANCELED, NULL);
     if (rc == -ELOOP || rc == -EFBIG) {
         /* Too deep or too large to be compared; a base without a digest is a base all the same. */
         out_digest[0] = '\0';

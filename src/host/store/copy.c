@@ -45,8 +45,6 @@ struct copy {
 
 static bool fail(struct copy *copy, int neg_errno, const char *what, const char *name)
 {
-    if (neg_errno == -ECANCELED)
-        return cay_fail(copy->err, CAY_R_CANCELED, NULL);
     return cay_store_fail(copy->err, neg_errno, "%s '%.*s%.64s'", what,
                           (int)CAY_MIN(copy->path.len, (size_t)96), copy->path.data, name);
 }

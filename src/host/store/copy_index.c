@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/dir_list.h"
 
 enum {
@@ -147,6 +148,8 @@ static int scan_dir(struct cay_copy_index *index, int dir_fd, uint64_t ino, int 
     for (size_t i = 0; !rc && i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
         struct stat st;
+        if (cay_stop_asked())
+            return -ECANCELED;
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
         cay_copy_index_see(index, ino, name, &st);

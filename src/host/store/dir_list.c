@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sort.h"
+#include "base/stop.h"
 #include "host/store/store.h"
 
 enum { READ_BYTES = 16 * 1024 };
@@ -45,6 +47,8 @@ int cay_dir_list_read(struct cay_dir_list *list, int dir_fd)
         return -errno;
     [[gnu::uninitialized]] _Alignas(struct dirent64) char buf[READ_BYTES];
     for (;;) {
+        if (cay_stop_asked())
+            return -ECANCELED;
         ssize_t len = getdents64(fd, buf, sizeof(buf));
         if (len < 0)
             return -errno;
@@ -71,7 +75,7 @@ void cay_dir_list_sort(struct cay_dir_list *list)
 {
     if (list->count < 2)
         return;
-    qsort_r(list->offsets, list->count, sizeof(*list->offsets), compare, list->text);
+    cay_sort(list->offsets, list->count, sizeof(*list->offsets), compare, list->text);
     size_t kept = 1;
     for (size_t i = 1; i < list->count; i++) {
         if (strcmp(cay_dir_list_name(list, i), cay_dir_list_name(list, kept - 1)))

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/image_manifest.h"
 #include "host/store/spool.h"
 #include "host/store/store_ops.h"
@@ -43,6 +44,8 @@ static bool spool(struct cay_archive_in *in, int fd, const char *path, struct ca
             return true;
         if (rc < ARCHIVE_WARN)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "'%.80s' in the image is damaged", path);
+        if (cay_stop_asked())
+            return cay_store_fail(err, -ECANCELED, "keep '%.80s' of the image", path);
         rc = lseek(fd, offset, SEEK_SET) < 0 ? -errno : cay_spool_write(fd, block, len);
         if (rc < 0)
             return cay_store_fail(err, rc, "keep '%.80s' of the image", path);
@@ -184,9 +187,9 @@ bool cay_image_hash(int fd, char out_sha256[static CAY_SHA256_HEX_SIZE], struct 
     cay_sha256_init(&sha);
     off_t at = 0;
     for (ssize_t len = 1; len > 0; at += len) {
-        len = pread(fd, buf, HASH_BYTES, at);
+        len = cay_stop_asked() ? -ECANCELED : pread(fd, buf, HASH_BYTES, at);
         if (len < 0)
-            return cay_store_fail(err, -errno, "read the image");
+            return cay_store_fail(err, len == -ECANCELED ? -ECANCELED : -errno, "read the image");
         cay_sha256_add(&sha, buf, (size_t)len);
     }
     cay_sha256_end(&sha, out_sha256);

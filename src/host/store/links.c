@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/stop.h"
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
@@ -94,6 +95,8 @@ static bool walk_name(struct walk *walk, int dir_fd, const char *name, int depth
 {
     struct stat st;
     size_t len = walk->path.len;
+    if (cay_stop_asked())
+        return fail(walk, -ECANCELED);
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return fail(walk, -errno);
     if (++walk->entries > CAY_BASE_ENTRIES_MAX)
@@ -169,6 +172,8 @@ void cay_links_follow(struct cay_links *links, const struct cay_links *before, i
     for (const struct cay_link_group *group = before->groups; group; group = group->next) {
         for (const struct cay_link_name *name = group->first; name; name = name->next) {
             struct stat st;
+            if (cay_stop_asked())
+                return; /* so does whoever asked */
             cay_autoclose int fd =
                 cay_resolve_open_plain(root_fd, name->path, O_PATH | O_NOFOLLOW, 0);
             if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode) && st.st_nlink > 1)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/stop.h"
 #include "host/store/copy.h"
 #include "host/store/spool.h"
 #include "host/store/store_ops.h"
@@ -188,6 +189,8 @@ static int add_extents(struct archive_entry *entry, int fd, const struct stat *s
     if (st->st_blocks * 512 >= st->st_size)
         return 0;
     while (at < st->st_size) {
+        if (cay_stop_asked())
+            return -ECANCELED;
         off_t data = lseek(fd, at, SEEK_DATA);
         if (data < 0 && errno != ENXIO)
             return errno == EINVAL || errno == EOPNOTSUPP ? 0 : -errno;
@@ -211,6 +214,9 @@ static bool write_content(struct cay_pack *pack, int fd, const struct stat *st, 
 {
     static char zeros[1 << 20]; /* never written, hardly read */
     for (off_t at = 0; at < st->st_size;) {
+        /* A hole takes no room and is as long as anybody likes. */
+        if (cay_stop_asked())
+            return cay_store_fail(err, -ECANCELED, "read '%.80s'", path);
         off_t data = st->st_blocks * 512 < st->st_size ? lseek(fd, at, SEEK_DATA) : at;
         bool is_hole = data < 0 || data > at;
         off_t end = is_hole ? (data < 0 ? st->st_size : CAY_MIN(data, st->st_size)) : st->st_size;
@@ -268,6 +274,8 @@ static bool write_entry(struct cay_pack *pack, int root_fd, const char *prefix, 
 {
     char parent[PATH_MAX];
     char full[PATH_MAX + 64];
+    if (cay_stop_asked())
+        return cay_store_fail(err, -ECANCELED, "pack '%.80s'", path);
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : *path ? path : ".";
     snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 0, path);

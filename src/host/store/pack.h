@@ -51,6 +51,5 @@ struct cay_pack {
 void cay_pack_finish(struct cay_pack *pack);
 
 /* Reads a whole archive and checks what zstd can check of it; true for what is not packed by it.
- * INVALID_ARGUMENT, RESOURCE_EXHAUSTED for more than bytes_max. */
-[[nodiscard]] bool cay_pack_verify(int fd, uint64_t bytes_max, cay_pack_progress *progress,
-                                   void *ctx, struct cay_error *err);
+ * INVALID_ARGUMENT, RESOURCE_EXHAUSTED for more than bytes_max, CANCELED (base/stop.h). */
+[[nodiscard]] bool cay_pack_verify(int fd, uint64_t bytes_max, struct cay_error *err);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/stop.h"
 #include "host/store/pack.h"
 #include "host/store/store_ops.h"
 
@@ -22,8 +23,7 @@ static bool damaged(struct cay_error *err)
 }
 
 /* A reader of tar stops at the archive's end, before zstd has seen its checksum. */
-bool cay_pack_verify(int fd, uint64_t bytes_max, cay_pack_progress *progress, void *ctx,
-                     struct cay_error *err)
+bool cay_pack_verify(int fd, uint64_t bytes_max, struct cay_error *err)
 {
     static const unsigned char magic[4] = {0x28, 0xB5, 0x2F, 0xFD};
     cay_auto(free_context) ZSTD_DCtx *context = ZSTD_createDCtx();
@@ -43,12 +43,12 @@ bool cay_pack_verify(int fd, uint64_t bytes_max, cay_pack_progress *progress, vo
         if (len == 0)
             return rest == 0 || damaged(err);
         at += len;
-        if (progress && !progress(ctx))
-            return cay_fail(err, CAY_R_CANCELED, NULL);
         ZSTD_inBuffer in = {.src = in_bytes, .size = (size_t)len};
         bool is_full = false; /* there may be more to come out */
         while (in.pos < in.size || is_full) {
             ZSTD_outBuffer out = {.dst = out_bytes, .size = OUT_BYTES};
+            if (cay_stop_asked())
+                return cay_fail(err, CAY_R_CANCELED, NULL);
             rest = ZSTD_decompressStream(context, &out, &in);
             if (ZSTD_isError(rest))
                 return damaged(err);

@@ -37,6 +37,8 @@ bool cay_store_fail(struct cay_error *err, int neg_errno, const char *fmt, ...)
 {
     char text[sizeof(err->text)];
     va_list args;
+    if (neg_errno == -ECANCELED)
+        return cay_fail(err, CAY_R_CANCELED, NULL);
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);

@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "host/store/base.h"
 #include "host/store/dir_list.h"
 #include "host/store/store_ops.h"
@@ -97,9 +98,11 @@ static bool over_limit(struct cay_unpack *unpack, uint64_t more_bytes)
 
 static bool goes_on(struct cay_unpack *unpack)
 {
-    return !unpack->progress ||
-           unpack->progress(unpack->progress_ctx, unpack->stats.entries, unpack->stats.bytes) ||
-           cay_fail(unpack->err, CAY_R_CANCELED, NULL);
+    bool is_wanted = !cay_stop_asked();
+    if (is_wanted && unpack->progress)
+        is_wanted =
+            unpack->progress(unpack->progress_ctx, unpack->stats.entries, unpack->stats.bytes);
+    return is_wanted || cay_fail(unpack->err, CAY_R_CANCELED, NULL);
 }
 
 static bool take_room(struct cay_unpack *unpack, uint64_t bytes, uint64_t entries, const char *path)
@@ -148,10 +151,10 @@ static bool write_content(struct cay_unpack *unpack, struct archive *archive, in
         int rc = archive_read_data_block(archive, &block, &len, &offset);
         if (rc == ARCHIVE_EOF)
             return true;
-        if (rc < ARCHIVE_WARN || offset < 0 || offset > size || len > (uint64_t)(size - offset))
-            return refuse(unpack, path, "is damaged");
         if (!goes_on(unpack))
             return false;
+        if (rc < ARCHIVE_WARN || offset < 0 || offset > size || len > (uint64_t)(size - offset))
+            return refuse(unpack, path, "is damaged");
         if (len == 0 || is_zero(block, len))
             continue; /* a hole */
         uint64_t blocks = (written + len + BLOCK_BYTES - 1) / BLOCK_BYTES -

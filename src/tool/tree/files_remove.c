@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/stop.h"
 
 /*
  * Removing a tree of any depth with two descriptors. On the way down each level's name, identity
@@ -111,6 +112,8 @@ static int empty_some(struct removal *removal)
                 level->offset = dent->d_off;
                 continue;
             }
+            if (cay_stop_asked())
+                return -ECANCELED;
             int gone = remove_name(removal, dent->d_name, dent->d_type);
             if (gone == 0)
                 removal->removed++;

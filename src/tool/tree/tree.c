@@ -243,6 +243,7 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case ENOMEM: return CAY_R_RESOURCE_EXHAUSTED;
     case EIO: return CAY_R_DISK_FAILED;
     case ESTALE: return CAY_R_STORE_FAILED;
+    case ECANCELED: return CAY_R_CANCELED;
     default: return CAY_R_INTERNAL;
     }
 }
@@ -268,6 +269,7 @@ static const char *sentence(int neg_errno)
     case EAGAIN: return "it was changed meanwhile; try again";
     case ENOSPC: return "no space is left";
     case EDQUOT: return "the quota is used up";
+    case ECANCELED: return "the caller went away";
     default: return NULL;
     }
 }

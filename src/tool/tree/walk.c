@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "base/stop.h"
 #include "tool/tree/tree.h"
 
@@ -123,7 +124,7 @@ static void enter(struct cay_walk *walk)
     if (!read_all(walk, fd, &frame))
         walk->left_out++;
     if (frame.count > 1)
-        qsort_r(frame.items, frame.count, sizeof(struct item), compare, frame.names);
+        cay_sort(frame.items, frame.count, sizeof(struct item), compare, frame.names);
     if (walk->frame_count == walk->frame_cap) {
         walk->frame_cap = CAY_MAX(walk->frame_cap * 2, (size_t)16);
         walk->frames =

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
+#include "base/stop.h"
 #include "host/store/btrfs/btrfs_internal.h"
 #include "host/store/dir_list.h"
 
@@ -30,6 +31,8 @@ int btrfs_search(int fd, const struct btrfs_ioctl_search_key *wanted, btrfs_item
     cay_autofree struct btrfs_ioctl_search_args_v2 *args = cay_alloc(sizeof(*args) + SEARCH_BYTES);
     struct btrfs_ioctl_search_key key = *wanted;
     for (;;) {
+        if (cay_stop_asked())
+            return -ECANCELED;
         args->key = key;
         args->key.nr_items = UINT32_MAX;
         args->buf_size = SEARCH_BYTES;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/stop.h"
 #include "host/store/copy.h"
 #include "host/store/dir_list.h"
 #include "host/store/merged.h"
@@ -112,6 +113,8 @@ static int flatten_name(const struct flattening *flat, const struct cay_merged_d
 {
     int below_fd = base_part(flat, dir);
     struct stat st;
+    if (cay_stop_asked())
+        return -ECANCELED;
     cay_auto(cay_merged_entry_finish) struct cay_merged_entry entry = {};
     int rc = cay_merged_lookup(flat->stack, dir, name, &entry);
     if (rc < 0)
@@ -159,6 +162,8 @@ static int link_dir(int from_fd, int to_fd, int depth)
     for (size_t i = 0; !rc && i < names.count; i++) {
         const char *name = cay_dir_list_name(&names, i);
         struct stat st;
+        if (cay_stop_asked())
+            return -ECANCELED;
         if (fstatat(from_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
         if (cay_copy_is_whiteout(&st)) {
