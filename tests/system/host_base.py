@@ -279,6 +279,28 @@ def trees(place):
     return list((place / "store/t").glob("*/usr/share/many"))
 
 
+def files_of(place):
+    return sum(1 for _ in (place / "store").rglob("usr/share/many/*"))
+
+
+@case
+def rubbish_stays(_):
+    """the end of the daemon does not wait until all is removed that was destroyed: the next one goes on with that"""
+    with machine() as root, disk(400 * MIB) as place, daemon(root, "--default-base", "small") as cay:
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        fill(root)
+        for folder in (root, root / "usr/share/many"):
+            folder.chmod(0o755)
+        options = {"name": "many", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        subprocess.run(["mount", "-o", "remount,sync", place.parent], check=True)
+        cay.call(BASE + "RemoveBase", {"name": "many"})
+        took_to_stop(cay)
+        assert files_of(place) > FILES / 4, "it was waited for"
+        cay.start()
+        eventually(lambda: not files_of(place), "they are removed", PATIENCE_S)
+
+
 @case
 def whole_copies(_):
     """local-disk copies the base for each session: that ends at once when nobody waits for it, or the session is destroyed"""

@@ -108,6 +108,7 @@ struct cay_host {
     struct cay_list freeing_next; /* and those that came later */
     uint64_t freeing_mark;        /* what it is: see cay_store_is_freed */
     struct cay_timer freeing_look;
+    bool is_freeing_over; /* set by cay_stop_ask: those who wait have been sent away */
     bool destroys_on_exit;
     bool has_durable_turns; /* synced before they are acknowledged, all of them */
     int64_t started_ns;

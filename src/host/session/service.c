@@ -362,7 +362,7 @@ static void leave_work(struct cay_job *job)
     for (size_t i = 0; i < self->count; i++)
         (void)cay_store_base_remove(self->store, self->names[i], &err);
     while (has_more && cay_store_collect(self->store, UINT64_MAX, &has_more, &err))
-        ;
+        ; /* to the end: no later start looks there */
 }
 
 static void leave_done(struct cay_job *job)
@@ -456,6 +456,7 @@ void cay_host_stop(struct cay_host *host)
     cay_aftermath_stop(host);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_op_wait_no_longer(session);
+    cay_stop_ask(&host->is_freeing_over);
     cay_host_free_no_longer(host);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/runtime/runtime.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
@@ -24,6 +25,7 @@ enum {
 struct collect_job {
     struct cay_job job;
     struct cay_host *host;
+    struct cay_store *store; /* the host's when it began */
     bool has_more;
     bool has_records; /* more to do in the database */
     bool is_awaited;
@@ -35,16 +37,20 @@ struct collect_job {
 static void collect_work(struct cay_job *job)
 {
     struct collect_job *self = CAY_CONTAINER_OF(job, struct collect_job, job);
-    struct cay_store *store = self->host->store;
+    struct cay_store *store = self->store;
     struct cay_error db_err = {};
+    /* The end of the daemon does not wait for what the next one can remove as well. */
+    (void)cay_stop_watch(self->is_awaited ? &self->host->is_freeing_over : &self->host->is_ending);
     if (!cay_db_shrink(self->host->db, &self->has_records, &db_err))
         cay_log(CAY_WARN, "db.shrink_failed", CAY_ERR(&db_err));
     if (!cay_store_collect(store, COLLECT_STEP, &self->has_more, &self->err) ||
         (!self->has_more && self->is_awaited &&
          !cay_store_is_freed(store, &self->mark, &self->is_freed, &self->err))) {
         self->has_more = false;
-        cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&self->err));
+        if (!cay_stop_asked())
+            cay_log(CAY_WARN, "store.collect_failed", CAY_ERR(&self->err));
     }
+    (void)cay_stop_watch(NULL);
 }
 
 static void tell_freed(struct cay_list *list, const struct cay_error *err)
@@ -89,8 +95,19 @@ static void collect_done(struct cay_job *job)
         cay_bases_sweep(host);
 }
 
+/* The daemon ends, and nobody is left who waits for this. */
+static bool is_over(const struct cay_host *host)
+{
+    bool is_awaited = !cay_list_empty(&host->freeing) || !cay_list_empty(&host->freeing_next);
+    return host->is_freeing_over || (host->is_ending && !is_awaited);
+}
+
 void cay_host_collect_soon(struct cay_host *host)
 {
+    if (is_over(host)) {
+        cay_host_free_no_longer(host);
+        return;
+    }
     if (host->is_collecting) {
         host->is_collect_wanted = true;
         return;
@@ -103,6 +120,7 @@ void cay_host_collect_soon(struct cay_host *host)
         host->freeing_mark = 0;
     }
     self->host = host;
+    self->store = host->store;
     self->is_awaited = !cay_list_empty(&host->freeing);
     self->mark = host->freeing_mark;
     self->job.work = collect_work;
