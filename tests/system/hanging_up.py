@@ -20,6 +20,7 @@ DIRS, FILES = 20, 400  # directories, and files in each
 ATTEMPTS = 3  # the daemon has work of its own, which counts when it comes at that time
 FILE_BYTES = 600
 HOLE_BYTES = 1 << 40
+LISTS = 200
 BEGUN_S = 0.04  # of processor time, then the caller leaves
 SOON_S = 0.1    # and what it may take from then on, with a part of the whole for what is taken back
 REST = 0.3
@@ -206,6 +207,21 @@ def the_world(cay):
     if not WORLD:
         WORLD.append(World(cay))
     return WORLD[0]
+
+
+@case
+def in_lanes(cay):
+    """however many lists somebody wants to be measured, that is not done in the daemon's own lane: the pool is looked at"""
+    the_world(cay)
+    at_rest(cay)
+    lists = [cay.post(SANDBOX + "ListSessions", {"includeUsage": True, "pageSize": 1000}) for _ in range(LISTS)]
+    eventually(lambda: jobs(cay) > LISTS / 2, "they wait", PATIENCE_S)
+    cay.call("cay.v1.PoolService/GetPool")
+    left = jobs(cay)
+    for one in lists:
+        one.sock.close()
+    assert left > LISTS / 4, f"only {left} of {LISTS} lists are not done yet"
+    at_rest(cay)
 
 
 def row(name, prepare, begin):

@@ -186,6 +186,7 @@ static struct pool_job *start(struct cay_service *service, struct cay_call *call
     self->store = self->host->store;
     self->job.work = pool_work;
     self->job.done = pool_done;
+    self->job.lane = &cay_account_of(self->host, call->caller.owner)->lane;
     return self;
 }
 

@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "host/session/access.h"
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
@@ -425,11 +426,13 @@ struct list_job {
 static void list_work(struct cay_job *job)
 {
     struct list_job *self = CAY_CONTAINER_OF(job, struct list_job, job);
-    for (size_t i = 0; i < self->page.sessions.count; i++) {
+    (void)cay_stop_watch(&self->call->is_cancelled);
+    for (size_t i = 0; i < self->page.sessions.count && !cay_stop_asked(); i++) {
         struct cay_v1_session_usage *usage = self->page.sessions.items[i].usage;
         if (usage)
             cay_usage_measure(self->store, &self->trees[i], usage);
     }
+    (void)cay_stop_watch(NULL);
 }
 
 static void list_done(struct cay_job *job)
@@ -452,6 +455,7 @@ static void measure_page(struct cay_host *host, struct cay_call *call,
     self->trees = trees;
     self->job.work = list_work;
     self->job.done = list_done;
+    self->job.lane = &cay_account_of(host, call->caller.owner)->search;
     cay_loop_submit(host->loop, &self->job);
 }
 
