@@ -195,6 +195,32 @@ def frozen(place):
 
 
 @case
+def while_it_moves(_):
+    """while a pool is made nothing begins in the place that is left; nor is one made while a base comes in"""
+    with machine() as root, disk(200 * MIB) as place, daemon(root, "--default-base", "small") as cay:
+        wanted = {"kind": "POOL_KIND_DIRECTORY", "path": str(place)}
+        options = {"name": "small", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        layers = len(cay.store()["l"])
+        with Stream(cay, BASE + "ImportBase") as importing:
+            importing.send({"options": {"name": "half"}})
+            importing.send({"data": ""})
+            eventually(lambda: len(cay.store()["l"]) > layers, "it comes in")
+            fails("failed_precondition", create_pool, cay, **wanted)
+        eventually(lambda: len(cay.store()["l"]) == layers, "it is given up")
+        with frozen(place), cay.open(POOL + "CreatePool", wanted) as creating:
+            assert creating.next()["step"]
+            fails("unavailable", cay.create, "early", base="host")
+            fails("unavailable", cay.send_all, BASE + "ImportBase", [{"options": options}])
+            fails("unavailable", cay.stream, BASE + "BuildBase", {"name": "built", "recipe": "debian"})
+            fails("unavailable", create_pool, cay, **wanted)
+        eventually(lambda: cay.call(POOL + "GetPool")["pool"]["path"] == str(place), "it is made")
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        cay.create("there", base="small")
+        assert len(list((place / "store/s").iterdir())) == 1, "it is somewhere else"
+        cay.destroy("there")
+
+
+@case
 def slowly(_):
     """while it is copied creates are told how far it is, others work, and whoever leaves is not waited for"""
     with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, daemon(root) as cay:
@@ -250,6 +276,28 @@ def stopped(_):
         eventually(lambda: not any((place / "store/l").glob("*/d/usr/share/many")), "the half is gone", PATIENCE_S)
 
 
+def files_of(place):
+    return sum(1 for _ in (place / "store").rglob("usr/share/many/*"))
+
+
+@case
+def rubbish_stays(_):
+    """the end of the daemon does not wait until all is removed that was destroyed: the next one goes on with that"""
+    with machine() as root, disk(400 * MIB) as place, daemon(root, "--default-base", "small") as cay:
+        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
+        fill(root)
+        for folder in (root, root / "usr/share/many"):
+            folder.chmod(0o755)
+        options = {"name": "many", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
+        cay.send_all(BASE + "ImportBase", [{"options": options}])
+        subprocess.run(["mount", "-o", "remount,sync", place.parent], check=True)
+        cay.call(BASE + "RemoveBase", {"name": "many"})
+        took_to_stop(cay)
+        assert files_of(place) > FILES / 4, "it was waited for"
+        cay.start()
+        eventually(lambda: not files_of(place), "they are removed", PATIENCE_S)
+
+
 @case
 def too_large(_):
     """what would fill the pool is refused with both sizes, before anything is copied; when there is room it is made"""
@@ -277,28 +325,6 @@ def too_large(_):
 
 def trees(place):
     return list((place / "store/t").glob("*/usr/share/many"))
-
-
-def files_of(place):
-    return sum(1 for _ in (place / "store").rglob("usr/share/many/*"))
-
-
-@case
-def rubbish_stays(_):
-    """the end of the daemon does not wait until all is removed that was destroyed: the next one goes on with that"""
-    with machine() as root, disk(400 * MIB) as place, daemon(root, "--default-base", "small") as cay:
-        create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
-        fill(root)
-        for folder in (root, root / "usr/share/many"):
-            folder.chmod(0o755)
-        options = {"name": "many", "format": "BASE_FORMAT_DIRECTORY", "hostPath": str(root)}
-        cay.send_all(BASE + "ImportBase", [{"options": options}])
-        subprocess.run(["mount", "-o", "remount,sync", place.parent], check=True)
-        cay.call(BASE + "RemoveBase", {"name": "many"})
-        took_to_stop(cay)
-        assert files_of(place) > FILES / 4, "it was waited for"
-        cay.start()
-        eventually(lambda: not files_of(place), "they are removed", PATIENCE_S)
 
 
 @case

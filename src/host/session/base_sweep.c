@@ -16,6 +16,7 @@ struct sweep {
     char (*names)[CAY_STORE_NAME_SIZE];
     bool *is_kept; /* an alias names it, or it could not be removed */
     size_t count;
+    struct cay_store *store; /* the host's when it began */
 };
 
 static bool note_alias(void *context, const struct cay_store_item *item)
@@ -76,7 +77,7 @@ static void sweep_work(struct cay_job *job)
         struct cay_error err = {};
         if (self->is_kept[i])
             continue;
-        self->is_kept[i] = !cay_store_base_remove(self->host->store, self->names[i], &err);
+        self->is_kept[i] = !cay_store_base_remove(self->store, self->names[i], &err);
         CAY_CRASH_POINT("base.swept");
         if (self->is_kept[i] || !cay_base_record_delete(self->host->db, self->names[i], &err))
             cay_log(CAY_WARN, "base.sweep_failed", CAY_S("base", self->names[i]), CAY_ERR(&err));
@@ -102,6 +103,7 @@ static struct sweep *find_unnamed(struct cay_host *host)
     size_t cursor = 0;
     bool has_work = false;
     self->host = host;
+    self->store = host->store;
     for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
         if (!entry->spec->goes_with_aliases)
             continue;

@@ -55,7 +55,8 @@ struct cay_host {
     double pool_critical;
     struct cay_timer look;
     bool is_looking;
-    bool is_moving; /* into a new pool */
+    bool is_moving;      /* into a new pool; see cay_host_is_still */
+    unsigned base_calls; /* at work on bases in the store that is, beside builds */
     struct cay_store *store;
     char *store_wanted;
     struct cay_store *old_store; /* left behind for a pool: jobs may still use them; open until */
@@ -140,6 +141,10 @@ void cay_host_spares_soon(struct cay_host *host);
 
 /* Whether the store must map owners for what runs here. */
 bool cay_host_needs_owner_map(const struct cay_host *host);
+
+/* False while it moves: what is made now would be in a store that is left. Asked by whatever makes
+ * or changes sessions and bases; a move begins when none of that is under way. */
+[[nodiscard]] bool cay_host_is_still(const struct cay_host *host, struct cay_error *err);
 
 /* Lives in another pool and store from now on; both are the host's. There are no sessions. `cost`
  * is that of the base "host" there. */

@@ -370,6 +370,13 @@ static void leave_done(struct cay_job *job)
     free(CAY_CONTAINER_OF(job, struct leave_job, job));
 }
 
+bool cay_host_is_still(const struct cay_host *host, struct cay_error *err)
+{
+    return !host->is_moving || cay_fail(err, CAY_R_UNAVAILABLE,
+                                        "this host is moving into a new pool; try again when that "
+                                        "is done");
+}
+
 void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
                    const struct cay_host_base_cost *cost)
 {

@@ -220,6 +220,7 @@ static void remove_work(struct cay_job *job)
 static void remove_done(struct cay_job *job)
 {
     struct remove_job *self = CAY_CONTAINER_OF(job, struct remove_job, job);
+    self->host->base_calls--;
     const struct cay_base_entry *entry = cay_map_get(&self->host->bases, cay_str(self->key));
     struct cay_v1_remove_base_response response = {
         .freed_bytes = entry && !self->is_alias ? entry->spec->size_bytes : 0};
@@ -242,7 +243,8 @@ static bool check_remove(struct cay_host *host, const struct cay_call *call,
     const struct cay_v1_remove_base_request *request = call->request;
     const struct cay_caller everybody = {.role = CAY_ROLE_ADMIN};
     struct cay_base_found found;
-    if (!cay_bases_look_up(host, &call->caller, request->name, &found, err))
+    if (!cay_bases_look_up(host, &call->caller, request->name, &found, err) ||
+        !cay_host_is_still(host, err))
         return false;
     if (call->caller.role != CAY_ROLE_ADMIN && !(found.record && found.record->owner.len))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
@@ -268,6 +270,7 @@ void cay_host_remove_base(struct cay_service *service, struct cay_call *call)
     }
     self->call = call;
     self->host = host;
+    host->base_calls++;
     self->job.work = remove_work;
     self->job.done = remove_done;
     self->job.lane = &cay_account_of(host, call->caller.owner)->lane;

@@ -248,6 +248,7 @@ static void import_end(struct import *self)
 
 static void import_done(struct cay_job *job)
 {
+    CAY_CONTAINER_OF(job, struct import, job)->host->base_calls--;
     import_end(CAY_CONTAINER_OF(job, struct import, job));
 }
 
@@ -348,6 +349,8 @@ static bool import_begin(struct import *self, const struct cay_v1_import_base_re
     self->sha256 = cay_arena_copy(&self->call->arena, options->sha256);
     if (self->call->caller.role != CAY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may import bases");
+    if (!cay_host_is_still(self->host, err))
+        return false;
     if (options->format < 0 || options->format >= (int)CAY_COUNT(formats))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: not one this version knows");
     if (options->max_bytes < 0)
@@ -375,6 +378,7 @@ static void start(struct import *self, const struct cay_v1_import_base_request *
         return;
     }
     self->is_running = true;
+    self->host->base_calls++;
     self->job.work = import_work;
     self->job.done = import_done;
     self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->intake;

@@ -34,6 +34,7 @@ static void update_done(struct cay_job *job)
     struct cay_call *call = self->call;
     struct cay_host *host = self->host;
     struct cay_error err = self->err;
+    host->base_calls--;
     struct cay_v1_base *base =
         self->is_done ? cay_base_noun(host, call, cay_str(self->base), &err) : NULL;
     cay_bases_sweep(host);
@@ -50,7 +51,8 @@ static bool check(struct update *self, struct cay_error *err)
     const struct cay_v1_update_base_request *request = self->call->request;
     const struct cay_caller *caller = &self->call->caller;
     struct cay_base_found found;
-    if (!cay_bases_look_up(self->host, caller, request->name, &found, err))
+    if (!cay_bases_look_up(self->host, caller, request->name, &found, err) ||
+        !cay_host_is_still(self->host, err))
         return false;
     memcpy(self->base, found.name, sizeof(self->base));
     if (caller->role != CAY_ROLE_ADMIN && !(found.record && found.record->owner.len))
@@ -75,6 +77,7 @@ void cay_host_update_base(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
+    self->host->base_calls++;
     self->job.work = update_work;
     self->job.done = update_done;
     self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->lane;

@@ -395,6 +395,8 @@ void cay_host_build_base(struct cay_service *service, struct cay_call *call)
         cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build by a recipe");
     else if (!request->recipe.len && !request->from_base.len)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "recipe or from_base: one of them is needed");
+    else
+        (void)cay_host_is_still(host, &err);
     struct cay_v1_build_base_request *made =
         cay_arena_new(&call->arena, struct cay_v1_build_base_request);
     if (!err.reason && cay_str_is(request->recipe, CAY_INTERPRETER_RECIPE)) {

@@ -233,7 +233,10 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
                         host->pool.path);
     if (!cay_store_list(host->store, is_strange, &has_bases, err))
         return false;
-    if (has_bases || cay_map_count(&host->sessions.by_id) || host->is_moving)
+    if (!cay_host_is_still(host, err))
+        return false;
+    if (has_bases || cay_map_count(&host->sessions.by_id) || host->base_calls ||
+        host->builds.running)
         return cay_fail(err, CAY_R_INVALID_STATE,
                         "a pool is made before there are sessions and bases; remove them, or "
                         "export them first");

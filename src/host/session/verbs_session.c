@@ -134,6 +134,8 @@ bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted, c
 bool cay_session_check_room(const struct cay_host *host, size_t wanted, struct cay_error *err)
 {
     size_t count = cay_map_count(&host->sessions.by_id);
+    if (!cay_host_is_still(host, err))
+        return false;
     if (host->max_sessions && count + wanted > host->max_sessions)
         cay_fail(err, CAY_R_MAX_SESSIONS_REACHED,
                  "this host may have %zu sessions and has %zu; remove one or raise "

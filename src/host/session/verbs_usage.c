@@ -30,6 +30,7 @@ struct usage_job {
     struct cay_job job;
     struct cay_call *call;
     struct cay_host *host;
+    struct cay_store *store; /* the host's when it began */
     struct measured *all;
     size_t count;
     size_t first; /* of the page */
@@ -105,7 +106,7 @@ static void usage_work(struct cay_job *job)
     struct usage_job *self = CAY_CONTAINER_OF(job, struct usage_job, job);
     (void)cay_stop_watch(&self->call->is_cancelled);
     for (size_t i = 0; i < self->count && !cay_stop_asked(); i++)
-        cay_usage_measure(self->host->store, &self->all[i].trees, &self->all[i].usage);
+        cay_usage_measure(self->store, &self->all[i].trees, &self->all[i].usage);
     (void)cay_stop_watch(NULL);
 }
 
@@ -250,6 +251,7 @@ void cay_host_get_usage(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     self->call = call;
     self->host = cay_host_of(service);
+    self->store = self->host->store;
     self->job.work = usage_work;
     self->job.done = usage_done;
     self->job.lane = &cay_account_of(self->host, self->call->caller.owner)->search;
