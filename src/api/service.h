@@ -22,6 +22,9 @@ struct cay_service_ops {
     const struct cay_pb_method *methods;
     size_t method_count;
     cay_verb *const *verbs; /* method_count of them */
+    /* Which of them are pieces of something longer, and not worth a line of the log each, by index;
+     * NULL: none. */
+    const bool *piece_methods;
 
     /* Whether the caller may have this call under way besides its others. May be NULL: it may. */
     bool (*admit)(struct cay_service *service, struct cay_call *call, struct cay_error *err);

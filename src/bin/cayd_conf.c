@@ -36,7 +36,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {CAY_CONF_FIELD(struct cayd_conf, log_format), .type = CAY_CONF_ENUM, .choices = log_formats, .fallback = "logfmt",
      .help = "How to write the log to standard error."},
     {CAY_CONF_FIELD(struct cayd_conf, access_log), .type = CAY_CONF_BOOL, .fallback = "true",
-     .help = "Log one line per request."},
+     .help = "Log one line per request. Pieces of a command's input (SendInput) are many: those that fail are "
+             "logged, others only at the level debug."},
     {CAY_CONF_FIELD(struct cayd_conf, max_connections), .type = CAY_CONF_INTEGER, .min = 1, .max = 1000000,
      .fallback = "16384", .metavar = "N",
      .help = "How many connections may be open at once. Whoever comes beyond that is disconnected. "

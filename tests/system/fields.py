@@ -5,7 +5,7 @@
 import re
 import threading
 
-from daemon import BASE, PROCESS, SANDBOX, Cayd, RpcError, case, eventually, fails, unb64
+from daemon import BASE, PROCESS, SANDBOX, Cayd, RpcError, b64, case, eventually, fails, unb64
 from small_base import import_small, run_with_cayd
 
 silent = {}
@@ -227,6 +227,29 @@ def configured(_):
         for event in (frame["event"] for frame in frames if "event" in frame):
             wanted = re.compile(rf"CreateSession.* request={event['requestId']} ")
             eventually(lambda: wanted.search(other.log_path.read_text()), "a line of the access log")
+
+
+@case
+def pieces_of_input(_):
+    """input that comes in pieces does not fill the log: one that fails is there, others only at the level debug"""
+    count = 50
+    for level, logged in (("info", 0), ("debug", count)):
+        with Cayd("--default-base", "small", "--access-log=true", "--log-level", level) as other:
+            import_small(other)
+            other.create("one")
+            request = {"sessionId": "one", "spec": {"argv": ["cat"], "stdinOpen": True}}
+            process = other.call(PROCESS + "LaunchProcess", request)["process"]["id"]
+            piece = {"sessionId": "one", "processId": process, "data": b64(b"x" * 1000)}
+            for _ in range(count):
+                other.call(PROCESS + "SendInput", piece)
+            fails("not_found", other.call, PROCESS + "SendInput", piece | {"processId": "nobody"})
+            eventually(lambda log=other: "code=not_found" in log.log_path.read_text(), "what failed is logged")
+            lines = [line for line in other.log_path.read_text().splitlines() if "/SendInput " in line]
+            assert len(lines) == logged + 1, lines[:3]
+            events = other.stream(SANDBOX + "WatchEvents", {"noFollow": True, "sessionIds": ["one"]})
+            assert len(events) < count / 2, events
+            assert (other.data / "audit.log").read_text().count("\n") < count / 2
+            other.destroy("one")
 
 
 @case

@@ -374,6 +374,8 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
     struct cay_connect_door *door = rpc->door;
     if (!cay_auth(rpc->exchange, door->service, door->allow_anonymous, &rpc->call.caller, err))
         return false;
+    const bool *pieces = door->service->ops->piece_methods;
+    rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
     rpc->exchange->log_key = cay_arena_copy(
         &rpc->exchange->arena,
         cay_str(rpc->call.caller.key_id[0] ? rpc->call.caller.key_id : rpc->call.caller.owner));

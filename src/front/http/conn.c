@@ -222,9 +222,12 @@ void cay_exchange_init(struct cay_exchange *exchange, struct cay_conn *conn)
 static void write_access_log(const struct cay_exchange *exchange)
 {
     char id[CAY_REQUEST_ID_BYTES];
+    bool is_good = exchange->status / 100 == 2 &&
+                   (!exchange->log_code || strcmp(exchange->log_code, "ok") == 0);
     cay_request_id(exchange->id, id);
-    cay_log(CAY_INFO, "http.request", CAY_S("method", exchange->method),
-            CAY_S("path", exchange->path), CAY_S("request", id), CAY_I("status", exchange->status),
+    cay_log(exchange->is_piece && is_good ? CAY_DEBUG : CAY_INFO, "http.request",
+            CAY_S("method", exchange->method), CAY_S("path", exchange->path), CAY_S("request", id),
+            CAY_I("status", exchange->status),
             CAY_S("code", exchange->log_code ? exchange->log_code : "-"),
             CAY_S("key", exchange->log_key ? exchange->log_key : "-"),
             CAY_S("peer", exchange->peer->text),

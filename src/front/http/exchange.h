@@ -68,6 +68,7 @@ struct cay_exchange {
     bool is_body_over;
     bool is_cut;        /* set by the handler: the peer comes back for what it does not take soon */
     bool is_long_lived; /* set by the handler: a stream, to which no rate of arrival applies */
+    bool is_piece;      /* set by the handler: one of very many, logged only when it fails */
     bool is_patient;    /* set by the handler: the answer may stay unread as long as it likes */
     bool is_last;       /* HTTP/1.1: the connection ends with its answer */
 

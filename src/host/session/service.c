@@ -146,11 +146,14 @@ static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
 };
 /* clang-format on */
 
+static const bool pieces[CAY_V1_METHOD_COUNT] = {[CAY_V1_PROCESS_SERVICE_SEND_INPUT] = true};
+
 static const struct cay_service_ops ops = {
     .name = "host",
     .methods = cay_v1_methods,
     .method_count = CAY_V1_METHOD_COUNT,
     .verbs = verbs,
+    .piece_methods = pieces,
     .admit = admit,
     .authenticate = authenticate,
     .find_token = cay_session_find_token,
