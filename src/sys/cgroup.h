@@ -113,6 +113,10 @@ void cay_cgroup_close(struct cay_cgroup *group);
 [[nodiscard]] int cay_cgroup_set_limits(struct cay_cgroup *group,
                                         const struct cay_cgroup_limits *limits);
 
+/* One of so many parts of what the processors give to a group that has nothing to do with others;
+ * 1 is what a new one has. Nothing happens where there is no controller of processors. */
+void cay_cgroup_set_part(const struct cay_cgroup *group, unsigned parts);
+
 /* `tasks` descriptors of the version 1 groups init must join; returns how many were written to
  * out_fds (at most CAY_CGROUP_CONTROLLERS) or -errno. The caller closes them. */
 [[nodiscard]] int cay_cgroup_open_tasks(const struct cay_cgroup *group, int *out_fds);

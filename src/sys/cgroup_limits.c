@@ -79,6 +79,16 @@ static int set_cpu(struct cay_cgroup *group, uint32_t millis)
     return cay_cgroup_write(group->unified_fd, "cpu.max", quota_usec ? text : "max");
 }
 
+void cay_cgroup_set_part(const struct cay_cgroup *group, unsigned parts)
+{
+    enum { SHARES = 1024, SHARES_MIN = 2, WEIGHT = 100, WEIGHT_MIN = 1 }; /* the kernel's */
+    int v1_fd = group->v1_fd[CAY_CGROUP_CPU];
+    uint64_t number = v1_fd >= 0 ? CAY_MAX(SHARES / CAY_MAX(parts, 1u), (unsigned)SHARES_MIN)
+                                 : CAY_MAX(WEIGHT / CAY_MAX(parts, 1u), (unsigned)WEIGHT_MIN);
+    (void)write_limit(v1_fd >= 0 ? v1_fd : group->unified_fd,
+                      v1_fd >= 0 ? "cpu.shares" : "cpu.weight", number, "");
+}
+
 /* What the kernel made of it; it rounds down to whole pages. */
 static bool memory_holds(const struct cay_cgroup *group, uint64_t bytes)
 {

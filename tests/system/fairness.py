@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from daemon import KEY, SANDBOX, Client, Closed, Raw, case, eventually, good, together
+from daemon import CGROUPS, KEY, SANDBOX, Client, Closed, Raw, Skip, case, eventually, good, together
 from small_base import run_with_cayd
 
 EVIL = "(a+)+$"
@@ -198,6 +198,39 @@ def answers(cay):
     for call in (read, diff):
         share = loop_share(cay, call)
         assert share < 0.25, (call.__name__, share)
+
+
+def parts(cay):
+    """What each sandbox gets of the processors when all want them, by the name of its group."""
+    found = {}
+    for name in ("cpu/*/*/cpu.shares", "*/cpu.weight", "*/*/cpu.weight", "*/*/*/cpu.weight"):
+        for path in CGROUPS.glob(name):
+            if path.parent.parent.name == cay.cgroup:
+                found[path.parent.name] = int(path.read_text())
+    return found
+
+
+@case
+def processors(cay):
+    """however many sandboxes one owner has, they get no more of the processors than the one of another"""
+    evil, polite = owner(cay, "evil"), owner(cay, "polite")
+    polite.create("alone")
+    mine = parts(cay)
+    if not mine:
+        raise Skip("no controller of processors here")
+    names = [f"many-{number}" for number in range(5)]
+    good(together(*[lambda name=name: evil.create(name) for name in names]))
+    others = {name: part for name, part in parts(cay).items() if name not in mine}
+    assert len(others) == 5 and sum(others.values()) <= max(mine.values()), (mine, others)
+    assert all(parts(cay)[name] == part for name, part in mine.items()), (mine, parts(cay))
+    for name in names[1:]:
+        evil.destroy(name)
+    assert len(parts(cay)) == 2 and min(parts(cay).values()) >= max(mine.values()) / 2, parts(cay)
+    cay.restart()
+    evil.sh(names[0], "true")
+    assert min(parts(cay).values()) >= max(mine.values()) / 2, parts(cay)
+    for client, name in ((evil, names[0]), (polite, "alone")):
+        client.destroy(name)
 
 
 def packed_stream(client, message):

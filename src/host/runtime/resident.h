@@ -63,6 +63,7 @@ bool cay_resident_freeze(struct cay_sandbox *sandbox, int timeout_ms, struct cay
 bool cay_resident_thaw(struct cay_sandbox *sandbox, struct cay_error *err);
 bool cay_resident_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limits *limits,
                              struct cay_error *err);
+void cay_resident_set_part(struct cay_sandbox *sandbox, unsigned parts);
 void cay_resident_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats);
 bool cay_resident_kill(struct cay_sandbox *sandbox, struct cay_error *err);
 bool cay_resident_destroy(struct cay_sandbox *sandbox, struct cay_error *err);

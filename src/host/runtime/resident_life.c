@@ -60,6 +60,13 @@ bool cay_resident_set_limits(struct cay_sandbox *sandbox, const struct cay_cgrou
     return result == 0 || cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "limits");
 }
 
+void cay_resident_set_part(struct cay_sandbox *sandbox, unsigned parts)
+{
+    const struct cay_resident *resident = resident_of(sandbox);
+    if (resident->has_cgroup)
+        cay_cgroup_set_part(&resident->cgroup, parts);
+}
+
 void cay_resident_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats)
 {
     struct cay_resident *resident = resident_of(sandbox);

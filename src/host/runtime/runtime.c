@@ -250,6 +250,12 @@ bool cay_sandbox_set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup
     return sandbox->runtime->ops->set_limits(sandbox, limits, err);
 }
 
+void cay_sandbox_set_part(struct cay_sandbox *sandbox, unsigned parts)
+{
+    if (sandbox->runtime->ops->set_part)
+        sandbox->runtime->ops->set_part(sandbox, parts);
+}
+
 void cay_sandbox_stats(struct cay_sandbox *sandbox, struct cay_sandbox_stats *out_stats)
 {
     *out_stats = (struct cay_sandbox_stats){};

@@ -131,6 +131,10 @@ void cay_sandbox_describe(const struct cay_sandbox *sandbox, struct cay_buf *out
 [[nodiscard]] bool cay_sandbox_switch_root(struct cay_sandbox *sandbox, int root_fd,
                                            int *out_old_fd, struct cay_error *err);
 
+/* When all want the processors it gets one of so many parts of what others get who have one; 1 when
+ * it is new. Does not block. */
+void cay_sandbox_set_part(struct cay_sandbox *sandbox, unsigned parts);
+
 [[nodiscard]] bool cay_sandbox_set_limits(struct cay_sandbox *sandbox,
                                           const struct cay_cgroup_limits *limits,
                                           struct cay_error *err);

@@ -61,6 +61,8 @@ struct cay_runtime_ops {
     bool (*is_idle)(const struct cay_sandbox *);
     bool (*switch_root)(struct cay_sandbox *, int root_fd, int *out_old_fd, struct cay_error *);
     bool (*set_limits)(struct cay_sandbox *, const struct cay_cgroup_limits *, struct cay_error *);
+    /* NULL: all have the same. Does not block. */
+    void (*set_part)(struct cay_sandbox *, unsigned parts);
     void (*stats)(struct cay_sandbox *, struct cay_sandbox_stats *);
     /* See cay_sandbox_end_start; may be NULL. Loop thread only. */
     bool (*end_start)(struct cay_sandbox *, int64_t waited_ms);

@@ -6,6 +6,8 @@
 
 #include "host/session/host.h"
 
+enum { PARTS_MAX = 64 };
+
 struct cay_account *cay_account_of(struct cay_host *host, const char *owner)
 {
     struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
@@ -19,6 +21,43 @@ struct cay_account *cay_account_of(struct cay_host *host, const char *owner)
     account->intake.share = &account->shares->quick;
     (void)cay_map_put(&host->accounts, cay_str(account->owner), account);
     return account;
+}
+
+/* In steps of two, and back later than forth: most starts and ends change nothing for others. */
+static unsigned parts_for(const struct cay_account *account)
+{
+    unsigned parts = CAY_MAX(account->parts, 1u);
+    while (parts < account->running && parts < PARTS_MAX)
+        parts *= 2;
+    while (parts > 1 && account->running <= parts / 4)
+        parts /= 2;
+    return parts;
+}
+
+static void divide(const struct cay_session *session)
+{
+    struct cay_account *account = session->account;
+    unsigned parts = parts_for(account);
+    if (parts == account->parts)
+        return;
+    account->parts = parts;
+    cay_list_for_each (struct cay_session, other, &session->host->sessions.list, in_table) {
+        if (other->account == account && other->live && other->sandbox)
+            cay_sandbox_set_part(other->sandbox, parts);
+    }
+}
+
+void cay_account_started(struct cay_session *session, struct cay_sandbox *sandbox)
+{
+    session->account->running++;
+    divide(session);
+    cay_sandbox_set_part(sandbox, session->account->parts); /* of an earlier daemon: may differ */
+}
+
+void cay_account_ended(const struct cay_session *session)
+{
+    session->account->running--;
+    divide(session);
 }
 
 void cay_accounts_finish(struct cay_host *host)

@@ -13,6 +13,8 @@
 
 struct cay_host;
 struct cay_quotas;
+struct cay_sandbox;
+struct cay_session;
 
 struct cay_account {
     char owner[CAY_ID_SIZE];
@@ -27,10 +29,17 @@ struct cay_account {
     bool is_quota_changing;
     unsigned bases_coming;         /* begun, not in the table of bases yet */
     _Atomic int64_t claimed_bytes; /* of the disk: account_disk.h */
+    unsigned running;      /* sandboxes */
+    unsigned parts;        /* that each of them has one of; 0: none has run */
 };
 
 /* Never NULL. */
 struct cay_account *cay_account_of(struct cay_host *host, const char *owner);
+
+/* A sandbox runs, or has ended. However many an owner has, they share what one of another owner
+ * gets of the processors when all want them. */
+void cay_account_started(struct cay_session *session, struct cay_sandbox *sandbox);
+void cay_account_ended(const struct cay_session *session);
 
 /* After all sessions and jobs. */
 void cay_accounts_finish(struct cay_host *host);

@@ -322,6 +322,7 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
         return;
     }
     session->live = live;
+    cay_account_started(session, sandbox);
     cay_timer_open(&live->linger, loop, on_linger);
     cay_watchdog_open(&live->watchdog, session, live->link);
     if (pidfd >= 0)
@@ -342,6 +343,7 @@ static void end_all(struct cay_live *live, const struct cay_error *err)
 static void free_live(struct cay_live *live)
 {
     assert(live->depth == 0);
+    cay_account_ended(live->session);
     cay_network_serve(live->session, NULL);
     cay_hearing_end(live->session);
     cay_watch_close(&live->link_watch);

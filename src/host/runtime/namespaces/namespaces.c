@@ -88,6 +88,7 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .is_idle = cay_namespaces_is_idle,
     .switch_root = cay_namespaces_switch_root,
     .set_limits = cay_resident_set_limits,
+    .set_part = cay_resident_set_part,
     .stats = cay_resident_stats,
     .end_start = cay_resident_end_start,
     .kill = cay_resident_kill,

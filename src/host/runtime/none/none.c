@@ -123,6 +123,7 @@ const struct cay_runtime_ops cay_runtime_none = {
     .freeze = cay_resident_freeze,
     .thaw = cay_resident_thaw,
     .set_limits = cay_resident_set_limits,
+    .set_part = cay_resident_set_part,
     .stats = cay_resident_stats,
     .end_start = cay_resident_end_start,
     .kill = cay_resident_kill,
