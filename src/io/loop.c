@@ -2,9 +2,11 @@
 #include "io/loop.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -13,10 +15,9 @@
 #include "io/stream.h"
 #include "io/worker.h"
 
-/* uv_async may coalesce: take the whole queue, oldest first. */
-static void run_posted(uv_async_t *async)
+/* All that is queued, oldest first. */
+static void run_posted(struct cay_loop *loop)
 {
-    struct cay_loop *loop = CAY_CONTAINER_OF(async, struct cay_loop, wake);
     pthread_mutex_lock(&loop->lock);
     struct cay_task *task = loop->posted_first;
     loop->posted_first = NULL;
@@ -27,6 +28,30 @@ static void run_posted(uv_async_t *async)
         task->run(task);
         task = next;
     }
+}
+
+static void on_woken(uv_poll_t *wake, int, int)
+{
+    struct cay_loop *loop = CAY_CONTAINER_OF(wake, struct cay_loop, wake);
+    uint64_t count = 0;
+    /* First: whoever finds the queue empty from here on wakes us again. */
+    (void)!read(loop->wake_fd, &count, sizeof(count));
+    run_posted(loop);
+}
+
+/* By a descriptor rather than uv_async: that has the loop spin while a thread that sends to it has
+ * lost its processor, maybe to the loop. */
+static int open_wake(struct cay_loop *loop)
+{
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wake_fd < 0)
+        return -errno;
+    int status = uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd);
+    if (status == 0)
+        status = uv_poll_start(&loop->wake, UV_READABLE, on_woken);
+    if (status < 0)
+        close(loop->wake_fd);
+    return status;
 }
 
 static void flush_streams(uv_prepare_t *prepare)
@@ -40,7 +65,7 @@ int cay_loop_create(struct cay_loop **out_loop)
     int status = uv_loop_init(&loop->uv);
     if (status < 0)
         return status;
-    status = uv_async_init(&loop->uv, &loop->wake, run_posted);
+    status = open_wake(loop);
     if (status < 0) {
         uv_loop_close(&loop->uv);
         return status;
@@ -86,7 +111,7 @@ void cay_loop_finish_jobs(struct cay_loop *loop)
         pthread_mutex_lock(&loop->lock);
         goes_on = loop->posted_first != NULL;
         pthread_mutex_unlock(&loop->lock);
-        run_posted(&loop->wake);
+        run_posted(loop);
     }
     cay_workers_destroy(cay_take_ptr(loop->workers));
 }
@@ -105,6 +130,7 @@ void cay_loop_destroy(struct cay_loop *loop)
     int status = uv_loop_close(&loop->uv);
     assert(status == 0); /* somebody left a watch or a timer open */
     (void)status;
+    close(loop->wake_fd);
     pthread_mutex_destroy(&loop->lock);
     cay_map_finish(&loop->shares);
     free(loop->scratch);
@@ -152,15 +178,18 @@ char *cay_loop_scratch(struct cay_loop *loop)
 void cay_loop_post(struct cay_loop *loop, struct cay_task *task)
 {
     task->next = NULL;
+    const uint64_t one = 1;
     pthread_mutex_lock(&loop->lock);
+    bool was_empty = !loop->posted_first;
     if (loop->posted_last)
         loop->posted_last->next = task;
     else
         loop->posted_first = task;
     loop->posted_last = task;
-    /* Under the lock: once it is released the loop thread may be done with everything. */
-    uv_async_send(&loop->wake);
     pthread_mutex_unlock(&loop->lock);
+    /* Without the lock: the loop takes the processor from us at once, and must not find it held. */
+    if (was_empty)
+        (void)!write(loop->wake_fd, &one, sizeof(one));
 }
 
 static void run_done(struct cay_task *task)

@@ -35,8 +35,8 @@ uint64_t cay_loop_now_ms(const struct cay_loop *loop);
 #define CAY_LOOP_SCRATCH_BYTES (64u * 1024u)
 char *cay_loop_scratch(struct cay_loop *loop);
 
-/* Work for the loop thread, from any thread. The task belongs to the caller and must live until it
- * ran. */
+/* Work for the loop thread, from any thread that ends before the loop does. The task belongs to the
+ * caller and must live until it ran. */
 struct cay_task {
     void (*run)(struct cay_task *task);
     struct cay_task *next;

@@ -12,7 +12,8 @@ struct cay_workers;
 
 struct cay_loop {
     uv_loop_t uv;
-    uv_async_t wake;
+    uv_poll_t wake; /* of wake_fd */
+    int wake_fd;    /* written to when something is posted to an empty queue */
     uv_prepare_t before_wait;
     pthread_mutex_t lock; /* guards the posted queue, nothing else */
     struct cay_task *posted_first;
