@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One owner does its worst; another does not notice."""
 
+import collections
 import contextlib
 import gzip
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -231,6 +233,38 @@ def processors(cay):
     assert min(parts(cay).values()) >= max(mine.values()) / 2, parts(cay)
     for client, name in ((evil, names[0]), (polite, "alone")):
         client.destroy(name)
+
+
+@contextlib.contextmanager
+def places_of_loop(cay):
+    """Where in the kernel the thread that everybody's calls go through is seen to wait, and how often."""
+    path = Path(f"/proc/{cay.process.pid}/task/{cay.process.pid}/wchan")
+    found, is_over = collections.Counter(), threading.Event()
+
+    def look():
+        while not is_over.is_set():
+            found[path.read_text()] += 1
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@case
+def trees(cay):
+    """nobody waits while the kernel takes down a tree that a session does not need any more"""
+    evil = owner(cay, "evil")
+    for number in range(60):
+        evil.create(f"tree-{number}", lazyStart=True)
+        evil.tool(f"tree-{number}", "write_file", path="/workspace/f", content="x")
+    with places_of_loop(cay) as found:
+        for number in range(60):
+            evil.sh(f"tree-{number}", "true")
+            evil.destroy(f"tree-{number}")
+    assert sum(found.values()) > 1000 and not [place for place in found if "rcu" in place], found
 
 
 def packed_stream(client, message):

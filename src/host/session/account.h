@@ -29,8 +29,8 @@ struct cay_account {
     bool is_quota_changing;
     unsigned bases_coming;         /* begun, not in the table of bases yet */
     _Atomic int64_t claimed_bytes; /* of the disk: account_disk.h */
-    unsigned running;      /* sandboxes */
-    unsigned parts;        /* that each of them has one of; 0: none has run */
+    unsigned running;              /* sandboxes */
+    unsigned parts;                /* that each of them has one of; 0: none has run */
 };
 
 /* Never NULL. */

@@ -300,9 +300,10 @@ static void drop_foreign_root(struct cay_session *session)
 {
     if (session->root_fd < 0 || session->live)
         return;
-    cay_autoclose int copy_fd = cay_mount_clone(session->root_fd, "", false);
+    int copy_fd = cay_mount_clone(session->root_fd, "", false);
     if (copy_fd == -EINVAL)
-        close(cay_take_fd(session->root_fd));
+        cay_host_close_later(session->host, cay_take_fd(session->root_fd));
+    cay_host_close_later(session->host, copy_fd);
 }
 
 static bool wake_begin(struct cay_op *op, struct cay_error *)
@@ -559,8 +560,7 @@ static void death_end(struct cay_op *op)
         cay_deadline_retry(session);
         cay_log(CAY_ERROR, "session.destroy_failed", CAY_S("session", session->id), CAY_ERR(&err));
     }
-    if (self->root_fd >= 0)
-        close(self->root_fd);
+    cay_host_close_later(host, self->root_fd);
     if (self->sandbox) /* it got no further than the record: the next try ends it */
         session->sandbox = self->sandbox;
     cay_session_record_finish(&self->record);

@@ -87,8 +87,7 @@ void cay_session_free(struct cay_session *session)
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
         cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
     }
-    if (session->root_fd >= 0)
-        close(session->root_fd);
+    cay_host_close_later(session->host, session->root_fd);
     cay_sandbox_leave(session->sandbox);
     cay_timer_close(&session->deadline);
     cay_usage_history_finish(&session->usage);

@@ -68,10 +68,9 @@ bool cay_past_tree_show(struct cay_past_tree *past, struct cay_store *store,
     return true;
 }
 
-void cay_past_tree_close(struct cay_past_tree *past)
+void cay_past_tree_close(struct cay_past_tree *past, struct cay_host *host)
 {
-    if (past->root_fd >= 0)
-        close(cay_take_fd(past->root_fd));
+    cay_host_close_later(host, cay_take_fd(past->root_fd));
 }
 
 bool cay_session_tree_open(struct cay_session_tree *tree, const struct cay_session *session,

@@ -30,7 +30,7 @@ struct cay_past_tree {
  * snapshot's own passwd file knows. What was opened in the tree outlives it. */
 [[nodiscard]] bool cay_past_tree_show(struct cay_past_tree *past, struct cay_store *store,
                                       struct cay_session_tree *out_tree, struct cay_error *err);
-void cay_past_tree_close(struct cay_past_tree *past);
+void cay_past_tree_close(struct cay_past_tree *past, struct cay_host *host);
 
 /* On the loop thread, inside the gate: the descriptor is the session's and stays valid until the
  * gate is left. */

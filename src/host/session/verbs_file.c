@@ -61,7 +61,7 @@ static void file_end(struct cay_op *op)
     struct cay_error err = op->err;
     bool is_done = op->is_done;
     if (self->is_past)
-        cay_past_tree_close(&self->past);
+        cay_past_tree_close(&self->past, op->host);
     cay_op_leave(op);
     if (is_done)
         cay_call_done_kept(call, &self->response);

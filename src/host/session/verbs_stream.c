@@ -28,7 +28,7 @@ struct read_stream {
     bool is_past;
     struct cay_v1_file_info info;
     struct cay_call *call;
-    struct cay_loop *loop;
+    struct cay_host *host;
     int fd;
     struct cay_held held;
     int64_t left; /* -1: to the end */
@@ -41,8 +41,7 @@ struct read_stream {
 static void read_free(struct read_stream *self)
 {
     cay_held_remove(&self->held);
-    if (self->fd >= 0)
-        close(self->fd);
+    cay_host_close_later(self->host, self->fd); /* it may be the last of a large file */
     free(self->piece);
     free(self);
 }
@@ -89,7 +88,7 @@ static void piece_work(struct cay_job *job)
 static void next_piece(struct read_stream *self)
 {
     self->is_working = true;
-    cay_loop_submit(self->loop, &self->job);
+    cay_loop_submit(self->host->loop, &self->job);
 }
 
 static void piece_done(struct cay_job *job)
@@ -160,7 +159,7 @@ static void read_opened(struct cay_op *op)
     struct cay_call *call = op->call;
     struct cay_error err = op->err;
     bool is_done = op->is_done && !call->is_cancelled;
-    cay_past_tree_close(&self->past);
+    cay_past_tree_close(&self->past, op->host);
     if (is_done)
         cay_held_add(&self->held, op->session, self->fd, read_let_go);
     cay_op_leave(op);
@@ -223,7 +222,7 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     struct read_stream *self = cay_new(struct read_stream);
     self->fd = -1;
     self->call = call;
-    self->loop = host->loop;
+    self->host = host;
     self->is_working = true;
     self->is_past = is_past;
     self->past.root_fd = -1;
