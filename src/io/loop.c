@@ -15,18 +15,21 @@
 #include "io/stream.h"
 #include "io/worker.h"
 
-/* All that is queued, oldest first. */
+/* All that was posted, oldest first. */
 static void run_posted(struct cay_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
-    struct cay_task *task = loop->posted_first;
-    loop->posted_first = NULL;
-    loop->posted_last = NULL;
-    pthread_mutex_unlock(&loop->lock);
-    while (task) {
-        struct cay_task *next = task->next;
-        task->run(task);
-        task = next;
+    struct cay_task *newest = atomic_exchange(&loop->posted, NULL);
+    struct cay_task *first = NULL;
+    while (newest) {
+        struct cay_task *older = newest->next;
+        newest->next = first;
+        first = newest;
+        newest = older;
+    }
+    while (first) {
+        struct cay_task *next = first->next; /* running may free it */
+        first->run(first);
+        first = next;
     }
 }
 
@@ -34,7 +37,7 @@ static void on_woken(uv_poll_t *wake, int, int)
 {
     struct cay_loop *loop = CAY_CONTAINER_OF(wake, struct cay_loop, wake);
     uint64_t count = 0;
-    /* First: whoever finds the queue empty from here on wakes us again. */
+    /* First: whoever posts from here on wakes us again. */
     (void)!read(loop->wake_fd, &count, sizeof(count));
     run_posted(loop);
 }
@@ -74,7 +77,6 @@ int cay_loop_create(struct cay_loop **out_loop)
     uv_prepare_init(&loop->uv, &loop->before_wait);
     uv_prepare_start(&loop->before_wait, flush_streams);
     uv_unref((uv_handle_t *)&loop->before_wait);
-    pthread_mutex_init(&loop->lock, NULL);
     loop->scratch = cay_alloc(CAY_LOOP_SCRATCH_BYTES);
     loop->workers = cay_workers_create();
     cay_map_init(&loop->shares);
@@ -108,9 +110,7 @@ void cay_loop_finish_jobs(struct cay_loop *loop)
     bool goes_on = true;
     while (goes_on) {
         cay_workers_wait(loop->workers);
-        pthread_mutex_lock(&loop->lock);
-        goes_on = loop->posted_first != NULL;
-        pthread_mutex_unlock(&loop->lock);
+        goes_on = atomic_load(&loop->posted) != NULL;
         run_posted(loop);
     }
     cay_workers_destroy(cay_take_ptr(loop->workers));
@@ -131,7 +131,6 @@ void cay_loop_destroy(struct cay_loop *loop)
     assert(status == 0); /* somebody left a watch or a timer open */
     (void)status;
     close(loop->wake_fd);
-    pthread_mutex_destroy(&loop->lock);
     cay_map_finish(&loop->shares);
     free(loop->scratch);
     free(loop);
@@ -177,19 +176,13 @@ char *cay_loop_scratch(struct cay_loop *loop)
 
 void cay_loop_post(struct cay_loop *loop, struct cay_task *task)
 {
-    task->next = NULL;
     const uint64_t one = 1;
-    pthread_mutex_lock(&loop->lock);
-    bool was_empty = !loop->posted_first;
-    if (loop->posted_last)
-        loop->posted_last->next = task;
-    else
-        loop->posted_first = task;
-    loop->posted_last = task;
-    pthread_mutex_unlock(&loop->lock);
-    /* Without the lock: the loop takes the processor from us at once, and must not find it held. */
-    if (was_empty)
-        (void)!write(loop->wake_fd, &one, sizeof(one));
+    task->next = atomic_load(&loop->posted);
+    while (!atomic_compare_exchange_weak(&loop->posted, &task->next, task))
+        ;
+    /* The loop may take the processor from us at any of these steps, and never has to wait for us
+     * to get it back. */
+    (void)!write(loop->wake_fd, &one, sizeof(one));
 }
 
 static void run_done(struct cay_task *task)
