@@ -209,10 +209,11 @@ void *cay_e2b_rpc_read(struct cay_e2b_request *request, const struct cay_pb_mess
     bool is_whole = cay_e2b_rpc_payload(request, &payload);
     if (is_whole)
         cay_e2b_decode(request, payload, desc);
-    if (!request->message)
+    void *message = request->message; /* the request may be gone once it is answered */
+    if (!message)
         cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT,
                          *request->read_fault ? request->read_fault : fault);
-    return request->message;
+    return message;
 }
 
 static bool decode_user(struct cay_e2b_request *request, struct cay_str encoded,

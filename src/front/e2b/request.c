@@ -315,11 +315,12 @@ void cay_e2b_reply_error(struct cay_e2b_request *request, const struct cay_error
 void *cay_e2b_read(struct cay_e2b_request *request, const struct cay_pb_message *desc)
 {
     cay_e2b_decode(request, cay_buf_str(&request->body), desc);
-    if (!request->message)
+    void *message = request->message; /* the request may be gone once it is answered */
+    if (!message)
         cay_e2b_reply_fault(request, request->read_status == -ENOMEM ? 413 : 400,
                             *request->read_fault ? request->read_fault
                                                  : "the body is not the JSON this call takes");
-    return request->message;
+    return message;
 }
 
 struct cay_str cay_e2b_query(struct cay_e2b_request *request, const char *name)
