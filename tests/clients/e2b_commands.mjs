@@ -93,9 +93,9 @@ testEach(versions, "input goes to a command that takes it", async (sdk) => {
     equal((await late.wait()).stdout.trim(), "3000000");
     const never = await sandbox.commands.run("sleep 1000", { background: true, stdin: true });
     await fails(sdk.TimeoutError, sandbox.commands.sendStdin(never.pid, much, { requestTimeoutMs: 500 }));
-    const waiting = sandbox.commands.sendStdin(never.pid, much);
+    const waiting = fails(sdk.NotFoundError, sandbox.commands.sendStdin(never.pid, much));
     await never.kill();
-    await fails(sdk.NotFoundError, waiting);
+    await waiting;
     const deaf = await sandbox.commands.run("cat; sleep 1000", { background: true, stdin: false });
     await fails(sdk.SandboxError, sandbox.commands.sendStdin(deaf.pid, "x"));
     await deaf.kill();
