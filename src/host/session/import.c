@@ -40,7 +40,7 @@ void cay_import_finish(struct cay_import *self)
     cay_snapshot_record_finish(&self->live);
     cay_session_record_finish(&self->session);
     if (self->fd >= 0)
-        close(cay_take_fd(self->fd));
+        cay_host_close_later(self->host, cay_take_fd(self->fd));
 }
 
 static bool damaged(struct cay_error *err, const char *what)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "host/session/host.h"
 #include "host/store/spool.h"
@@ -18,10 +17,10 @@ void cay_passing_begin(struct cay_passing *passing, struct cay_host *host,
 
 void cay_passing_end(struct cay_passing *passing)
 {
-    if (!cay_take_ptr(passing->host))
+    struct cay_host *host = cay_take_ptr(passing->host);
+    if (!host)
         return;
-    if (passing->fd >= 0)
-        close(cay_take_fd(passing->fd));
+    cay_host_close_later(host, cay_take_fd(passing->fd)); /* with the close it is freed */
     cay_disk_claim_end(&passing->claim);
 }
 
