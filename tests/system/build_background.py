@@ -97,12 +97,18 @@ def owners(cay):
     alice, bob = key_of(cay, "alice"), key_of(cay, "bob")
     made = start(alice, step("RUN", "echo hers > /file"), aliases=["alice/app:1"], name="hers")
     assert ended(alice, made["id"])["state"] == "BUILD_STATE_READY"
-    assert listed(alice)["hers"]["owner"] == "alice" and "hers" not in listed(bob)
+    assert listed(alice)["alice/hers"]["owner"] == "alice" and "alice/hers" not in listed(bob)
     fails("not_found", bob.create, "b", base="alice/app:1", reason="base_not_found")
-    fails("not_found", start, bob, fromBase="hers", name="his", reason="base_not_found")
-    fails("already_exists", start, bob, name="hers", reason="base_exists")
-    fails("already_exists", start, bob, name="hers", replace=True, reason="base_exists")
-    fails("already_exists", start, bob, name="small", replace=True, reason="base_exists")
+    for name in ("hers", "alice/hers"):
+        fails("not_found", start, bob, fromBase=name, name="his", reason="base_not_found")
+    fails("already_exists", start, alice, name="hers", reason="base_exists")
+    fails("invalid_argument", start, bob, name="alice/hers", replace=True)
+    for name in ("hers", "small"):  # others keep theirs
+        made = start(bob, step("RUN", "echo his > /file"), name=name, replace=True)
+        assert ended(bob, made["id"])["state"] == "BUILD_STATE_READY"
+        assert f"bob/{name}" in listed(bob) and "file" not in cay.sh(cay.create("c", base="small")["id"], "ls /")
+        cay.destroy("c")
+        bob.call(BASE + "RemoveBase", {"name": name})
     for alias in ("alice/app:1", "small-too", "alice", "bobby/app", "bob"):
         fails("permission_denied", start, bob, name="his", aliases=[alias])
     fails("not_found", bob.call, BASE + "UpdateBase", {"name": "hers", "addAliases": ["bob/x"]})

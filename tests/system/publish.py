@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots published as bases."""
 
+import contextlib
+import sqlite3
+
 from daemon import BASE, SANDBOX, Cayd, Client, case, eventually, fails, run
 from small_base import import_small
 
@@ -136,30 +139,103 @@ def token(cay):
     cay.destroy("token")
 
 
+def key(cay, owner, **fields):
+    return Client(cay, cay.call(KEY + "CreateKey", {"owner": owner, **fields})["secret"])
+
+
+def publish(who, name):
+    """A base with a file that says whose it is."""
+    whose = str(id(who))
+    who.create(f"from-{whose}", base="small")
+    who.sh(f"from-{whose}", f"echo {whose} > whose")
+    who.snapshot(f"from-{whose}", "point", publishBase=name)
+    who.destroy(f"from-{whose}")
+
+
+def got(who, base):
+    """Whose base this is: the one that `publish` was called with."""
+    session = who.create("got", base=base)
+    whose = who.sh("got", "cat whose").strip()
+    who.destroy("got")
+    return session["base"], int(whose)
+
+
 @case
 def owned(cay):
     """what a user publishes is theirs alone"""
-    def key(owner):
-        return Client(cay, cay.call(KEY + "CreateKey", {"owner": owner})["secret"])
-    alice, bob = key("alice"), key("bob")
-    alice.create("hers")
-    alice.snapshot("hers", "mine", publishBase="hers")
-    alice.destroy("hers")
+    alice, bob = key(cay, "alice"), key(cay, "bob")
+    publish(alice, "hers")
     cay.restart()
-    assert listed(alice)["hers"]["owner"] == "alice" and "hers" in listed(cay)
-    assert "hers" not in listed(bob) and not listed(bob, name="hers")
-    fails("not_found", bob.create, "x", base="hers", reason="base_not_found")
-    fails("not_found", remove, bob, "hers", reason="base_not_found")
+    assert listed(alice)["alice/hers"]["owner"] == "alice" and "alice/hers" in listed(cay)
+    assert "alice/hers" not in listed(bob)
+    for name in ("hers", "alice/hers", "alice-_shers"):
+        assert not listed(bob, name=name)
+        fails("not_found", bob.create, "x", base=name, reason="base_not_found")
+        fails("not_found", remove, bob, name, reason="base_not_found")
     fails("permission_denied", remove, alice, "small")
-    alice.create("again", base="hers")
-    alice.destroy("again")
+    for name in ("hers", "alice/hers"):
+        assert list(listed(alice, name=name)) == ["alice/hers"]
+        assert got(alice, name) == ("alice/hers", id(alice))
     remove(alice, "hers")
-    assert "hers" not in listed(cay)
+    assert "alice/hers" not in listed(cay)
+
+
+@case
+def well_known(cay):
+    """a name that a user took is still there for others, and an administrator never gets the user's base by it"""
+    alice, bob = key(cay, "alice"), key(cay, "bob")
+    publish(alice, "debian")
+    fails("already_exists", publish, alice, "debian", reason="base_exists")
+    alice.destroy(f"from-{id(alice)}")
+    assert not listed(cay, name="debian")
+    for ask in (lambda: cay.create("x", base="debian"), lambda: remove(cay, "debian"),
+                lambda: cay.call(BASE + "UpdateBase", {"name": "debian", "addAliases": ["python"]})):
+        fails("not_found", ask, reason="base_not_found")
+    assert got(cay, "alice/debian") == ("alice/debian", id(alice))
+    publish(cay, "debian")
+    publish(bob, "debian")
+    assert {"debian", "alice/debian", "bob/debian"} <= set(listed(cay))
+    for who in (alice, bob):
+        assert got(who, "debian")[1] == id(who)
+    assert got(cay, "debian") == got(key(cay, "carol"), "debian") == ("debian", id(cay))
+    cay.create("on", base="debian")
+    alice.create("hers", base="debian")
+    found = alice.call(SANDBOX + "ListSessions", {"base": "debian"})["sessions"]
+    assert [session["id"] for session in found] == ["hers"], found
+    counts = {name: int(base.get("sessionCount", 0)) for name, base in listed(cay).items()}
+    assert counts == {"small": 0, "debian": 1, "alice/debian": 1, "bob/debian": 0}, counts
+    for who, name in ((cay, "on"), (alice, "hers")):
+        who.destroy(name)
+    remove(cay, "debian")
+    remove(bob, "debian")
+    remove(cay, "alice/debian")
+    assert list(listed(cay)) == ["small"]
+
+
+@case
+def before_owners(cay):
+    """a base that a user made when names were common to all is the user's still, and nobody else's by its short name"""
+    publish(cay, "old")
+    cay.stop()
+    with contextlib.closing(sqlite3.connect(cay.data / "cay.db")) as db, db:
+        (spec,) = db.execute("SELECT spec FROM bases WHERE name = 'old'").fetchone()
+        db.execute("UPDATE bases SET spec = ? WHERE name = 'old'", (spec + b"\x72\x05alice",))  # owner = 14
+    cay.start()
+    alice = key(cay, "alice")
+    assert list(listed(alice, name="old")) == list(listed(cay, name="alice/old")) == ["alice/old"]
+    fails("not_found", cay.create, "x", base="old", reason="base_not_found")
+    for who, name in ((alice, "old"), (alice, "alice/old"), (cay, "alice/old")):
+        assert got(who, name)[1] == id(cay)
+    fails("already_exists", publish, alice, "old", reason="base_exists")
+    alice.destroy(f"from-{id(alice)}")
+    remove(cay, "alice/old")
+    assert list(listed(cay)) == ["small"]
 
 
 @case
 def nothing_left(cay):
     """nothing is left of what was removed"""
+    cay.restart()  # clones made ahead of need are for bases that were used since
     def kept():
         found = cay.store()  # where it keeps its trees depends on its kind
         return {kind: len(names) for kind, names in found.items()}

@@ -121,7 +121,7 @@ def steps_of_builds(cay):
         assert [error.reason for error in refusals] == ["invalid_state"] * 6, refusals
         assert "belongs to a build" in refusals[0].message, refusals[0]
         assert not isinstance(outcome, RpcError), outcome
-    cay.call(BASE + "RemoveBase", {"name": "raced"})
+    owner.call(BASE + "RemoveBase", {"name": "raced"})
     eventually(lambda: not build_sessions(cay), "the session of the build is gone")
 
 

@@ -68,7 +68,7 @@ static void write_tags(struct cay_json_writer *json, const struct cay_v1_base *b
         cay_json_key(json, "tag");
         cay_json_string(json, tag);
         cay_json_key(json, "buildID");
-        cay_json_string(json, base->name);
+        cay_json_string(json, cay_e2b_template_name(base->name));
         cay_e2b_write_time(json, "createdAt",
                            base->created_at ? cay_noun_time_ns(base->created_at) : 0);
         cay_json_object_end(json);
@@ -159,7 +159,7 @@ static void assigned(struct cay_e2b_request *request, struct cay_e2b_call *, con
     struct cay_json_writer json = {.buf = &body};
     cay_json_object_begin(&json);
     cay_json_key(&json, "buildID");
-    cay_json_string(&json, made->base->name);
+    cay_json_string(&json, cay_e2b_template_name(made->base->name));
     cay_json_key(&json, "tags");
     cay_json_array_begin(&json);
     for (size_t i = 0; i < tags->count; i++)

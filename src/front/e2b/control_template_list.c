@@ -14,7 +14,7 @@ static struct cay_str template_of(const struct cay_v1_base *base)
         if (cay_str_is(base->labels.items[i].key, CAY_E2B_LABEL_TEMPLATE))
             return base->labels.items[i].value;
     }
-    return base->name;
+    return cay_e2b_template_name(base->name);
 }
 
 static bool is_same(const struct cay_v1_base *left, const struct cay_v1_base *right)
@@ -89,7 +89,7 @@ static void write_template(struct cay_json_writer *json, const struct template *
     const struct cay_v1_session made = {.limits = base->settings ? base->settings->limits : NULL};
     cay_json_object_begin(json);
     text(json, "templateID", template_of(base));
-    text(json, "buildID", base->name);
+    text(json, "buildID", cay_e2b_template_name(base->name));
     text(json, "buildStatus", CAY_STR("ready"));
     write_names(json, "names", base);
     write_names(json, "aliases", base);

@@ -17,15 +17,23 @@ static bool is_own(const char *key)
     return strcmp(key, "host") == 0 || strncmp(key, "host-", 5) == 0;
 }
 
-bool cay_base_check_name(struct cay_str name, const char *field,
+bool cay_base_check_name(const struct cay_host *host, const struct cay_caller *caller,
+                         struct cay_str name, const char *field,
                          char out_key[static CAY_STORE_NAME_SIZE], struct cay_error *err)
 {
-    if (cay_base_key(name, out_key) && cay_str_is(name, out_key) && !is_own(out_key))
+    if (!cay_base_key(name, out_key) || !cay_str_is(name, out_key) || is_own(out_key))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "%s: 1 to 128 letters, digits, '.', '_' or '-'; '/' and ':' are for "
+                        "aliases, host is Cay's own",
+                        field);
+    const struct cay_v1_base *old = cay_bases_record(host, out_key);
+    if (caller->role == CAY_ROLE_ADMIN || (old && cay_str_is(old->owner, caller->owner)) ||
+        cay_base_key_of_owner(caller->owner, name, out_key))
         return true;
     return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "%s: 1 to 128 letters, digits, '.', '_' or '-'; '/' and ':' are for aliases, "
-                    "host is Cay's own",
-                    field);
+                    "%s: with '%.128s/' in front, as bases of yours are called, it is too long or "
+                    "not a name; give a shorter one",
+                    field, caller->owner);
 }
 
 bool cay_base_check_alias(struct cay_str alias, const char *field,

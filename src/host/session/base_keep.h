@@ -41,8 +41,10 @@ struct cay_base_keeping {
     bool is_switched; /* taken back, and yet it stays: it has replaced another */
 };
 
-/* A name that clients may give to a base: key and name are the same. */
-[[nodiscard]] bool cay_base_check_name(struct cay_str name, const char *field,
+/* A name that clients may give to a base. An admin's is everybody's: key and name are the same.
+ * Anybody else's is the owner's own: others may have one of the same name. */
+[[nodiscard]] bool cay_base_check_name(const struct cay_host *host, const struct cay_caller *caller,
+                                       struct cay_str name, const char *field,
                                        char out_key[static CAY_STORE_NAME_SIZE],
                                        struct cay_error *err);
 /* The same, or a name of the form namespace/name:tag. */

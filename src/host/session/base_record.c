@@ -51,6 +51,35 @@ struct cay_str cay_base_shown(const char *key, struct cay_arena *arena)
     return cay_arena_str(arena, cay_str(shown));
 }
 
+bool cay_base_key_of_owner(const char *owner, struct cay_str name,
+                           char out_key[static CAY_STORE_NAME_SIZE])
+{
+    char full[CAY_STORE_NAME_SIZE];
+    int len = snprintf(full, sizeof(full), "%s/%.*s", owner, (int)CAY_MIN(name.len, sizeof(full)),
+                       name.len ? name.ptr : "");
+    return len > 0 && (size_t)len < sizeof(full) && cay_base_key(cay_str(full), out_key);
+}
+
+void cay_base_full_name(const struct cay_host *host, const char *key,
+                        char out[static CAY_BASE_FULL_NAME_SIZE])
+{
+    char shown[CAY_STORE_NAME_SIZE];
+    const struct cay_v1_base *record = cay_bases_record(host, key);
+    bool is_bare = record && record->owner.len && !strstr(key, CAY_STORE_FOR_SLASH);
+    cay_store_base_shown(key, shown);
+    if (is_bare)
+        snprintf(out, CAY_BASE_FULL_NAME_SIZE, "%.*s/%s", (int)record->owner.len, record->owner.ptr,
+                 shown);
+    else
+        snprintf(out, CAY_BASE_FULL_NAME_SIZE, "%s", shown);
+}
+
+const struct cay_v1_base *cay_bases_record(const struct cay_host *host, const char *key)
+{
+    const struct cay_base_entry *entry = cay_map_get(&host->bases, cay_str(key));
+    return entry ? entry->spec : NULL;
+}
+
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name)
 {
     char key[CAY_STORE_NAME_SIZE];
@@ -58,8 +87,7 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
     struct cay_error ignored = {};
     if (!cay_base_key(name, key) || !cay_store_base_resolve(host->store, key, resolved, &ignored))
         return NULL;
-    const struct cay_base_entry *entry = cay_map_get(&host->bases, cay_str(resolved));
-    return entry ? entry->spec : NULL;
+    return cay_bases_record(host, resolved);
 }
 
 int64_t cay_base_own_bytes(const struct cay_v1_base *spec)
@@ -82,19 +110,57 @@ static bool is_built_in(const char *key)
     return strcmp(key, "host") == 0;
 }
 
+/* What `key` of `found` stands for, if the caller may know of it. */
+static bool resolve(const struct cay_host *host, const struct cay_caller *caller,
+                    struct cay_base_found *found)
+{
+    struct cay_error ignored = {};
+    if (!cay_store_base_resolve(host->store, found->key, found->name, &ignored))
+        return false;
+    found->record = cay_bases_record(host, found->name);
+    return cay_may_know_base(caller, found->name, found->record);
+}
+
+static bool find_own(const struct cay_host *host, const struct cay_caller *caller,
+                     struct cay_str name, struct cay_base_found *found)
+{
+    return cay_base_key_of_owner(caller->owner, name, found->key) && resolve(host, caller, found);
+}
+
+/* An admin knows of all bases, but does not mean that of somebody who took a well-known name. */
+static bool find_as_said(const struct cay_host *host, const struct cay_caller *caller,
+                         struct cay_str name, struct cay_base_found *found)
+{
+    if (!cay_base_key(name, found->key) || !resolve(host, caller, found))
+        return false;
+    bool is_bare = strcmp(found->key, found->name) == 0 && !strstr(found->key, CAY_STORE_FOR_SLASH);
+    return !is_bare || !found->record || !found->record->owner.len ||
+           cay_str_is(found->record->owner, caller->owner);
+}
+
+/* OWNER/NAME of a base from before names were the owner's own. */
+static bool find_old(const struct cay_host *host, const struct cay_caller *caller,
+                     struct cay_str name, struct cay_base_found *found)
+{
+    struct cay_str owner;
+    struct cay_str rest = name;
+    return cay_str_split(&rest, '/', &owner) && rest.len && cay_base_key(rest, found->key) &&
+           resolve(host, caller, found) && strcmp(found->key, found->name) == 0 && found->record &&
+           cay_str_equal(found->record->owner, owner);
+}
+
 bool cay_bases_look_up(const struct cay_host *host, const struct cay_caller *caller,
                        struct cay_str name, struct cay_base_found *out_found, struct cay_error *err)
 {
     struct cay_base_found found = {};
-    struct cay_error ignored = {};
-    bool is_there = cay_base_key(name, found.key) &&
-                    cay_store_base_resolve(host->store, found.key, found.name, &ignored);
-    if (is_there) {
-        const struct cay_base_entry *entry = cay_map_get(&host->bases, cay_str(found.name));
-        found.record = entry ? entry->spec : NULL;
-        is_there = cay_may_know_base(caller, found.name, found.record);
-    } else if (is_built_in(found.key)) {
+    bool is_there =
+        caller->role == CAY_ROLE_ADMIN
+            ? find_as_said(host, caller, name, &found) || find_own(host, caller, name, &found)
+            : find_own(host, caller, name, &found) || find_as_said(host, caller, name, &found);
+    is_there = is_there || find_old(host, caller, name, &found);
+    if (!is_there && cay_base_key(name, found.key) && is_built_in(found.key)) {
         memcpy(found.name, found.key, sizeof(found.name));
+        found.record = NULL;
         is_there = true;
     }
     if (!is_there)

@@ -32,9 +32,21 @@ struct cay_base_entry {
 [[nodiscard]] bool cay_base_key(struct cay_str name, char out_key[static CAY_STORE_NAME_SIZE]);
 /* The way back, for people. */
 [[nodiscard]] struct cay_str cay_base_shown(const char *key, struct cay_arena *arena);
+/* OWNER/NAME: what is meant by a name of the owner's own. False for what cannot be one. */
+[[nodiscard]] bool cay_base_key_of_owner(const char *owner, struct cay_str name,
+                                         char out_key[static CAY_STORE_NAME_SIZE]);
 
-/* By name or alias, for what is no caller's question; NULL when there is no record. */
+/* What clients see as the name of a base, by the store's name for it. Those that have an owner have
+ * it in front, also when they were made before names were the owner's own. */
+enum { CAY_BASE_FULL_NAME_SIZE = CAY_ID_SIZE + CAY_STORE_NAME_SIZE };
+void cay_base_full_name(const struct cay_host *host, const char *key,
+                        char out[static CAY_BASE_FULL_NAME_SIZE]);
+
+/* By name or alias as records of sessions have it, for what is no caller's question; NULL when
+ * there is no record. */
 const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay_str name);
+/* By the store's name for it. */
+const struct cay_v1_base *cay_bases_record(const struct cay_host *host, const char *key);
 /* Bytes on disk that its owner has by it: what it adds to a base of everybody's. */
 [[nodiscard]] int64_t cay_base_own_bytes(const struct cay_v1_base *spec);
 /* Bytes on disk of all of them. */
@@ -42,12 +54,14 @@ const struct cay_v1_base *cay_bases_find(const struct cay_host *host, struct cay
 
 /* What a name or alias stands for. */
 struct cay_base_found {
-    char key[CAY_STORE_NAME_SIZE];    /* what was asked for, as the store calls it */
+    char key[CAY_STORE_NAME_SIZE];    /* the name or alias that was meant, as the store calls it */
     char name[CAY_STORE_NAME_SIZE];   /* the base's own; "host" while it is not made yet */
     const struct cay_v1_base *record; /* NULL: there is none; good until the loop goes on */
 };
-/* The way from a caller's words to a base of the store: the only one. BASE_NOT_FOUND, in the same
- * words, when there is none and when the caller may not know of it. */
+/* The way from a caller's words to a base of the store: the only one. A name is the owner's own
+ * before it is everybody's; for admins it is everybody's first, and never another owner's: theirs
+ * are called OWNER/NAME. BASE_NOT_FOUND, in the same words, when there is none and when the caller
+ * may not know of it. */
 [[nodiscard]] bool cay_bases_look_up(const struct cay_host *host, const struct cay_caller *caller,
                                      struct cay_str name, struct cay_base_found *out_found,
                                      struct cay_error *err);
@@ -60,9 +74,9 @@ void cay_bases_finish(struct cay_map *bases);
 void cay_bases_sweep(struct cay_host *host);
 /* The same at the start, before anything is served. */
 void cay_bases_sweep_now(struct cay_host *host);
-/* As clients see it, by its own name; in the call's arena. NULL: err says why. */
+/* As clients see it, by the store's name for it; in the call's arena. NULL: err says why. */
 [[nodiscard]] struct cay_v1_base *cay_base_noun(const struct cay_host *host, struct cay_call *call,
-                                                struct cay_str name, struct cay_error *err);
+                                                const char *key, struct cay_error *err);
 
 /* On a worker. A new base: its record takes the name, before the store gives it. Order: add,
  * cay_store_base_commit, keep; or take_back. BASE_EXISTS when another has the name, or is at it. */

@@ -73,8 +73,9 @@ static void destroyed(void *context, const void *, const struct cay_error *)
     if (is_good) {
         cay_bases_put(self->host, &self->keeping.spec);
         cay_bases_sweep(self->host);
-        cay_log(CAY_INFO, "base.built", CAY_S("base", self->keeping.name));
         self->keeping.spec.aliases = self->request->aliases;
+        self->keeping.spec.name = cay_base_shown(self->keeping.name, &self->arena);
+        cay_log(CAY_INFO, "base.built", CAY_S("base", self->keeping.spec.name));
         cay_build_log_base(&self->log, &self->keeping.spec);
     }
     struct cay_host *host = self->host;
@@ -120,7 +121,7 @@ static void claim_disk(struct cay_steps *self, const struct cay_session *session
 {
     const struct cay_v1_resource_limits *limits = session->spec->limits;
     const struct cay_v1_base *old =
-        self->keeping.replaces ? cay_bases_find(self->host, cay_str(self->keeping.name)) : NULL;
+        self->keeping.replaces ? cay_bases_record(self->host, self->keeping.name) : NULL;
     int64_t makes_way =
         limits && limits->has_disk_bytes ? CAY_MIN(limits->disk_bytes, (int64_t)1 << 60) : 0;
     if (old && cay_str_is(old->owner, self->call->caller.owner))
@@ -353,7 +354,7 @@ static bool check_rights(struct cay_steps *self, struct cay_error *err)
 {
     const struct cay_v1_build_base_request *request = self->request;
     const struct cay_caller *caller = &self->call->caller;
-    const struct cay_v1_base *there = cay_bases_find(self->host, request->name);
+    const struct cay_v1_base *there = cay_bases_record(self->host, self->keeping.name);
     struct cay_base_found from;
     if (!cay_bases_look_up(self->host, caller, request->from_base, &from, err))
         return false;
@@ -364,8 +365,7 @@ static bool check_rights(struct cay_steps *self, struct cay_error *err)
     /* Somebody else's makes no way, also when it comes to be meanwhile. */
     self->keeping.replaces =
         request->replace &&
-        (caller->role == CAY_ROLE_ADMIN || (there && cay_str_equal(there->name, request->name) &&
-                                            cay_str_is(there->owner, caller->owner)));
+        (caller->role == CAY_ROLE_ADMIN || (there && cay_str_is(there->owner, caller->owner)));
     return self->keeping.replaces ||
            (cay_base_check_free(self->host->store, self->keeping.name, err) &&
             cay_quotas_claim_base(self->host, caller, &self->claim, err));
@@ -378,7 +378,8 @@ static bool check_rest(struct cay_steps *self, struct cay_error *err)
     struct cay_v1_resource_limits ignored;
     if (request->goes_with_aliases && !request->aliases.count)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "goes_with_aliases: only with aliases");
-    return cay_base_check_name(request->name, "name", self->keeping.name, err) &&
+    return cay_base_check_name(self->host, &self->call->caller, request->name, "name",
+                               self->keeping.name, err) &&
            cay_base_check_aliases(request->aliases, &self->call->arena, &self->keeping.aliases,
                                   err) &&
            cay_check_labels(request->labels, err) &&
@@ -414,8 +415,11 @@ static bool check(struct cay_steps *self, struct cay_error *err)
 static bool begin(struct cay_steps *self, struct cay_error *err)
 {
     const struct cay_v1_build_base_request *request = self->request;
-    const struct cay_v1_base *base = cay_bases_find(self->host, request->from_base);
     struct cay_base_keeping *keeping = &self->keeping;
+    struct cay_base_found from;
+    if (!cay_bases_look_up(self->host, &self->call->caller, request->from_base, &from, err))
+        return false;
+    const struct cay_v1_base *base = from.record;
     keeping->host = self->host;
     keeping->arena = &self->arena;
     keeping->alias_count = request->aliases.count;

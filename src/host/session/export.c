@@ -129,8 +129,8 @@ bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
     manifest->session = cay_session_message(session, &self->arena);
     if (!manifest->session)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the session is too large");
-    const struct cay_v1_base *base = cay_bases_find(host, cay_str(self->base));
-    manifest->base_name = cay_str(self->base);
+    const struct cay_v1_base *base = cay_bases_record(host, self->base);
+    manifest->base_name = cay_base_shown(self->base, &self->arena);
     if (base) {
         manifest->base_digest = cay_arena_str(&self->arena, base->digest);
         if (base->settings)

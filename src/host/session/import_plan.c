@@ -115,7 +115,7 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
         !cay_network_choose(host, NULL, NULL, &self->arena, &network, err))
         return false;
     *out_spec = (struct cay_v1_session){
-        .base = cay_str(self->base),
+        .base = cay_base_shown(self->base, &self->arena),
         .limits = limits,
         .network = network,
         .runtime = cay_str(cay_runtime_name(host->runtime)),

@@ -25,7 +25,7 @@ struct cay_publishing *cay_publishing_new(struct cay_host *host, const struct ca
     self->keeping.spec.origin = CAY_V1_BASE_ORIGIN_SNAPSHOT;
     if (call->caller.role != CAY_ROLE_ADMIN)
         self->keeping.spec.owner = cay_arena_str(&self->arena, cay_str(call->caller.owner));
-    if (cay_base_check_name(name, "publish_base", self->keeping.name, err) &&
+    if (cay_base_check_name(host, &call->caller, name, "publish_base", self->keeping.name, err) &&
         cay_base_check_free(host->store, self->keeping.name, err) &&
         cay_quotas_claim_base(host, &call->caller, &self->claim, err))
         return self;
@@ -77,6 +77,8 @@ bool cay_publishing_work(struct cay_publishing *self, const char *snapshot_store
 
 void cay_publishing_done(const struct cay_publishing *self)
 {
+    char name[CAY_BASE_FULL_NAME_SIZE];
     cay_bases_put(self->keeping.host, &self->keeping.spec);
-    cay_log(CAY_INFO, "base.published", CAY_S("base", self->keeping.name));
+    cay_base_full_name(self->keeping.host, self->keeping.name, name);
+    cay_log(CAY_INFO, "base.published", CAY_S("base", name));
 }

@@ -34,10 +34,14 @@ static bool add_base(void *context, const struct cay_store_item *item)
     if (item->kind != CAY_STORE_ITEM_BASE || list->response.bases.count == list->room)
         return true;
     bool is_host = strncmp(item->name, "host-", 5) == 0;
-    const struct cay_base_entry *entry = cay_map_get(&list->host->bases, cay_str(item->name));
+    char name[CAY_BASE_FULL_NAME_SIZE];
+    const struct cay_v1_base *record = cay_bases_record(list->host, item->name);
+    if (!cay_may_know_base(&list->call->caller, item->name, record))
+        return true;
+    cay_base_full_name(list->host, item->name, name);
     struct cay_v1_base *base = &list->response.bases.items[list->response.bases.count++];
-    *base = entry ? *entry->spec : (struct cay_v1_base){};
-    base->name = cay_arena_str(arena, cay_str(item->name));
+    *base = record ? *record : (struct cay_v1_base){};
+    base->name = cay_arena_str(arena, cay_str(name));
     if (!base->origin)
         base->origin = is_host ? CAY_V1_BASE_ORIGIN_HOST : CAY_V1_BASE_ORIGIN_IMPORTED;
     if (!base->created_at)
@@ -49,9 +53,13 @@ static bool add_alias(void *context, const struct cay_store_item *item)
 {
     struct list_context *list = context;
     struct cay_arena *arena = &list->call->arena;
-    for (size_t i = 0; item->kind == CAY_STORE_ITEM_ALIAS && i < list->response.bases.count; i++) {
+    char name[CAY_BASE_FULL_NAME_SIZE];
+    if (item->kind != CAY_STORE_ITEM_ALIAS)
+        return true;
+    cay_base_full_name(list->host, item->target, name);
+    for (size_t i = 0; i < list->response.bases.count; i++) {
         struct cay_v1_base *base = &list->response.bases.items[i];
-        if (!cay_str_is(base->name, item->target))
+        if (!cay_str_is(base->name, name))
             continue;
         struct cay_str *grown =
             cay_arena_array(arena, base->aliases.count + 1, sizeof(struct cay_str));
@@ -65,7 +73,8 @@ static bool add_alias(void *context, const struct cay_store_item *item)
     return true;
 }
 
-/* Sessions that the caller may know of; they may know the base by an alias. */
+/* Sessions of a base, by what clients see as its name, that the caller may know of; they may know
+ * it by an alias. */
 static int64_t count_sessions(const struct cay_host *host, const struct cay_caller *caller,
                               struct cay_str name)
 {
@@ -73,12 +82,15 @@ static int64_t count_sessions(const struct cay_host *host, const struct cay_call
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         char key[CAY_STORE_NAME_SIZE];
         char resolved[CAY_STORE_NAME_SIZE];
+        char full[CAY_BASE_FULL_NAME_SIZE];
         struct cay_error ignored = {};
         if (!session->is_gone &&
             cay_may_know_session(caller, cay_str(session->id), session->owner) &&
             cay_base_key(session->spec->base, key) &&
-            cay_store_base_resolve(host->store, key, resolved, &ignored))
-            count += cay_str_is(name, resolved);
+            cay_store_base_resolve(host->store, key, resolved, &ignored)) {
+            cay_base_full_name(host, resolved, full);
+            count += cay_str_is(name, full);
+        }
     }
     return count;
 }
@@ -116,24 +128,22 @@ static int compare_names(const void *a, const void *b)
                          ((const struct cay_v1_base *)b)->name);
 }
 
-static bool may_know(const struct list_context *list, struct cay_str name)
-{
-    const struct cay_base_entry *entry = cay_map_get(&list->host->bases, name);
-    char key[CAY_STORE_NAME_SIZE];
-    return cay_base_key(name, key) &&
-           cay_may_know_base(&list->call->caller, key, entry ? entry->spec : NULL);
-}
-
 /* Leaves in the response what was asked for: the page behind the token. */
 static void choose_page(struct list_context *list, const struct cay_v1_list_bases_request *request,
                         size_t page_size)
 {
     struct cay_v1_list_bases_response *response = &list->response;
+    char wanted[CAY_BASE_FULL_NAME_SIZE] = "";
+    struct cay_base_found found;
+    struct cay_error ignored = {};
     size_t count = 0;
+    if (request->name.len &&
+        cay_bases_look_up(list->host, &list->call->caller, request->name, &found, &ignored))
+        cay_base_full_name(list->host, found.name, wanted);
     for (size_t i = 0; i < response->bases.count; i++) {
         struct cay_v1_base base = response->bases.items[i];
-        if ((request->name.len && !has_name(&base, request->name)) ||
-            !has_labels(&base, request->labels) || !may_know(list, base.name) ||
+        if ((request->name.len && !cay_str_is(base.name, wanted)) ||
+            !has_labels(&base, request->labels) ||
             (request->page_token.len && compare_texts(base.name, request->page_token) <= 0))
             continue;
         if (count == page_size) {
@@ -158,16 +168,18 @@ static bool list_all(struct list_context *list, struct cay_error *err)
 }
 
 struct cay_v1_base *cay_base_noun(const struct cay_host *host, struct cay_call *call,
-                                  struct cay_str name, struct cay_error *err)
+                                  const char *key, struct cay_error *err)
 {
     struct list_context list = {.call = call, .host = host};
+    char name[CAY_BASE_FULL_NAME_SIZE];
+    cay_base_full_name(host, key, name);
     if (!list_all(&list, err)) {
         if (!err->reason)
             cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, NULL);
         return NULL;
     }
     for (size_t i = 0; i < list.response.bases.count; i++) {
-        if (cay_str_equal(list.response.bases.items[i].name, name))
+        if (cay_str_is(list.response.bases.items[i].name, name))
             return &list.response.bases.items[i];
     }
     cay_fail(err, CAY_R_BASE_NOT_FOUND, NULL);
@@ -251,7 +263,9 @@ static bool check_remove(struct cay_host *host, const struct cay_call *call,
                         "only an admin may remove bases that are for everybody");
     memcpy(self->key, found.key, sizeof(self->key));
     self->is_alias = strcmp(found.name, self->key) != 0;
-    int64_t count = self->is_alias ? 0 : count_sessions(host, &everybody, cay_str(found.name));
+    char name[CAY_BASE_FULL_NAME_SIZE];
+    cay_base_full_name(host, found.name, name);
+    int64_t count = self->is_alias ? 0 : count_sessions(host, &everybody, cay_str(name));
     if (count && !request->force)
         return cay_fail(err, CAY_R_BASE_IN_USE, "%lld session%s it; remove %s first, or use force",
                         (long long)count, count == 1 ? " stands on" : "s stand on",

@@ -365,7 +365,9 @@ static bool import_begin(struct import *self, const struct cay_v1_import_base_re
     if (options->existing_base.len)
         return cay_base_check_alias(options->name, "name", self->name, err) &&
                take_existing(self, err);
-    return cay_base_check_name(options->name, "name", self->name, err) && open_source(self, err);
+    return cay_base_check_name(self->host, &self->call->caller, options->name, "name", self->name,
+                               err) &&
+           open_source(self, err);
 }
 
 static void start(struct import *self, const struct cay_v1_import_base_request *request)

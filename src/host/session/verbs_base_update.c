@@ -35,8 +35,7 @@ static void update_done(struct cay_job *job)
     struct cay_host *host = self->host;
     struct cay_error err = self->err;
     host->base_calls--;
-    struct cay_v1_base *base =
-        self->is_done ? cay_base_noun(host, call, cay_str(self->base), &err) : NULL;
+    struct cay_v1_base *base = self->is_done ? cay_base_noun(host, call, self->base, &err) : NULL;
     cay_bases_sweep(host);
     free(self);
     struct cay_v1_update_base_response response = {.base = base};

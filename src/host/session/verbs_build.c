@@ -350,7 +350,8 @@ static bool check(struct build *self, const struct cay_v1_build_base_request *re
                         "its base in from_base");
     self->timeout_ms = timeout_ms > 0 ? (uint64_t)timeout_ms : TIMEOUT_DEFAULT_MS;
     self->keeping.alias_count = request->aliases.count;
-    return cay_base_check_name(request->name, "name", self->keeping.name, err) &&
+    return cay_base_check_name(self->host, &self->call->caller, request->name, "name",
+                               self->keeping.name, err) &&
            cay_base_check_aliases(request->aliases, &self->call->arena, &self->keeping.aliases,
                                   err) &&
            cay_check_labels(request->labels, err) &&

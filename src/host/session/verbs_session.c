@@ -97,8 +97,10 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     };
     if (call->caller.is_host)
         out_spec->labels = cay_build_labels();
-    return cay_bases_look_up(host, &call->caller, out_spec->base, out_base, err) &&
-           add_settings(host, call, out_base->record, out_spec, limits, err);
+    if (!cay_bases_look_up(host, &call->caller, out_spec->base, out_base, err))
+        return false;
+    out_spec->base = cay_base_shown(out_base->key, &call->arena);
+    return add_settings(host, call, out_base->record, out_spec, limits, err);
 }
 
 static bool choose_owner(const struct cay_call *call, struct cay_str wanted, char *out, size_t size,
@@ -336,10 +338,14 @@ static int64_t to_ns(const struct google_protobuf_timestamp *stamp, int64_t abse
 }
 
 /* By whatever name the two say it. */
-static bool is_base(const struct cay_host *host, struct cay_str wanted, struct cay_str name)
+static bool is_base(const struct cay_call *call, const struct cay_session *session,
+                    struct cay_str wanted)
 {
-    const struct cay_v1_base *base = cay_bases_find(host, wanted);
-    return cay_str_equal(wanted, name) || (base && base == cay_bases_find(host, name));
+    struct cay_base_found found;
+    struct cay_error ignored = {};
+    if (!cay_bases_look_up(session->host, &call->caller, wanted, &found, &ignored) || !found.record)
+        return cay_str_equal(wanted, session->spec->base);
+    return found.record == cay_bases_find(session->host, session->spec->base);
 }
 
 static bool is_listed(const struct cay_call *call, const struct cay_session *session)
@@ -351,7 +357,7 @@ static bool is_listed(const struct cay_call *call, const struct cay_session *ses
     if (!cay_may_know_session(&call->caller, cay_str(session->id), session->owner))
         return false;
     if ((request->owner.len && !cay_str_is(request->owner, session->owner)) ||
-        (request->base.len && !is_base(session->host, request->base, session->spec->base)) ||
+        (request->base.len && !is_base(call, session, request->base)) ||
         (request->parent_session_id.len &&
          !cay_str_equal(request->parent_session_id, session->spec->parent_session_id)) ||
         session->created_ns < to_ns(request->created_after, INT64_MIN) ||
