@@ -2,6 +2,9 @@
 """A session as a stream: out and in."""
 
 import hashlib
+import io
+import subprocess
+import tarfile
 
 from daemon import SANDBOX, b64, unb64
 
@@ -27,3 +30,18 @@ def messages(data, options):
 
 def import_(cay, data, **options):
     return cay.send_all(SANDBOX + "ImportSession", messages(data, options))
+
+
+def changed(data, change):
+    """The archive with its members changed by a function."""
+    plain = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as old, \
+            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as new:
+        members = [(member, old.extractfile(member).read() if member.isreg() else None)
+                   for member in old]
+        for member, content in change(members):
+            if content is not None:
+                member.size = len(content)
+            new.addfile(member, io.BytesIO(content) if content is not None else None)
+    return out.getvalue()  # not packed: that is taken, too

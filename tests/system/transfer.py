@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from daemon import BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, case, eventually, fails, run
-from session_stream import export, import_, messages
+from session_stream import changed, export, import_, messages
 from transfer_story import compare, import_rich, make_story, same, seen_from_outside, tree_of
 
 
@@ -29,7 +29,7 @@ def round_trip(cay):
     head = cay.get("story")["head"]
     info, data = export(cay, "story")
     assert info["session"]["id"] == "story" and int(info["snapshotCount"]) == 8, info
-    assert info["formatVersion"] == 1 and "since" not in info
+    assert info["formatVersion"] == 2 and "since" not in info
     assert cay.get("story")["head"] == head and len(cay.log("story")) == 8
     cay.data_of_story = data
     answer = import_(cay, data, sessionId="copy", labels={"copy": "yes"})
@@ -286,21 +286,6 @@ def running(cay):
     cay.destroy("busy")
 
 
-def changed(data, change):
-    """The archive with its members changed by a function."""
-    plain = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout
-    out = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(plain)) as old, \
-            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as new:
-        members = [(member, old.extractfile(member).read() if member.isreg() else None)
-                   for member in old]
-        for member, content in change(members):
-            if content is not None:
-                member.size = len(content)
-            new.addfile(member, io.BytesIO(content) if content is not None else None)
-    return out.getvalue()  # not packed: that is taken, too
-
-
 def head_with(**values):
     def change(members):
         head = json.loads(members[0][1])
@@ -355,7 +340,8 @@ def hostile(cay):
             *members[:-1], *with_member("live/tree/out", kind=tarfile.SYMTYPE, linkname="/etc")([]),
             *with_member("live/tree/out/evil", content=b"evil")([]), members[-1]],
         "format": head_with(format="tar"),
-        "version": head_with(version=2),
+        "version": head_with(version=3),
+        "no version": head_with(version=0),
         "unknown head": head_with(head="nothing"),
         "bad name": lambda members: set_snapshot(members, "name", "../../x"),
         "bad onto": lambda members: set_point(members, "onto", "later"),

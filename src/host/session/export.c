@@ -11,7 +11,10 @@
 #include "host/session/record.h"
 #include "host/store/changes.h"
 
-enum { PLAN_BYTES_MAX = 64 << 20 };
+enum {
+    PLAN_BYTES_MAX = 64 << 20,
+    WORDS_ARENA_BYTES_MAX = 16 << 20, /* of one point, decoded */
+};
 
 /* The way from a snapshot to the base, itself included; over a parent that is gone, no further. */
 static bool descends(const struct cay_session *session, const struct cay_snapshot *snapshot,
@@ -92,12 +95,15 @@ static bool add_points(struct cay_export *self, const struct wish *wish, struct 
         cay_realloc_array(NULL, cay_session_snapshot_count(session) + 1, CAY_STORE_ID_SIZE);
     bool is_past_last = false;
     cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session) {
-        if (!manifest->points || manifest->point_count == CAY_EXPORT_POINTS_MAX)
-            return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the session has too many snapshots");
         bool is_one = is_wanted(wish, snapshot, is_past_last);
         is_past_last = is_past_last || (!wish->has_live && snapshot == wish->last);
         if (!is_one)
             continue;
+        if (!manifest->points || manifest->point_count == CAY_EXPORT_POINTS_MAX)
+            return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                            "the session has more than %d snapshots; prune some, or export a part "
+                            "with since or until",
+                            CAY_EXPORT_POINTS_MAX);
         struct cay_v1_snapshot *spec =
             cay_noun_copy(&cay_v1_snapshot_desc, snapshot->spec, &self->arena);
         if (!spec)
@@ -120,6 +126,7 @@ bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
     char key[CAY_STORE_NAME_SIZE];
     cay_arena_init(&self->arena, PLAN_BYTES_MAX);
     self->store = host->store;
+    self->db = host->db;
     self->level = request->compression_level ? request->compression_level : 3;
     if (!find_wish(&wish, session, request, err))
         return false;
@@ -151,18 +158,6 @@ bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
     if (wish.has_live)
         cay_store_new_id(self->live_store_id);
     return add_points(self, &wish, err);
-}
-
-bool cay_export_read_words(struct cay_export *self, struct cay_db *db, struct cay_error *err)
-{
-    const struct cay_manifest *manifest = &self->manifest;
-    for (size_t i = 0; i < manifest->point_count; i++) {
-        struct cay_v1_snapshot *snapshot = manifest->points[i].snapshot;
-        if (!cay_snapshot_read_words(db, manifest->session->id, snapshot->name, &self->arena,
-                                     snapshot, err))
-            return false;
-    }
-    return true;
 }
 
 int64_t cay_export_estimate(const struct cay_export *self)
@@ -253,6 +248,30 @@ static const struct point *find_point(const struct point *points, size_t count, 
     return &points[0];
 }
 
+/* In memory for one point at a time. */
+static bool write_words(struct cay_export *self, struct cay_str name, const char *prefix,
+                        struct cay_error *err)
+{
+    struct cay_v1_snapshot words = {};
+    bool is_there = false;
+    char path[64];
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_buf_init(&text, CAY_EXPORT_WORDS_BYTES_MAX);
+    cay_arena_init(&arena, WORDS_ARENA_BYTES_MAX);
+    snprintf(path, sizeof(path), "%s/" CAY_EXPORT_WORDS, prefix);
+    if (!cay_snapshot_read_words(self->db, self->manifest.session->id, name, &arena, &words,
+                                 &is_there, err))
+        return false;
+    if (!is_there)
+        return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND, "it was deleted meanwhile");
+    if (!words.message.len && !words.metadata)
+        return true;
+    return (cay_manifest_write_words(&words, &text) ||
+            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "what was said of it is too large")) &&
+           cay_pack_text(&self->pack, path, cay_buf_str(&text), err);
+}
+
 static bool write_points(struct cay_export *self, struct point *points, struct cay_error *err)
 {
     const struct cay_manifest *manifest = &self->manifest;
@@ -265,7 +284,8 @@ static bool write_points(struct cay_export *self, struct point *points, struct c
         point->ref.snapshot = self->store_ids[i];
         snprintf(prefix, sizeof(prefix), "points/%06zu", i + 1);
         const struct point *from = find_point(points, i + 1, manifest->points[i].onto);
-        if (!write_point(self, from, point, prefix, err))
+        if (!write_words(self, point->name, prefix, err) ||
+            !write_point(self, from, point, prefix, err))
             return cay_wrap(err, "export snapshot '%.*s'", (int)point->name.len, point->name.ptr);
     }
     if (!manifest->has_live)

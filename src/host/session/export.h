@@ -3,8 +3,8 @@
 
 /*
  * Writing a session with its past as a stream. The loop thread plans which points there are; a
- * worker packs them from the store alone. The live files are a point like the others: a snapshot
- * that nobody sees and that is deleted at the end.
+ * worker packs them from the store, and what was said of them from the database. The live files are
+ * a point like the others: a snapshot that nobody sees and that is deleted at the end.
  */
 
 #include "host/db/db.h"
@@ -21,6 +21,7 @@ struct cay_export {
     char base[CAY_STORE_NAME_SIZE];        /* as the store calls it */
     int level;
     struct cay_store *store;
+    struct cay_db *db;
     struct cay_pack pack;
     char sha256[CAY_SHA256_HEX_SIZE];
     uint64_t left_out;    /* directories and paths that no archive takes */
@@ -31,9 +32,6 @@ struct cay_export {
 [[nodiscard]] bool cay_export_plan(struct cay_export *self, const struct cay_session *session,
                                    const struct cay_v1_export_session_request *request,
                                    struct cay_error *err);
-/* On a worker, while the session cannot change: what clients said of its points. */
-[[nodiscard]] bool cay_export_read_words(struct cay_export *self, struct cay_db *db,
-                                         struct cay_error *err);
 /* Bytes of the files, roughly; for progress bars. On a worker. */
 [[nodiscard]] int64_t cay_export_estimate(const struct cay_export *self);
 /* On a worker. */

@@ -17,7 +17,10 @@
 #include "host/store/pack.h"
 #include "host/store/unpack.h"
 
-enum { ARENA_BYTES_MAX = 128 << 20 };
+enum {
+    ARENA_BYTES_MAX = 128 << 20,
+    WORDS_ARENA_BYTES_MAX = 16 << 20, /* of one point, decoded */
+};
 #define UNPACKED_BYTES_MAX ((uint64_t)512 << 30) /* of a whole stream */
 
 /* Trees are written with the owners that are seen inside. */
@@ -75,6 +78,7 @@ bool cay_import_inspect(struct cay_import *self, struct cay_error *err)
 struct place {
     size_t section;
     bool is_deletion;
+    bool is_words;       /* of the point; there is no path */
     char path[PATH_MAX]; /* in the tree */
 };
 
@@ -83,6 +87,8 @@ struct applying {
     size_t live_section;
     size_t section;
     bool is_open;     /* a section is under way */
+    bool is_begun;    /* and something of it was there */
+    bool has_words;   /* and what was said of the point is in its record */
     bool has_content; /* something in it is not the root itself */
     bool is_ended;
     struct cay_unpack unpack;
@@ -119,7 +125,11 @@ static bool find_place(const struct applying *self, const char *name, struct pla
         return false;
     if (!cay_str_split(&rest, '/', &part))
         return false;
+    bool is_point = out_place->section > 0 && out_place->section < self->live_section;
     out_place->is_deletion = cay_str_is(part, "deleted");
+    out_place->is_words = is_point && cay_str_is(part, CAY_EXPORT_WORDS) && !rest.ptr;
+    if (out_place->is_words)
+        return true;
     if (!out_place->is_deletion && !cay_str_is(part, "tree"))
         return false;
     snprintf(out_place->path, sizeof(out_place->path), "%.*s", (int)rest.len,
@@ -197,7 +207,7 @@ static bool begin_section(struct applying *self)
         .take_ctx = &import->taker,
     };
     self->is_open = true;
-    self->has_content = false;
+    self->has_content = self->is_begun = self->has_words = false;
     if (self->section == 0)
         return begin_base(self);
     bool is_live = self->section == self->live_section;
@@ -280,7 +290,11 @@ static bool finish_section(struct applying *self)
     is_changed = is_changed && (!spec->unchanged || self->has_content);
     spec->unchanged =
         !is_changed && cay_str_equal(spec->parent, import->manifest.points[self->section - 1].onto);
-    return cay_snapshot_record_set_spec(record, spec, self->err);
+    if (!cay_snapshot_record_set_spec(record, spec, self->err))
+        return false;
+    if (self->has_words)
+        cay_snapshot_record_drop_words(record);
+    return true;
 }
 
 static size_t first_section(const struct cay_import *import)
@@ -315,9 +329,33 @@ static bool apply_link(struct applying *self, const struct place *place, const c
     char clean[PATH_MAX];
     struct place target = {};
     if (!cay_archive_clean(raw, clean) || !find_place(self, clean, &target) ||
-        target.section != place->section || target.is_deletion)
+        target.section != place->section || target.is_deletion || target.is_words)
         return damaged(self->err, "a hard link leads outside");
     return cay_unpack_link(&self->unpack, place->path, target.path, self->err);
+}
+
+/* Into the record at once: all of them together may be more than belongs in memory. */
+static bool apply_words(struct applying *self, struct archive_entry *entry)
+{
+    struct cay_import *import = self->import;
+    struct cay_snapshot_record *record = &import->snapshots[self->section - 1];
+    struct cay_v1_snapshot spec = *import->manifest.points[self->section - 1].snapshot;
+    la_int64_t size = archive_entry_size(entry);
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, WORDS_ARENA_BYTES_MAX);
+    if (self->is_begun || archive_entry_filetype(entry) != AE_IFREG ||
+        cay_archive_hard_link(entry) || size < 0 || size > CAY_EXPORT_WORDS_BYTES_MAX)
+        return damaged(self->err, "what was said of a snapshot is not where it should be");
+    char *text = cay_arena_alloc(&arena, (size_t)size + 1);
+    if (!text || archive_read_data(import->in.archive, text, (size_t)size) != size)
+        return damaged(self->err, "what was said of a snapshot cannot be read");
+    bool is_good =
+        cay_manifest_read_words((struct cay_str){text, (size_t)size}, &arena, &spec, self->err) &&
+        cay_snapshot_record_set_spec(record, &spec, self->err) &&
+        cay_snapshot_record_put(import->host->db, record, self->err);
+    cay_snapshot_record_drop_words(record);
+    self->has_words = self->is_begun = true;
+    return is_good;
 }
 
 static bool apply_entry(struct applying *self, struct archive_entry *entry)
@@ -339,6 +377,9 @@ static bool apply_entry(struct applying *self, struct archive_entry *entry)
         return damaged(self->err, "a name in it is not valid");
     if (!go_to(self, place.section))
         return false;
+    if (place.is_words)
+        return apply_words(self, entry);
+    self->is_begun = true;
     self->has_content = self->has_content || place.path[0];
     if (self->unpack.root_fd < 0)
         return true; /* a base that is here already */

@@ -205,8 +205,8 @@ static bool read_member(struct reading *reading)
     }
     if (cay_str_is(json->text, "version"))
         return (cay_json_next(json) == CAY_JSON_NUMBER &&
-                cay_json_to_i64(json->text, &reading->version) == 0 &&
-                reading->version == CAY_EXPORT_VERSION) ||
+                cay_json_to_i64(json->text, &reading->version) == 0 && reading->version >= 1 &&
+                reading->version <= CAY_EXPORT_VERSION) ||
                bad(reading, "its version is not one this daemon reads");
     if (cay_str_is(json->text, "since"))
         return read_text(reading, &manifest->since);
@@ -231,9 +231,17 @@ static bool read_member(struct reading *reading)
     return is_read;
 }
 
+static bool are_words_good(const struct cay_v1_snapshot *snapshot)
+{
+    struct cay_error ignored = {};
+    return cay_check_message(snapshot->message, &ignored) &&
+           (!snapshot->metadata ||
+            cay_pb_encoded_size(&google_protobuf_struct_desc, snapshot->metadata) <=
+                CAY_LIMIT_METADATA_BYTES);
+}
+
 static bool check_point(struct reading *reading, const struct cay_export_point *point)
 {
-    struct cay_error err = {};
     const struct cay_v1_snapshot *snapshot = point->snapshot;
     if (!snapshot || !cay_id_valid(snapshot->name) || cay_str_is(snapshot->name, "base"))
         return bad(reading, "points: a snapshot has no valid name");
@@ -243,11 +251,7 @@ static bool check_point(struct reading *reading, const struct cay_export_point *
         (snapshot->parent.len && !cay_id_valid(snapshot->parent)) ||
         (snapshot->branch.len && !cay_id_valid(snapshot->branch)))
         return bad(reading, "points: a snapshot is not valid");
-    if (!cay_check_message(snapshot->message, &err) ||
-        (snapshot->metadata && cay_pb_encoded_size(&google_protobuf_struct_desc,
-                                                   snapshot->metadata) > CAY_LIMIT_METADATA_BYTES))
-        return bad(reading, "points: message or metadata are too large");
-    return true;
+    return are_words_good(snapshot) || bad(reading, "points: message or metadata are too large");
 }
 
 /* Names are unique, and each point is put onto one before it. */
@@ -301,4 +305,25 @@ bool cay_manifest_read(struct cay_str text, struct cay_arena *arena,
     const char *why = reading.error[0] ? reading.error : reading.json.error;
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the head of the exported session: %s",
                     why ? why : "not valid");
+}
+
+bool cay_manifest_write_words(const struct cay_v1_snapshot *snapshot, struct cay_buf *buf)
+{
+    const struct cay_v1_snapshot words = {.message = snapshot->message,
+                                          .metadata = snapshot->metadata};
+    return cay_pb_json_write(&cay_v1_snapshot_desc, &words, NULL, buf) == 0 && !buf->failed;
+}
+
+bool cay_manifest_read_words(struct cay_str text, struct cay_arena *arena,
+                             struct cay_v1_snapshot *snapshot, struct cay_error *err)
+{
+    struct cay_v1_snapshot words = {};
+    char why[160] = "";
+    if (cay_pb_json_read(&cay_v1_snapshot_desc, text, NULL, arena, &words, why, sizeof(why)) < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "what was said of a snapshot: %s", why);
+    snapshot->message = words.message;
+    snapshot->metadata = words.metadata;
+    return are_words_good(snapshot) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "what was said of a snapshot: message or metadata are too large");
 }

@@ -74,6 +74,12 @@ bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,
            cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "message and metadata are too large");
 }
 
+void cay_snapshot_record_drop_words(struct cay_snapshot_record *record)
+{
+    cay_buf_finish(&record->words);
+    record->has_words = false;
+}
+
 void cay_session_record_finish(struct cay_session_record *record)
 {
     cay_buf_finish(&record->spec);
@@ -173,7 +179,7 @@ static bool decode_words(struct cay_str bytes, struct cay_arena *arena,
 
 bool cay_snapshot_read_words(struct cay_db *db, struct cay_str session_id, struct cay_str name,
                              struct cay_arena *arena, struct cay_v1_snapshot *message,
-                             struct cay_error *err)
+                             bool *out_is_there, struct cay_error *err)
 {
     struct cay_db_query query;
     struct cay_error read_err = {};
@@ -181,7 +187,10 @@ bool cay_snapshot_read_words(struct cay_db *db, struct cay_str session_id, struc
                  "SELECT coalesce(words, spec) FROM snapshots WHERE session_id = ? AND name = ?");
     cay_db_bind_text(&query, session_id);
     cay_db_bind_text(&query, name);
-    bool is_good = !cay_db_row(&query) || decode_words(cay_db_blob(&query, 0), arena, message, err);
+    bool is_there = cay_db_row(&query);
+    bool is_good = !is_there || decode_words(cay_db_blob(&query, 0), arena, message, err);
+    if (out_is_there)
+        *out_is_there = is_there;
     bool is_read = cay_db_end(&query, &read_err);
     if (is_good && !is_read)
         *err = read_err;

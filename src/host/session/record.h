@@ -56,6 +56,8 @@ void cay_session_record_take(struct cay_session_record *out_record,
 [[nodiscard]] bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,
                                                 const struct cay_v1_snapshot *spec,
                                                 struct cay_error *err);
+/* From now on they stay as they are in the database. */
+void cay_snapshot_record_drop_words(struct cay_snapshot_record *record);
 /* Another spec in the place of the session's own. */
 [[nodiscard]] bool cay_session_record_set_spec(struct cay_session_record *record,
                                                const struct cay_v1_session *spec,
@@ -73,10 +75,12 @@ void cay_snapshot_record_finish(struct cay_snapshot_record *record);
                                            const struct cay_snapshot_record *record,
                                            struct cay_error *err);
 
-/* What a client said of a snapshot, into the message and its arena. */
+/* What a client said of a snapshot, into the message and its arena. `out_is_there` may be NULL:
+ * then one that is gone said nothing. */
 [[nodiscard]] bool cay_snapshot_read_words(struct cay_db *db, struct cay_str session_id,
                                            struct cay_str name, struct cay_arena *arena,
-                                           struct cay_v1_snapshot *message, struct cay_error *err);
+                                           struct cay_v1_snapshot *message, bool *out_is_there,
+                                           struct cay_error *err);
 
 /* Removes a session with its snapshots; a snapshot. Absent is done. */
 [[nodiscard]] bool cay_session_record_delete(struct cay_db *db, const char *id,

@@ -132,8 +132,7 @@ static bool export_work(struct cay_op *op, struct cay_error *err)
     struct export_op *self = CAY_CONTAINER_OF(op, struct export_op, op);
     bool is_good = cay_passing_open(&self->passing, "the export", err);
     cay_op_watch(op);
-    is_good = is_good && cay_export_read_words(&self->export, self->host->db, err) &&
-              (!self->live.store_id[0] || point_live(self, err));
+    is_good = is_good && (!self->live.store_id[0] || point_live(self, err));
     if (is_good)
         self->estimated_bytes = cay_export_estimate(&self->export);
     if (cay_op_unwatch(op, is_good, err))

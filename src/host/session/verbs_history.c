@@ -169,7 +169,7 @@ static bool hold_work(struct cay_op *op, struct cay_error *err)
 {
     struct hold_op *self = hold_of(op);
     return cay_snapshot_read_words(op->host->db, cay_str(self->record.session_id),
-                                   cay_str(self->record.name), &op->call->arena, &self->words,
+                                   cay_str(self->record.name), &op->call->arena, &self->words, NULL,
                                    err) &&
            cay_snapshot_record_put(op->host->db, &self->record, err);
 }
@@ -331,7 +331,7 @@ static bool add_words_and_sizes(struct cay_op *op, struct cay_error *err)
     for (size_t i = 0; i < response->snapshots.count; i++) {
         struct cay_v1_snapshot *message = &response->snapshots.items[i];
         if (!cay_snapshot_read_words(op->host->db, message->session_id, message->name,
-                                     &op->call->arena, message, err))
+                                     &op->call->arena, message, NULL, err))
             return false;
         bytes += cay_pb_encoded_size(&cay_v1_snapshot_desc, message);
         if (i && bytes > CAY_LIMIT_PAGE_BYTES) {

@@ -263,7 +263,7 @@ static bool read_repeated(struct snapshot_op *self, struct cay_error *err)
 {
     return cay_snapshot_read_words(self->op.host->db, cay_str(self->snapshot.session_id),
                                    cay_str(self->snapshot.name), &self->op.call->arena, self->spec,
-                                   err);
+                                   NULL, err);
 }
 
 static bool snapshot_work(struct cay_op *op, struct cay_error *err)
