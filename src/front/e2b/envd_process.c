@@ -194,9 +194,9 @@ void cay_e2b_process_send_input(struct cay_e2b_request *request)
 {
     const struct e2b_send_input_request *wanted =
         cay_e2b_rpc_read(request, &e2b_send_input_request_desc);
-    request->exchange->is_piece = true;
     if (!wanted)
         return;
+    request->exchange->is_piece = true;
     struct cay_e2b_input *input = cay_arena_new(&request->arena, struct cay_e2b_input);
     if (!input) {
         cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
