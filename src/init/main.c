@@ -10,6 +10,7 @@
 
 #include "init/init.h"
 #include "sys/clone.h"
+#include "sys/pace.h"
 
 enum {
     CHANNEL_FD = 3,
@@ -147,6 +148,7 @@ int main(void)
 {
     struct init *init = &state;
     prctl(PR_SET_NAME, "cay-init");
+    (void)cay_pace_set(0, CAY_SLICE_SHORT_USEC); /* it does little, and commands wait for it */
     umask(0); /* modes are meant as they are written; commands get their own */
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd =
         init->next_room = -1;

@@ -4,16 +4,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "io/loop_internal.h"
 #include "io/stream.h"
 #include "io/worker.h"
+#include "sys/pace.h"
 
 /* All that was posted, oldest first. */
 static void run_posted(struct cay_loop *loop)
@@ -142,10 +141,7 @@ void cay_loop_destroy(struct cay_loop *loop)
  * daemon that somebody gave another priority. */
 static bool come_first(void)
 {
-    const struct sched_param nothing = {};
-    return getpriority(PRIO_PROCESS, (id_t)gettid()) == 0 &&
-           sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &nothing) == 0 &&
-           setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) == 0;
+    return cay_pace_can_be_changed() && cay_pace_set(CAY_LOOP_NICE, CAY_SLICE_SHORT_USEC) == 0;
 }
 
 void cay_loop_run(struct cay_loop *loop)
@@ -156,7 +152,7 @@ void cay_loop_run(struct cay_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_unref((uv_handle_t *)&loop->wake);
     if (is_first)
-        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 0);
+        (void)cay_pace_set(0, CAY_SLICE_USUAL);
 }
 
 void cay_loop_stop(struct cay_loop *loop)

@@ -54,6 +54,8 @@ struct cay_share {
     struct cay_list served;  /* those that may have more */
     struct cay_list_node in_shares;
     unsigned at_work;
+    uint64_t spent_ns; /* processor time of its jobs, half forgotten ever and again */
+    uint64_t spent_at_ns;
 };
 
 /* Jobs that wait for each other in one queue, like those of a session: at most CAY_LANE_THREADS of
@@ -74,7 +76,7 @@ struct cay_job {
     void (*done)(struct cay_job *job);
     struct cay_lane *lane; /* NULL: the daemon's own */
     struct cay_loop *loop; /* the rest is the room's own */
-    bool is_patient;       /* while it runs */
+    int nice;              /* while it runs */
     struct cay_job *next;
     struct cay_task finished;
 };

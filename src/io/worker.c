@@ -2,13 +2,16 @@
 #include "io/worker.h"
 
 #include <assert.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <time.h>
+
+#include "sys/pace.h"
+
+/* Threads on their way at once, for owners of whom nothing runs: one that gets no processor does
+ * not keep the others of them waiting. */
+enum { COMING_MAX = 4 };
 
 struct cay_workers {
     pthread_mutex_t lock;
@@ -20,9 +23,9 @@ struct cay_workers {
     struct cay_list hungry;     /* shares of which nothing runs: they come first */
     struct cay_list waiting;    /* those with a lane of which nothing runs */
     struct cay_list served;     /* those that may have more */
-    bool can_be_nice;
+    bool can_change_pace;
     bool stopping;
-    bool is_one_coming; /* a thread was called and has not looked at the queue yet */
+    unsigned coming; /* threads that were called and have not looked at the queue yet */
     size_t queued;
     size_t at_work;
     size_t idle; /* counts a thread that was called and has not woken yet */
@@ -94,6 +97,35 @@ static struct cay_share *next_share(const struct cay_workers *workers)
     return node ? CAY_CONTAINER_OF(node, struct cay_share, in_shares) : NULL;
 }
 
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What the share's jobs took of the processors lately: half of it is forgotten every
+ * CAY_SHARE_HALF_NS. */
+static uint64_t spent_lately(struct cay_share *share)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+    uint64_t halves = (now - share->spent_at_ns) / CAY_SHARE_HALF_NS;
+    if (halves) {
+        share->spent_ns = halves < 64 ? share->spent_ns >> halves : 0;
+        share->spent_at_ns += halves * CAY_SHARE_HALF_NS;
+    }
+    return share->spent_ns;
+}
+
+/* Of a job that was just taken: whoever has several at work, or took much lately, yields the
+ * processor to those who have few and took little. */
+static int nice_of(struct cay_share *share)
+{
+    if (share->is_patient || (share->threads_max && share->at_work > CAY_SHARE_PLAIN_THREADS))
+        return CAY_PATIENT_NICE;
+    return share->at_work > 1 || spent_lately(share) > CAY_SHARE_PROMPT_NS ? 0 : CAY_PROMPT_NICE;
+}
+
 static struct cay_job *next_job(struct cay_workers *workers)
 {
     struct cay_share *share = next_share(workers);
@@ -108,9 +140,7 @@ static struct cay_job *next_job(struct cay_workers *workers)
     lane->first = job->next;
     lane->at_work++;
     share->at_work++;
-    /* Whoever has several at work yields the processor to those who have few. */
-    job->is_patient =
-        share->is_patient || (share->threads_max && share->at_work > CAY_SHARE_PROMPT_THREADS);
+    job->nice = nice_of(share);
     place(workers, lane);
     return job;
 }
@@ -120,16 +150,18 @@ static bool has_job(const struct cay_workers *workers)
     return next_share(workers) != NULL;
 }
 
-/* For jobs that nobody has taken yet. Threads are called one after the other, each by the one
- * before it when it has taken its job: short jobs are then done by the thread that is awake
- * already, and do not pay for the switch to one that is not, while long ones soon have a thread
- * each. True when one is to be signalled, best after the lock is released. */
+/* For jobs that nobody has taken yet. But for owners of whom nothing runs, threads are called one
+ * after the other, each by the one before it when it has taken its job: short jobs are then done by
+ * the thread that is awake already, and do not pay for the switch to one that is not, while long
+ * ones soon have a thread each. True when one is to be signalled, best after the lock is released.
+ */
 static bool call_thread(struct cay_workers *workers)
 {
-    if (!has_job(workers) || workers->is_one_coming)
+    if (!has_job(workers) ||
+        workers->coming >= (cay_list_empty(&workers->hungry) ? 1u : COMING_MAX))
         return false;
-    if (workers->idle) {
-        workers->is_one_coming = true;
+    if (workers->idle > workers->coming) {
+        workers->coming++;
         return true;
     }
     size_t most = !cay_list_empty(&workers->hungry) ? CAY_WORKER_THREADS_MAX
@@ -139,7 +171,7 @@ static bool call_thread(struct cay_workers *workers)
     if (workers->thread_count < most) {
         size_t before = workers->thread_count;
         start_thread(workers);
-        workers->is_one_coming = workers->thread_count > before;
+        workers->coming += workers->thread_count > before;
     }
     return false;
 }
@@ -152,7 +184,7 @@ static struct cay_job *take_job(struct cay_workers *workers)
     workers->idle++;
     while (!has_job(workers) && !workers->stopping) {
         pthread_cond_wait(&workers->work_or_stop, &workers->lock);
-        workers->is_one_coming = false;
+        workers->coming -= workers->coming > 0;
     }
     workers->idle--;
     struct cay_job *job = next_job(workers);
@@ -168,29 +200,26 @@ static struct cay_job *take_job(struct cay_workers *workers)
 }
 
 /* Before the loop hears of it: the lane may go with its last job. */
-static void leave_lane(struct cay_workers *workers, struct cay_lane *lane)
+static void leave_lane(struct cay_workers *workers, struct cay_lane *lane, uint64_t spent_ns)
 {
     pthread_mutex_lock(&workers->lock);
+    (void)spent_lately(lane->share);
+    lane->share->spent_ns += spent_ns;
     lane->at_work--;
     lane->share->at_work--;
     place(workers, lane);
     pthread_mutex_unlock(&workers->lock);
 }
 
-/* A thread's priority, not the process's: Linux keeps it per thread. */
-static bool set_nice(int nice)
-{
-    return setpriority(PRIO_PROCESS, (id_t)gettid(), nice) == 0;
-}
-
+/* Threads rest at the pace of prompt jobs, so that these need not wait for them to wake. */
 static void run(const struct cay_workers *workers, struct cay_job *job)
 {
-    bool is_patient = workers->can_be_nice && job->is_patient;
-    if (is_patient)
-        (void)set_nice(CAY_PATIENT_NICE);
+    bool is_slower = workers->can_change_pace && job->nice != CAY_PROMPT_NICE;
+    if (is_slower)
+        (void)cay_pace_set(job->nice, CAY_SLICE_USUAL);
     job->work(job);
-    if (is_patient)
-        (void)set_nice(0);
+    if (is_slower)
+        (void)cay_pace_set(CAY_PROMPT_NICE, CAY_SLICE_SHORT_USEC);
 }
 
 static void *worker_main(void *arg)
@@ -198,29 +227,20 @@ static void *worker_main(void *arg)
     struct cay_workers *workers = arg;
     struct cay_job *job = NULL;
     pthread_mutex_lock(&workers->lock);
-    workers->is_one_coming = false;
+    workers->coming -= workers->coming > 0;
     pthread_mutex_unlock(&workers->lock);
+    if (workers->can_change_pace)
+        (void)cay_pace_set(CAY_PROMPT_NICE, CAY_SLICE_SHORT_USEC);
     while ((job = take_job(workers)) != NULL) {
+        uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         run(workers, job);
-        leave_lane(workers, job->lane);
+        leave_lane(workers, job->lane, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
         cay_loop_post(job->loop, &job->finished);
         pthread_mutex_lock(&workers->lock);
         workers->at_work--;
         pthread_mutex_unlock(&workers->lock);
     }
     return NULL;
-}
-
-/* Whether this process may lower a niceness again. */
-static bool can_come_back(void)
-{
-    struct rlimit most; /* 20 minus the least niceness that may be set without privileges */
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {};
-    if (getrlimit(RLIMIT_NICE, &most) == 0 && most.rlim_cur >= 20)
-        return true;
-    return syscall(SYS_capget, &header, data) == 0 &&
-           (data[CAP_TO_INDEX(CAP_SYS_NICE)].effective & CAP_TO_MASK(CAP_SYS_NICE)) != 0;
 }
 
 struct cay_workers *cay_workers_create(void)
@@ -231,8 +251,7 @@ struct cay_workers *cay_workers_create(void)
     cay_list_init(&workers->served);
     workers->own.share = &workers->own_share;
     make_ready(&workers->own_share);
-    /* Not everybody may take niceness back; who starts out nice stays so. */
-    workers->can_be_nice = getpriority(PRIO_PROCESS, 0) == 0 && can_come_back();
+    workers->can_change_pace = cay_pace_can_be_changed();
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->work_or_stop, NULL);
     pthread_cond_init(&workers->at_rest, NULL);

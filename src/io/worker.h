@@ -17,8 +17,11 @@ enum {
     CAY_WORKER_THREADS_MAX = 64,
     CAY_WORKER_THREADS_HELD_BACK = 16,
     CAY_LANE_THREADS = CAY_WORKER_THREADS / 2,
-    CAY_SHARE_PROMPT_THREADS = 2, /* of one owner's jobs at once; those beyond are patient */
-    CAY_PATIENT_NICE = 5,         /* of threads while they run patient jobs */
+    CAY_SHARE_PLAIN_THREADS = 2,   /* of one owner's jobs at once; those beyond are patient */
+    CAY_SHARE_HALF_NS = 50000000,  /* after so long an owner has half of its use behind it */
+    CAY_SHARE_PROMPT_NS = 5000000, /* who used no more lately has its only job done promptly */
+    CAY_PROMPT_NICE = -8,          /* of threads that rest or run such jobs */
+    CAY_PATIENT_NICE = 10,         /* of threads while they run patient jobs */
 };
 
 struct cay_workers;

@@ -7,6 +7,7 @@ CAY_TEST_SECONDS makes the attack longer, CAY_TEST_ATTACKS chooses from hostile_
 
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -21,7 +22,7 @@ IDLE_S = 2
 LOADED_S = 6
 ROUNDS = 3
 SPOILT_MAX = 4  # rounds that are repeated because others used the machine
-TIMES = 5  # as long as without the attack may half of all calls take
+TIMES = 5  # as long as without the attack may calls take: half of all, and nine of ten of those without a command
 LEAST_S = 0.02  # and what is shorter than that is nobody's complaint
 SEED = os.environ.get("CAY_TEST_SEED", "1")
 
@@ -30,13 +31,29 @@ def owner(cay, name):
     return Client(cay, cay.call(KEY + "CreateKey", {"owner": name})["secret"])
 
 
-def polite_calls(client):
+class Bare:
+    """The least a server can be: what this machine itself does to a call, and to a program that is started."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([sys.argv[2]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    def ask(self, kind):
+        self.process.stdin.write(kind)
+        assert self.process.stdout.read(1) == kind
+
+    def close(self):
+        self.process.communicate()
+
+
+def polite_calls(client, bare):
     client.create("polite")
     client.tool("polite", "write_file", path="/workspace/f", content="fine\n")
     return {"GetSession": lambda: client.get("polite"),
             "read_file": lambda: client.tool("polite", "read_file", path="/workspace/f"),
             "write_file": lambda: client.tool("polite", "write_file", path="/workspace/g", content="fine\n"),
-            "exec": lambda: client.launch("polite", "/bin/true")}
+            "exec": lambda: client.launch("polite", "/bin/true"),
+            "a bare server": lambda: bare.ask(b"c"),
+            "a bare program": lambda: bare.ask(b"x")}
 
 
 def measure(calls, seconds):
@@ -51,8 +68,22 @@ def measure(calls, seconds):
     return took
 
 
-def p99(took):
-    return sorted(took)[int(len(took) * 0.99)]
+def part(took, share):
+    """What so large a share of the calls takes at most."""
+    return sorted(took)[int(len(took) * share)]
+
+
+def times(name, idle, loaded):
+    """How many times as long calls take as without the attack; or as what nobody complains of."""
+    ratios = [statistics.median(loaded) / max(statistics.median(idle), LEAST_S / TIMES)]
+    if name != "exec":  # which the kernel keeps waiting for a processor among the attack's own commands
+        ratios.append(part(loaded, 0.9) / max(part(idle, 0.99), LEAST_S / TIMES))
+    return max(ratios)
+
+
+def told_of(name, idle, loaded):
+    return f"{name} {times(name, idle, loaded):.1f} (" + ", ".join(
+        f"{share}: {1000 * part(idle, share):.1f} -> {1000 * part(loaded, share):.1f}" for share in (0.5, 0.9, 0.99)) + ")"
 
 
 def is_disturbed():
@@ -82,30 +113,29 @@ def one_round(calls, evil, number):
 
 @case
 def hostile(cay):
-    """whatever a hostile owner does, the daemon lives on, and half of a polite one's small calls take at most five times as long"""
+    """whatever a hostile owner does, the daemon lives on, and a polite one's small calls take at most five times as long: half of all, and nine of ten that run no command"""
     evil, polite = owner(cay, "evil"), owner(cay, "polite")
-    calls = polite_calls(polite)
+    bare = Bare()
+    calls = polite_calls(polite, bare)
     measure(calls, 0.5)
     os.setpriority(os.PRIO_PROCESS, 0, -10)  # who measures does not wait for who attacks: they are elsewhere
-    ratios = {name: [] for name in calls}
+    ratios = {name: [] for name in calls if not name.startswith("a bare")}
     spoilt = number = 0
     while number < ROUNDS:
         was_disturbed = is_disturbed()
         idle, loaded, told = one_round(calls, evil, number)
         was_disturbed = was_disturbed or is_disturbed()
         assert cay.process.poll() is None, cay.log_tail(6000)
-        found = {name: statistics.median(loaded[name]) / max(statistics.median(idle[name]), LEAST_S / TIMES) for name in calls}
-        print("#", "spoilt: " if was_disturbed else "", ", ".join(
-            f"{name} {found[name]:.1f} ({1000 * statistics.median(idle[name]):.1f} -> {1000 * statistics.median(loaded[name]):.1f} ms, "
-            f"99 of 100 {1000 * p99(idle[name]):.1f} -> {1000 * p99(loaded[name]):.1f}, of {len(loaded[name])})"
-            for name in calls), file=sys.stderr)
+        print("#", "spoilt:" if was_disturbed else "in ms:", len(loaded["exec"]), "of each,",
+              "; ".join(told_of(name, idle[name], loaded[name]) for name in calls), file=sys.stderr)
         print("#", told, file=sys.stderr)
         if was_disturbed and spoilt < SPOILT_MAX:
             spoilt += 1
             continue
         number += 1
-        for name in calls:
-            ratios[name].append(found[name])
+        for name, values in ratios.items():
+            values.append(times(name, idle[name], loaded[name]))
+    bare.close()
     assert cay.call(SANDBOX + "ListSessions")
     worst = {name: round(statistics.median(values), 1) for name, values in ratios.items()}
     assert max(worst.values()) <= TIMES, (worst, ratios)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/loop.h"
@@ -517,7 +518,7 @@ struct nice_job {
     int nice;
 };
 
-enum { NICE_JOBS = CAY_SHARE_PROMPT_THREADS + 2 };
+enum { NICE_JOBS = CAY_SHARE_PLAIN_THREADS + 2 };
 
 /* All at once, each on a thread that says how nice it is. */
 struct nice_jobs {
@@ -569,27 +570,62 @@ static void run_nicely(struct nice_jobs *all, struct cay_lane *lane)
     pthread_barrier_destroy(&all->all_run);
 }
 
+static bool may_come_first(void)
+{
+    if (nice_now() == 0 && setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) == 0 &&
+        setpriority(PRIO_PROCESS, (id_t)gettid(), 0) == 0)
+        return true;
+    print_message("# it may not have another priority here\n");
+    return false;
+}
+
+static int count_nice(const struct nice_jobs *all, int nice)
+{
+    int count = 0;
+    for (size_t i = 0; i < NICE_JOBS; i++)
+        count += all->jobs[i].nice == nice;
+    return count;
+}
+
 static void the_loop_comes_before_workers_and_few_jobs_before_many(void **state)
 {
     struct fixture *self = *state;
     struct nice_jobs all = {.loop = self->loop};
     struct cay_shares *shares = cay_shares_ref(self->loop, "somebody");
     struct cay_lane lane = {.share = &shares->quick};
-    if (nice_now() != 0 || setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) < 0 ||
-        setpriority(PRIO_PROCESS, (id_t)gettid(), 0) < 0) {
+    if (!may_come_first()) {
         cay_shares_unref(shares);
-        print_message("# it may not have another priority here\n");
         skip();
     }
     run_nicely(&all, &lane);
     assert_int_equal(all.of_loop, CAY_LOOP_NICE);
-    int patient = 0;
-    for (size_t i = 0; i < NICE_JOBS; i++) {
-        assert_true(all.jobs[i].nice == 0 || all.jobs[i].nice == CAY_PATIENT_NICE);
-        patient += all.jobs[i].nice == CAY_PATIENT_NICE;
-    }
-    assert_int_equal(patient, NICE_JOBS - CAY_SHARE_PROMPT_THREADS);
+    assert_int_equal(count_nice(&all, CAY_PROMPT_NICE), 1);
+    assert_int_equal(count_nice(&all, 0), CAY_SHARE_PLAIN_THREADS - 1);
+    assert_int_equal(count_nice(&all, CAY_PATIENT_NICE), NICE_JOBS - CAY_SHARE_PLAIN_THREADS);
     assert_int_equal(nice_now(), 0);
+    cay_shares_unref(shares);
+}
+
+static void who_used_much_lately_is_not_prompt(void **state)
+{
+    struct fixture *self = *state;
+    struct nice_jobs all = {.loop = self->loop};
+    struct cay_shares *shares = cay_shares_ref(self->loop, "somebody");
+    struct cay_lane lane = {.share = &shares->quick};
+    if (!may_come_first()) {
+        cay_shares_unref(shares);
+        skip();
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    shares->quick.spent_at_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    shares->quick.spent_ns = UINT64_C(1) << 62; /* little enough after two seconds */
+    run_nicely(&all, &lane);
+    assert_int_equal(count_nice(&all, CAY_PROMPT_NICE), 0);
+    shares->quick.spent_at_ns = 0;
+    all.done = 0;
+    run_nicely(&all, &lane);
+    assert_int_equal(count_nice(&all, CAY_PROMPT_NICE), 1);
     cay_shares_unref(shares);
 }
 
@@ -622,6 +658,7 @@ int main(void)
         CASE(jobs_of_one_peer_do_not_keep_the_others),
         CASE(jobs_of_some_owners_do_not_keep_another),
         CASE(the_loop_comes_before_workers_and_few_jobs_before_many),
+        CASE(who_used_much_lately_is_not_prompt),
         CASE(a_stop_that_comes_when_nothing_runs_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
