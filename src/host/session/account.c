@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "host/session/host.h"
+#include "host/session/session.h"
 
 enum { PARTS_MAX = 64 };
 
@@ -70,3 +71,12 @@ void cay_accounts_finish(struct cay_host *host)
     }
     cay_map_finish(&host->accounts);
 }
+
+static void init(struct cay_session *session)
+{
+    session->account = cay_account_of(session->host, session->owner);
+    session->lane.share = &session->account->shares->quick;
+    session->search_lane.share = &session->account->shares->search;
+}
+
+const struct cay_session_part cay_account_part = {.init = init};

@@ -43,3 +43,5 @@ void cay_account_ended(const struct cay_session *session);
 
 /* After all sessions and jobs. */
 void cay_accounts_finish(struct cay_host *host);
+
+extern const struct cay_session_part cay_account_part;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/account_disk.h"
 
+#include "host/session/account.h"
 #include "host/session/account_quota.h"
 #include "host/session/host.h"
 

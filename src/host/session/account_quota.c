@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
+#include "host/session/account.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
-#include "host/session/ports.h"
 
 #define REMOVE "remove some"
 const struct cay_quota_kind cay_quota_kinds[CAY_QUOTA_KINDS] = {

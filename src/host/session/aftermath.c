@@ -8,6 +8,7 @@
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
+#include "host/session/snapshot.h"
 #include "host/store/diff.h"
 
 enum {

@@ -6,10 +6,11 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "host/session/account.h"
 #include "host/session/base_record.h"
-#include "host/session/command.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
+#include "host/session/session.h"
 #include "host/store/base.h"
 
 static bool is_own(const char *key)
@@ -65,10 +66,11 @@ bool cay_base_check_settings(const struct cay_host *host,
         return true;
     if (settings->ready_command.count && !settings->start_command.count)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "ready_command: only with start_command");
-    const struct cay_command start = {.argv = settings->start_command};
-    const struct cay_command ready = {.argv = settings->ready_command};
-    return (!start.argv.count || cay_command_check(&start, err)) &&
-           (!ready.argv.count || cay_command_check(&ready, err)) &&
+    const struct cay_pb_pairs no_env = {};
+    return (!settings->start_command.count ||
+            cay_check_argv(settings->start_command, no_env, err)) &&
+           (!settings->ready_command.count ||
+            cay_check_argv(settings->ready_command, no_env, err)) &&
            cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
            cay_check_cwd(settings->cwd, err) &&
            cay_check_limits(settings->limits, &host->default_limits, &ignored, err);

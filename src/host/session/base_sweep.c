@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
+#include "host/session/host_base.h"
+#include "host/session/tidy.h"
 
 /* Bases that go with their last alias; and those that the base "host" was once, as soon as nobody
  * stands on them any more. */
@@ -49,17 +51,17 @@ static void add_old_host_bases(struct sweep *self)
     struct cay_host *host = self->host;
     struct cay_error ignored = {};
     size_t first = self->count;
-    if (!host->host_base.has_old || host->host_base.job)
+    if (!host->host_base->has_old || host->host_base->job)
         return;
     bool is_listed = cay_store_list(host->store, note_host_base, self, &ignored) &&
                      cay_store_list(host->store, note_alias, self, &ignored);
-    host->host_base.has_old = !is_listed;
+    host->host_base->has_old = !is_listed;
     for (size_t i = first; i < self->count; i++) {
         bool is_old =
             is_listed && !self->is_kept[i] && !cay_map_get(&host->bases, cay_str(self->names[i]));
         bool is_used = is_old && cay_store_base_is_used(host->store, self->names[i]);
         self->is_kept[i] = !is_old || is_used;
-        host->host_base.has_old = host->host_base.has_old || is_old;
+        host->host_base->has_old = host->host_base->has_old || is_old;
     }
 }
 

@@ -35,20 +35,21 @@ static void on_look(struct cay_timer *timer)
         cay_timer_stop(&files->timer);
 }
 
-void cay_build_files_init(struct cay_build_files *files, struct cay_loop *loop)
+struct cay_build_files *cay_build_files_create(struct cay_loop *loop)
 {
+    struct cay_build_files *files = cay_new(struct cay_build_files);
     files->loop = loop;
     cay_list_init(&files->list);
     cay_timer_open(&files->timer, loop, on_look);
+    return files;
 }
 
-void cay_build_files_finish(struct cay_build_files *files)
+void cay_build_files_destroy(struct cay_build_files *files)
 {
-    if (!files->loop)
-        return;
     cay_timer_close(&files->timer);
     cay_list_for_each (struct cay_build_file, file, &files->list, in_table)
         drop(file);
+    free(files);
 }
 
 static struct cay_build_file *find(const struct cay_build_files *files, const char *owner,

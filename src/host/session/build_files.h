@@ -39,8 +39,8 @@ struct cay_build_files {
     size_t putting; /* that are on their way here */
 };
 
-void cay_build_files_init(struct cay_build_files *files, struct cay_loop *loop);
-void cay_build_files_finish(struct cay_build_files *files);
+[[nodiscard]] struct cay_build_files *cay_build_files_create(struct cay_loop *loop);
+void cay_build_files_destroy(struct cay_build_files *files);
 
 /* Takes what was kept over. One of the same owner and key makes way. */
 void cay_build_files_put(struct cay_build_files *files, const char *owner, struct cay_str key,

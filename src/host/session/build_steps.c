@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "base/utf8.h"
+#include "host/session/account.h"
 #include "host/session/account_quota.h"
 #include "host/session/base_record.h"
 #include "host/session/build_files.h"
@@ -19,6 +20,7 @@
 #include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
+#include "host/session/tidy.h"
 
 /*
  * The steps run in a session of their own, one errand after the other: create, the steps, stop.
@@ -31,21 +33,6 @@ enum {
     TIMEOUT_DEFAULT_MS = 60 * 60 * 1000,
     ARENA_BYTES_MAX = 32 << 20,
 };
-
-bool cay_build_is_label(struct cay_pb_pairs labels)
-{
-    for (size_t i = 0; i < labels.count; i++) {
-        if (cay_str_is(labels.items[i].key, CAY_BUILD_LABEL))
-            return true;
-    }
-    return false;
-}
-
-struct cay_pb_pairs cay_build_labels(void)
-{
-    static struct cay_pb_pair label = {{CAY_BUILD_LABEL, sizeof(CAY_BUILD_LABEL) - 1}, {"1", 1}};
-    return (struct cay_pb_pairs){&label, 1};
-}
 
 static const struct cay_v1_build_step *step_of(const struct cay_steps *self)
 {
@@ -337,7 +324,7 @@ static bool check_step(struct cay_steps *self, const struct cay_v1_build_step *s
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context: step %zu copies from it", at + 1);
     if (step->files.len) {
         self->files[at] =
-            cay_build_files_ref(&self->host->build_files, self->call->caller.owner, step->files);
+            cay_build_files_ref(self->host->build_files, self->call->caller.owner, step->files);
         if (!self->files[at])
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                             "steps: step %zu: the daemon does not have its files (any more); send "

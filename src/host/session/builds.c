@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "host/session/access.h"
+#include "host/session/base_record.h"
 #include "host/session/chore.h"
 #include "host/session/host.h"
 
@@ -14,9 +15,11 @@ enum { KEPT_MS = 60 * 60 * 1000 };
 
 static const char *const levels[] = {"debug", "info", "warn", "error"};
 
-void cay_builds_init(struct cay_builds *builds)
+struct cay_builds *cay_builds_create(void)
 {
+    struct cay_builds *builds = cay_new(struct cay_builds);
     cay_list_init(&builds->list);
+    return builds;
 }
 
 static void forget(struct cay_build *build)
@@ -28,37 +31,37 @@ static void forget(struct cay_build *build)
     free(build);
 }
 
-void cay_builds_finish(struct cay_builds *builds)
+void cay_builds_destroy(struct cay_builds *builds)
 {
     cay_list_for_each (struct cay_build, build, &builds->list, in_table)
         forget(build);
+    free(builds);
 }
 
 void cay_builds_enter(struct cay_host *host)
 {
-    host->builds.running++;
+    host->builds->running++;
 }
 
 void cay_builds_leave(struct cay_host *host)
 {
-    struct cay_builds *builds = &host->builds;
+    struct cay_builds *builds = host->builds;
     if (--builds->running == 0 && builds->on_quiet)
         builds->on_quiet(builds->context);
 }
 
-void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context)
+void cay_builds_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context)
 {
-    atomic_store(&host->is_stopping, true);
-    host->builds.on_quiet = on_quiet;
-    host->builds.context = context;
-    if (host->builds.running == 0)
+    host->builds->on_quiet = on_quiet;
+    host->builds->context = context;
+    if (host->builds->running == 0)
         on_quiet(context);
 }
 
 static struct cay_build *find(const struct cay_host *host, const struct cay_caller *caller,
                               struct cay_str id)
 {
-    cay_list_for_each (struct cay_build, build, &host->builds.list, in_table) {
+    cay_list_for_each (struct cay_build, build, &host->builds->list, in_table) {
         if (cay_str_is(id, build->id) && cay_may_know_owned(caller, cay_str(build->owner)))
             return build;
     }
@@ -139,7 +142,7 @@ static bool make_room(struct cay_host *host, const char *owner, struct cay_error
     uint64_t now_ms = cay_loop_now_ms(host->loop);
     size_t all = 0;
     size_t own = 0;
-    cay_list_for_each (struct cay_build, build, &host->builds.list, in_table) {
+    cay_list_for_each (struct cay_build, build, &host->builds->list, in_table) {
         bool is_over = build->state != CAY_V1_BUILD_STATE_RUNNING;
         if (is_over && now_ms - build->ended_ms > KEPT_MS) {
             forget(build);
@@ -148,7 +151,7 @@ static bool make_room(struct cay_host *host, const char *owner, struct cay_error
         all++;
         own += strcmp(build->owner, owner) == 0;
     }
-    cay_list_for_each (struct cay_build, build, &host->builds.list, in_table) {
+    cay_list_for_each (struct cay_build, build, &host->builds->list, in_table) {
         bool is_own = strcmp(build->owner, owner) == 0;
         bool is_in_the_way = all >= CAY_BUILDS_IN_ALL || (is_own && own >= CAY_BUILDS_OF_OWNER);
         if (build->state == CAY_V1_BUILD_STATE_RUNNING || !is_in_the_way)
@@ -172,7 +175,7 @@ static struct cay_build *add_build(struct cay_host *host, const char *owner, str
     cay_buf_init(&build->text, CAY_BUILD_LOG_BYTES_MAX + 4096); /* and what is said at the end */
     cay_buf_init(&build->name_text, CAY_STORE_NAME_SIZE);
     cay_buf_append(&build->name_text, name.ptr, name.len);
-    cay_list_push_back(&host->builds.list, &build->in_table);
+    cay_list_push_back(&host->builds->list, &build->in_table);
     return build;
 }
 
@@ -190,7 +193,7 @@ static struct cay_build *new_build(struct cay_host *host, const struct cay_call 
 
 struct cay_build *cay_builds_begin(struct cay_host *host, const char *id)
 {
-    cay_list_for_each (struct cay_build, old, &host->builds.list, in_table) {
+    cay_list_for_each (struct cay_build, old, &host->builds->list, in_table) {
         if (!old->owner[0] && strcmp(old->id, id) == 0)
             forget(old);
     }

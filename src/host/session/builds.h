@@ -59,8 +59,8 @@ struct cay_builds {
     void *context;
 };
 
-void cay_builds_init(struct cay_builds *builds);
-void cay_builds_finish(struct cay_builds *builds);
+[[nodiscard]] struct cay_builds *cay_builds_create(void);
+void cay_builds_destroy(struct cay_builds *builds);
 
 /* What the host makes by itself, shown as a build of that id and name to administrators. While it
  * runs: how far it is, and a line for its log (or NULL). Then its end: err NULL when it went well.
@@ -72,3 +72,6 @@ void cay_build_ended(struct cay_build *build, const struct cay_error *err);
 /* Around every build, of whatever kind. */
 void cay_builds_enter(struct cay_host *host);
 void cay_builds_leave(struct cay_host *host);
+
+/* `on_quiet` is called when none runs any more, maybe inside. */
+void cay_builds_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context);

@@ -12,26 +12,8 @@
 bool cay_command_check(const struct cay_command *command, struct cay_error *err)
 {
     const struct cay_v1_exec_policy *policy = command->policy;
-    size_t total = 0;
-    if (!command->argv.count || !command->argv.items[0].len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: the program to run is missing");
-    if (command->argv.count > CAY_LIMIT_ARG_COUNT)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: %d arguments at most",
-                        CAY_LIMIT_ARG_COUNT);
-    for (size_t i = 0; i < command->argv.count; i++) {
-        struct cay_str arg = command->argv.items[i];
-        total += arg.len + 1;
-        if (arg.len > CAY_LIMIT_ARG_ONE_BYTES)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: one argument has at most %d bytes",
-                            CAY_LIMIT_ARG_ONE_BYTES);
-        if (arg.len && memchr(arg.ptr, '\0', arg.len))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: an argument has no NUL");
-    }
-    if (!cay_check_command_env(command->env, &total, err))
+    if (!cay_check_argv(command->argv, command->env, err))
         return false;
-    if (total > CAY_LIMIT_ARG_BYTES)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv, env: %d bytes at most in all",
-                        CAY_LIMIT_ARG_BYTES);
     struct cay_v1_resource_limits ignored;
     const struct cay_v1_resource_limits none = {};
     if (policy && policy->limits && policy->limits->has_inodes)

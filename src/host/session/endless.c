@@ -31,7 +31,7 @@ static void on_cut(struct cay_timer *timer)
         cut(CAY_CONTAINER_OF(node, struct cay_call, in_service));
 }
 
-void cay_host_cut(struct cay_host *host)
+void cay_host_cut_endless(struct cay_host *host)
 {
     if (host->cut.handle)
         return;

@@ -8,7 +8,11 @@
  */
 
 #include "api/call.h"
-#include "host/session/service.h"
+
+struct cay_host;
 
 /* From now on the client has what it needs to come back. Leaves by itself when the verb answers. */
 void cay_host_endless(struct cay_host *host, struct cay_call *call);
+
+/* The daemon is about to stop: they are cut, now and until it has stopped. */
+void cay_host_cut_endless(struct cay_host *host);

@@ -9,6 +9,7 @@
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/record.h"
+#include "host/session/snapshot.h"
 #include "host/store/changes.h"
 
 enum {

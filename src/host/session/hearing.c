@@ -144,7 +144,7 @@ void cay_hearing_end(struct cay_session *session)
         take(hearing, &none);
 }
 
-void cay_hearing_free(struct cay_session *session)
+static void free_hearing(struct cay_session *session)
 {
     struct cay_hearing *hearing = cay_take_ptr(session->hearing);
     if (!hearing)
@@ -170,3 +170,5 @@ void cay_hearing_list(const struct cay_session *session, const char *process_id,
     }
     message->listening_ports.items = ports;
 }
+
+const struct cay_session_part cay_hearing_part = {.free = free_hearing};

@@ -13,8 +13,9 @@
 void cay_hearing_poke(struct cay_session *session);
 /* The sandbox is gone. */
 void cay_hearing_end(struct cay_session *session);
-void cay_hearing_free(struct cay_session *session);
 
 /* Ports of one process, in the arena. */
 void cay_hearing_list(const struct cay_session *session, const char *process_id,
                       struct cay_arena *arena, struct cay_v1_process *message);
+
+extern const struct cay_session_part cay_hearing_part;

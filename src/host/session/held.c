@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/held.h"
 
+#include "host/session/quota.h"
 #include "host/session/session.h"
 
 void cay_held_add(struct cay_held *held, struct cay_session *session, int fd,
@@ -44,3 +45,16 @@ struct stat *cay_held_look(const struct cay_session *session, size_t *out_count)
     *out_count = count;
     return found;
 }
+
+static void init(struct cay_session *session)
+{
+    cay_list_init(&session->held);
+}
+
+static void forget_all(struct cay_session *session)
+{
+    while (cay_list_pop_front(&session->held))
+        ; /* only when the daemon ends; their calls end by themselves */
+}
+
+const struct cay_session_part cay_held_part = {.init = init, .free = forget_all};

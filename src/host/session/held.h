@@ -30,3 +30,5 @@ void cay_held_end_all(struct cay_session *session);
 
 /* What they are now: an array for the caller to free. */
 [[nodiscard]] struct stat *cay_held_look(const struct cay_session *session, size_t *out_count);
+
+extern const struct cay_session_part cay_held_part;

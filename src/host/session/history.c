@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "host/session/aftermath.h"
 #include "host/session/host.h"
+#include "host/session/snapshot.h"
 
 void cay_history_link(struct cay_session *session, struct cay_snapshot *snapshot)
 {

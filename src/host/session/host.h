@@ -5,23 +5,21 @@
 
 #include <stdatomic.h>
 
+#include "api/cay_v1.h"
 #include "api/limits.h"
+#include "api/service.h"
 #include "base/clock.h"
 #include "host/db/db.h"
 #include "host/keys/keys.h"
 #include "host/keys/tokens.h"
 #include "host/net/gateway.h"
 #include "host/net/net.h"
+#include "host/pool/pool.h"
 #include "host/runtime/runtime.h"
-#include "host/session/account.h"
-#include "host/session/build_files.h"
-#include "host/session/builds.h"
+#include "host/session/allowance.h"
 #include "host/session/gone.h"
-#include "host/session/host_base.h"
-#include "host/session/service.h"
-#include "host/session/session.h"
-#include "host/session/space.h"
 #include "host/store/store.h"
+#include "io/loop.h"
 
 enum { CAY_SESSION_ID_COUNT = 65537 }; /* ids of a sandbox and, last, its init's */
 
@@ -35,8 +33,28 @@ struct cay_host_store {
 };
 
 struct cay_audit;
-struct cay_network_guard;
+struct cay_build_files;
+struct cay_builds;
+struct cay_host_base;
 struct cay_journal;
+struct cay_network_guard;
+struct cay_session_part;
+struct cay_space;
+
+enum {
+    /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
+     * stay clear of what distributions, directory services and other container tools hand out. */
+    CAY_UID_SLOT_SIZE = 131072,
+    CAY_UID_SLOT_FIRST = 4096,
+    CAY_UID_SLOT_COUNT = 16384,
+};
+
+/* The table of sessions: session.h. */
+struct cay_sessions {
+    struct cay_list list;
+    struct cay_map by_id;
+    uint64_t slot_used[CAY_UID_SLOT_COUNT / 64];
+};
 
 struct cay_host {
     struct cay_service service; /* first */
@@ -50,8 +68,8 @@ struct cay_host {
     unsigned quota_looks;        /* under way */
     char *data_dir;
     struct cay_pool pool;
-    struct cay_space space; /* as last looked at */
-    double pool_warn;       /* used shares */
+    struct cay_space *space; /* as last looked at */
+    double pool_warn;        /* used shares */
     double pool_critical;
     struct cay_timer look;
     bool is_looking;
@@ -72,10 +90,11 @@ struct cay_host {
     enum cay_v1_network_mode default_network;
     struct cay_map accounts; /* struct cay_account, by owner */
     struct cay_sessions sessions;
+    const struct cay_session_part *const *parts; /* of each: session.h. NULL ends them */
     struct cay_gone_table gone;
     struct cay_map bases; /* struct cay_base_entry, by name */
-    struct cay_builds builds;
-    struct cay_build_files build_files;
+    struct cay_builds *builds;
+    struct cay_build_files *build_files;
     struct cay_v1_resource_limits default_limits;
     struct cay_quotas quotas;     /* of owners */
     struct cay_ceilings ceilings; /* of sessions */
@@ -91,7 +110,7 @@ struct cay_host {
     int32_t max_snapshots; /* of a session that does not say; 0: no limit; so with the next */
     bool takes_tool_snapshots;
     bool serves_e2b;
-    struct cay_host_base host_base;
+    struct cay_host_base *host_base;
     struct cay_list endless;       /* calls; see endless.h */
     struct cay_list looking_calls; /* that wait for a look at the pool: space.h */
     void (*looked)(struct cay_host *host, struct cay_call *call); /* answers them */
@@ -105,6 +124,7 @@ struct cay_host {
     bool is_preparing;
     bool is_collecting;
     bool is_collect_wanted;
+    void (*on_tidy)(struct cay_host *host); /* nothing is left to collect now */
     struct cay_list freeing;      /* struct cay_freeing: those that wait for what is being freed */
     struct cay_list freeing_next; /* and those that came later */
     uint64_t freeing_mark;        /* what it is: see cay_store_is_freed */
@@ -122,63 +142,12 @@ static inline struct cay_host *cay_host_of(struct cay_service *service)
     return CAY_CONTAINER_OF(service, struct cay_host, service);
 }
 
-/* Frees the space of what was destroyed, in the background. */
-void cay_host_collect_soon(struct cay_host *host);
-
-/* The same; `freed` is called once, when all is free again that was removed until now, or with what
- * is in the way of that. The caller's until then. */
-struct cay_freeing {
-    struct cay_list_node in_host;
-    void (*freed)(struct cay_freeing *freeing, const struct cay_error *err);
-};
-void cay_host_collect_then(struct cay_host *host, struct cay_freeing *freeing);
-/* The daemon ends: those who wait for that are told so. */
-void cay_host_free_no_longer(struct cay_host *host);
-
-/* After a turn or a birth, on stores that clone ahead of need: does so when a moment of quiet has
- * come, so that turns in a row are not held up by clones that the next one makes worthless. */
-void cay_host_spares_soon(struct cay_host *host);
-
 /* Whether the store must map owners for what runs here. */
 bool cay_host_needs_owner_map(const struct cay_host *host);
 
 /* False while it moves: what is made now would be in a store that is left. Asked by whatever makes
  * or changes sessions and bases; a move begins when none of that is under way. */
 [[nodiscard]] bool cay_host_is_still(const struct cay_host *host, struct cay_error *err);
-
-/* Lives in another pool and store from now on; both are the host's. There are no sessions. `cost`
- * is that of the base "host" there. */
-void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
-                   const struct cay_host_base_cost *cost);
-
-/* Makes the next sandbox start sooner, in the background. */
-void cay_host_prepare_soon(struct cay_host *host);
-
-/* Closes what is expensive to close in the background; -1 is nothing. */
-void cay_host_close_later(struct cay_host *host, int fd);
-
-/* Destroys a sandbox in the background. */
-void cay_host_bury(struct cay_host *host, struct cay_sandbox *sandbox);
-
-/* recovery.c: reads the records, finishes what a dead daemon began, takes living sandboxes over,
- * removes what no record owns. Before anything is served. */
-[[nodiscard]] bool cay_host_recover(struct cay_host *host, struct cay_error *err);
-
-/* verbs_session.c */
-[[nodiscard]] bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted,
-                                         char *out, size_t size, struct cay_error *err);
-[[nodiscard]] bool cay_session_check_room(const struct cay_host *host, size_t wanted,
-                                          struct cay_error *err);
-
-/* verbs_turn.c: takes a snapshot on behalf of a tool call that has ended; `taken` runs once, with
- * the snapshot's name or with what was wrong. */
-typedef void cay_tool_snapshot_fn(void *context, const char *name, const struct cay_error *err);
-void cay_snapshot_after_tool(struct cay_host *host, struct cay_call *call,
-                             struct cay_str session_id, struct cay_str tool_call_id,
-                             cay_tool_snapshot_fn *taken, void *context);
-
-/* Writes times of last use now (at the end) or in the background. */
-void cay_host_flush_keys(struct cay_host *host, bool is_final);
 
 /* verbs_*.c */
 cay_verb cay_host_health_check;

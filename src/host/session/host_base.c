@@ -12,6 +12,7 @@
 #include "host/session/builds.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
+#include "host/session/tidy.h"
 #include "host/store/base.h"
 
 enum {
@@ -96,8 +97,8 @@ void cay_host_base_measure(const struct cay_host *host, const struct cay_pool *p
 {
     struct cay_base_host_state state;
     struct cay_error ignored = {};
-    if (!cay_base_host_state(host->host_base.root, &state, &ignored) ||
-        !cay_base_host_cost(store, host->host_base.root, &out_cost->stats, &ignored))
+    if (!cay_base_host_state(host->host_base->root, &state, &ignored) ||
+        !cay_base_host_cost(store, host->host_base->root, &out_cost->stats, &ignored))
         return;
     memcpy(out_cost->name, state.name, sizeof(state.name));
     (void)check_room(host, pool, &out_cost->stats, &out_cost->err);
@@ -107,7 +108,7 @@ void cay_host_base_measure(const struct cay_host *host, const struct cay_pool *p
 static bool take_cost(void *context, const struct cay_copy_stats *cost, struct cay_error *err)
 {
     struct host_base_job *self = context;
-    struct cay_host_base *base = &self->host->host_base;
+    struct cay_host_base *base = self->host->host_base;
     self->cost.stats = *cost;
     memcpy(self->cost.name, self->name, sizeof(self->name));
     if (!check_room(self->host, &self->pool, cost, err))
@@ -122,7 +123,7 @@ static bool take_cost(void *context, const struct cay_copy_stats *cost, struct c
 static bool goes_on(void *context, uint64_t entries, uint64_t bytes)
 {
     struct host_base_job *self = context;
-    struct cay_host_base *base = &self->host->host_base;
+    struct cay_host_base *base = self->host->host_base;
     struct cay_pool_space space;
     struct cay_error ignored = {};
     if (!atomic_load(&base->bytes_total))
@@ -146,7 +147,7 @@ static bool make(struct host_base_job *self, struct cay_error *err)
         !check_room(self->host, &self->pool, &self->cost.stats, err))
         return false;
     self->is_new =
-        cay_base_host(self->store, self->host->host_base.root, &options, self->name, err);
+        cay_base_host(self->store, self->host->host_base->root, &options, self->name, err);
     if (self->is_full)
         cay_fail(err, CAY_R_NO_SPACE,
                  "the pool ran full while the base 'host' was being copied into it, and the copy "
@@ -159,7 +160,7 @@ static bool look(struct host_base_job *self, struct cay_error *err)
     struct cay_base_host_state state;
     struct cay_error ignored = {};
     char found[CAY_STORE_NAME_SIZE];
-    if (!cay_base_host_state(self->host->host_base.root, &state, err))
+    if (!cay_base_host_state(self->host->host_base->root, &state, err))
         return false;
     memcpy(self->name, state.name, sizeof(state.name));
     bool has_one = cay_store_base_resolve(self->store, host_name, found, &ignored);
@@ -227,7 +228,7 @@ static void on_limit(struct cay_timer *timer)
     struct waiter *self = CAY_CONTAINER_OF(timer, struct waiter, limit);
     struct cay_error err = {};
     char far[64];
-    how_far(&self->host->host_base, far);
+    how_far(self->host->host_base, far);
     cay_fail(&err, CAY_R_BASE_NOT_READY,
              "the base 'host' is being made: %s; try again soon, or name another base", far);
     waiter_fail(self, &err);
@@ -238,7 +239,7 @@ static void wake_all(struct cay_host *host, const struct cay_error *err)
     struct cay_list_node *node = NULL;
     struct cay_list ready;
     cay_list_init(&ready);
-    while ((node = cay_list_pop_front(&host->host_base.waiting)) != NULL)
+    while ((node = cay_list_pop_front(&host->host_base->waiting)) != NULL)
         cay_list_push_back(&ready, node);
     while ((node = cay_list_first(&ready)) != NULL) {
         struct waiter *self = CAY_CONTAINER_OF(node, struct waiter, in_list);
@@ -259,7 +260,7 @@ static void start_look(struct cay_host *host, bool is_asked);
 
 static void tell_progress(struct cay_host *host)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     if (!atomic_load(&base->bytes_total))
         return;
     if (!base->build) {
@@ -271,12 +272,12 @@ static void tell_progress(struct cay_host *host)
 
 static void on_tick(struct cay_timer *timer)
 {
-    tell_progress(CAY_CONTAINER_OF(timer, struct cay_host, host_base.tick));
+    tell_progress(CAY_CONTAINER_OF(timer, struct cay_host_base, tick)->host);
 }
 
 static void settle(struct cay_host *host, struct host_base_job *job)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     bool is_over = __atomic_load_n(&host->is_ending, __ATOMIC_RELAXED);
     if (base->build)
         cay_build_ended(cay_take_ptr(base->build), job->is_good ? NULL : &job->err);
@@ -304,7 +305,7 @@ static void look_done(struct cay_job *job)
 {
     struct host_base_job *self = CAY_CONTAINER_OF(job, struct host_base_job, job);
     struct cay_host *host = self->host;
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     bool is_again = base->is_asked || self->is_dropped;
     bool is_early = self->is_early;
     cay_timer_close(&base->tick);
@@ -331,7 +332,7 @@ static void look_done(struct cay_job *job)
 
 static void start_look(struct cay_host *host, bool is_asked)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     if (__atomic_load_n(&host->is_ending, __ATOMIC_RELAXED))
         return;
     if (base->job) {
@@ -361,15 +362,15 @@ static void start_look(struct cay_host *host, bool is_asked)
 
 static void on_look(struct cay_timer *timer)
 {
-    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, host_base.look);
-    if (host->host_base.is_wanted || is_there(host))
+    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host_base, look)->host;
+    if (host->host_base->is_wanted || is_there(host))
         start_look(host, false);
 }
 
 /* At creates, but not at all of them. */
 static void look_soon(struct cay_host *host)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     uint64_t since_ms = cay_loop_now_ms(host->loop) - base->looked_ms;
     if (base->job || base->is_soon || !base->look.handle)
         return;
@@ -379,7 +380,7 @@ static void look_soon(struct cay_host *host)
 
 void cay_host_base_start(struct cay_host *host)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     base->is_wanted = strcmp(host->default_base, host_name) == 0;
     cay_timer_open(&base->look, host->loop, on_look);
     cay_timer_start(&base->look, FIRST_LOOK_MS, LOOK_MS);
@@ -387,7 +388,7 @@ void cay_host_base_start(struct cay_host *host)
 
 void cay_host_base_moved(struct cay_host *host, const struct cay_host_base_cost *cost)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     if (base->job)
         cay_stop_ask(&base->job->is_dropped);
     base->cost = *cost;
@@ -400,13 +401,13 @@ void cay_host_base_stop(struct cay_host *host)
 {
     struct cay_error err = {};
     cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
-    cay_timer_close(&host->host_base.look);
+    cay_timer_close(&host->host_base->look);
     wake_all(host, &err);
 }
 
 bool cay_host_base_need(struct cay_host *host, struct cay_call *call, cay_verb *verb)
 {
-    struct cay_host_base *base = &host->host_base;
+    struct cay_host_base *base = host->host_base;
     base->is_wanted = true;
     bool is_ready = is_there(host);
     if (!is_ready)
@@ -430,7 +431,7 @@ bool cay_host_base_need(struct cay_host *host, struct cay_call *call, cay_verb *
 
 void cay_host_base_problems(const struct cay_host *host, struct cay_problems *problems)
 {
-    const struct cay_host_base *base = &host->host_base;
+    const struct cay_host_base *base = host->host_base;
     char far[64];
     if (!base->is_wanted)
         return;

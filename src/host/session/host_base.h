@@ -32,6 +32,7 @@ struct cay_host_base_cost {
 };
 
 struct cay_host_base {
+    struct cay_host *host; /* its owner */
     const char *root;      /* what it is made of: "/" but in tests */
     struct cay_timer look; /* whether it is as the machine is */
     struct cay_timer tick; /* tells how far it is */

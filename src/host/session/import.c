@@ -13,6 +13,7 @@
 #include "base/stop.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
+#include "host/session/tidy.h"
 #include "host/store/base.h"
 #include "host/store/pack.h"
 #include "host/store/unpack.h"

@@ -11,6 +11,7 @@
  */
 
 #include "host/session/manifest.h"
+#include "host/session/quota.h"
 #include "host/session/record.h"
 #include "host/session/session.h"
 #include "host/store/archive_in.h"

@@ -13,6 +13,7 @@
 #include "host/session/import.h"
 #include "host/session/network.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
 
 /* A base whose content is that of the exported session's. The host's own have no digest: their name
  * tells which packages they are made of. */

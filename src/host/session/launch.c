@@ -382,7 +382,7 @@ static void describe(void *owner, const struct cay_process *process, struct cay_
     cay_hearing_list(owner, process->id, arena, message);
 }
 
-void cay_launch_init_table(struct cay_session *session)
+static void init_table(struct cay_session *session)
 {
     static const struct cay_process_ops ops = {.link_used = link_used,
                                                .changed = changed,
@@ -394,3 +394,17 @@ void cay_launch_init_table(struct cay_session *session)
     cay_processes_init(&session->processes, &ops, session, session->id, session->host->loop,
                        session->host->db);
 }
+
+static void tell_table(const struct cay_session *session, struct cay_arena *,
+                       struct cay_v1_session *message)
+{
+    message->process_count = cay_processes_alive(&session->processes);
+}
+
+static void free_table(struct cay_session *session)
+{
+    cay_processes_finish(&session->processes);
+}
+
+const struct cay_session_part cay_processes_part = {
+    .init = init_table, .tell = tell_table, .free = free_table};

@@ -45,5 +45,4 @@ struct cay_launch {
 /* `done` may be called inside. */
 void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct cay_str session_id);
 
-/* For a new session. */
-void cay_launch_init_table(struct cay_session *session);
+extern const struct cay_session_part cay_processes_part; /* the session's table of them */

@@ -10,12 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/process/events.h"
+#include "host/session/account.h"
 #include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/ports.h"
 #include "host/session/tell.h"
+#include "host/session/tidy.h"
 #include "host/session/watchdog.h"
 
 /* A command that runs longer is written down. */
@@ -641,3 +643,16 @@ void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause)
         (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
     }
 }
+
+static bool part_is_quiet(const struct cay_session *session)
+{
+    return !session->live || cay_live_is_quiet(session->live);
+}
+
+static void part_kill(struct cay_session *session, enum cay_v1_end_cause cause)
+{
+    if (session->live)
+        cay_live_kill_all(session->live, cause);
+}
+
+const struct cay_session_part cay_live_part = {.is_quiet = part_is_quiet, .kill = part_kill};

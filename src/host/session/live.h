@@ -101,3 +101,5 @@ void cay_exec_kill(struct cay_exec *exec);
 
 /* Everything in it; the commands' results say `cause`. */
 void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause);
+
+extern const struct cay_session_part cay_live_part;

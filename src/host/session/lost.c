@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "host/session/history.h"
 #include "host/session/record.h"
+#include "host/session/snapshot.h"
 
 bool cay_lost_check_store(const struct cay_host *host, size_t item_count, struct cay_error *err)
 {

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "host/session/host.h"
-#include "host/session/live.h"
+#include "host/session/quota.h"
 
 /* For what was killed to be gone and its output to be passed on. */
 enum { KILL_MS = 2000 };
@@ -94,9 +94,9 @@ static void begin(struct cay_op *op)
 {
     const struct cay_session *session = op->session;
     bool is_allowed = !op->steps->begin || op->steps->begin(op, &op->err);
-    if (is_allowed && op->kills && session->live && !cay_live_is_quiet(session->live)) {
+    if (is_allowed && op->kills && !cay_session_is_quiet(session)) {
         wait_until(op, CAY_OP_WAITS_FOR_ENDS, cay_loop_now_ms(op->host->loop) + KILL_MS);
-        cay_live_kill_all(session->live, CAY_V1_END_CAUSE_KILLED);
+        cay_session_kill(op->session, CAY_V1_END_CAUSE_KILLED);
         return;
     }
     go_on(op, is_allowed);
@@ -109,7 +109,7 @@ static bool is_over(const struct cay_op *op)
         return true;
     if (op->wait == CAY_OP_WAITS_FOR_TOOLS)
         return session->tools_in_flight == 0 || session->is_end_wanted;
-    return cay_live_is_quiet(session->live);
+    return cay_session_is_quiet(session);
 }
 
 static bool fail_in_flight(struct cay_op *op)

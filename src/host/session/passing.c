@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
+#include "host/session/account.h"
 #include "host/session/host.h"
+#include "host/session/space.h"
+#include "host/session/tidy.h"
 #include "host/store/spool.h"
 
 void cay_passing_begin(struct cay_passing *passing, struct cay_host *host,

@@ -390,13 +390,6 @@ void cay_resume_then(struct cay_session *session, cay_resumed_fn *resumed, void 
     start_resume(session, NULL, false, resumed, context);
 }
 
-bool cay_pause_ends_by_call(const struct cay_session *session)
-{
-    return session->state == CAY_SESSION_PAUSED && session->spec->lifecycle &&
-           session->spec->lifecycle->auto_resume &&
-           session->spec->pause_mode == CAY_V1_PAUSE_MODE_FREEZE;
-}
-
 /* Ready or not, it is resumed: whoever wants to know why it is not must get in. */
 static void answer_ready(struct cay_call *call, struct cay_session *session,
                          const struct cay_error *)

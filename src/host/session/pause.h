@@ -24,6 +24,3 @@ void cay_pause_now(struct cay_session *session, enum cay_v1_pause_mode mode, con
 typedef void cay_resumed_fn(struct cay_session *session, void *context,
                             const struct cay_error *err);
 void cay_resume_then(struct cay_session *session, cay_resumed_fn *resumed, void *context);
-
-/* A paused session that a call may wake. */
-[[nodiscard]] bool cay_pause_ends_by_call(const struct cay_session *session);

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/snapshot.h"
+#include "host/session/tidy.h"
 #include "host/session/watching.h"
 
 enum {

@@ -6,6 +6,8 @@
 
 #include "api/noun.h"
 #include "base/log.h"
+#include "host/session/account.h"
+#include "host/session/account_quota.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/tell.h"
@@ -439,3 +441,22 @@ void cay_exposed_list(const struct cay_session *session, const char *process_id,
             cay_exposed_message(exposed, arena, &out_list->items[out_list->count++]);
     }
 }
+
+static void init_ports(struct cay_session *session)
+{
+    cay_list_init(&session->ports);
+}
+
+static void tell_ports(const struct cay_session *session, struct cay_arena *arena,
+                       struct cay_v1_session *message)
+{
+    cay_exposed_list(session, NULL, arena, &message->ports);
+}
+
+static void free_ports(struct cay_session *session)
+{
+    cay_unexpose_all(session, "session_ended");
+}
+
+const struct cay_session_part cay_ports_part = {
+    .init = init_ports, .tell = tell_ports, .free = free_ports};

@@ -72,3 +72,5 @@ void cay_exposed_message(const struct cay_exposed *exposed, struct cay_arena *ar
 /* Those of a process, or (NULL) all. */
 void cay_exposed_list(const struct cay_session *session, const char *process_id,
                       struct cay_arena *arena, struct cay_v1_exposed_port_array *out_list);
+
+extern const struct cay_session_part cay_ports_part;

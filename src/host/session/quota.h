@@ -14,28 +14,7 @@
  * writes is counted as it comes. Sessions without limits are measured now and then, for telling.
  */
 
-#include <stdatomic.h>
-
-#include "base/error.h"
-
-struct cay_host;
-struct cay_session;
-
-/* What a session knows of its measuring; of the loop thread but for what is atomic. */
-struct cay_quota {
-    _Atomic int64_t bytes; /* as last measured, */
-    _Atomic int64_t files; /* with what has no name */
-    bool is_over;          /* one of the limits, */
-    const char *why;       /* or what cannot be measured; NULL: bytes or files */
-    bool is_measured;      /* just now */
-    bool is_dirty;         /* something may have been written since */
-    uint64_t due_ms;       /* when it is to be looked at again */
-    uint64_t cpu_usec;     /* of the sandbox at the last look: nobody ran, nobody wrote */
-    uint64_t in_flight_ms; /* since when there are descriptors in flight; 0: none */
-    /* Written by the daemon since it was measured, also by workers while they are at it. */
-    _Atomic int64_t handed_bytes, handed_files;
-    _Atomic int64_t reserved_bytes; /* of writes under way */
-};
+#include "host/session/session.h"
 
 void cay_quota_start(struct cay_host *host);
 void cay_quota_stop(struct cay_host *host);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "api/limits.h"
-#include "host/session/live.h"
+#include "host/runtime/runtime.h"
+#include "host/session/snapshot.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 

@@ -10,7 +10,6 @@
 #include "host/process/events.h"
 #include "host/process/record.h"
 #include "host/session/base_record.h"
-#include "host/session/build_steps.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
@@ -19,7 +18,11 @@
 #include "host/session/network.h"
 #include "host/session/ports.h"
 #include "host/session/record.h"
+#include "host/session/request.h"
 #include "host/session/restore.h"
+#include "host/session/service_internal.h"
+#include "host/session/snapshot.h"
+#include "host/session/tidy.h"
 
 /*
  * After a start: the database says what should be, the store and the kernel say what is. Whatever

@@ -5,7 +5,6 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/utf8.h"
-#include "host/session/build_steps.h"
 #include "host/session/op.h"
 #include "tool/tree/user.h"
 
@@ -16,6 +15,21 @@ static bool has_control(struct cay_str text)
             return true;
     }
     return false;
+}
+
+bool cay_build_is_label(struct cay_pb_pairs labels)
+{
+    for (size_t i = 0; i < labels.count; i++) {
+        if (cay_str_is(labels.items[i].key, CAY_BUILD_LABEL))
+            return true;
+    }
+    return false;
+}
+
+struct cay_pb_pairs cay_build_labels(void)
+{
+    static struct cay_pb_pair label = {{CAY_BUILD_LABEL, sizeof(CAY_BUILD_LABEL) - 1}, {"1", 1}};
+    return (struct cay_pb_pairs){&label, 1};
 }
 
 bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
@@ -41,7 +55,7 @@ bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
     return true;
 }
 
-bool cay_check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, struct cay_error *err)
+static bool check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, struct cay_error *err)
 {
     if (env.count > CAY_LIMIT_ENV_COUNT)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d variables at most",
@@ -66,11 +80,36 @@ bool cay_check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, struct
 bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err)
 {
     size_t total = 0;
-    if (!cay_check_command_env(env, &total, err))
+    if (!check_command_env(env, &total, err))
         return false;
     if (total > CAY_LIMIT_ENV_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: %d bytes at most in all",
                         CAY_LIMIT_ENV_BYTES);
+    return true;
+}
+
+bool cay_check_argv(struct cay_pb_strs argv, struct cay_pb_pairs env, struct cay_error *err)
+{
+    size_t total = 0;
+    if (!argv.count || !argv.items[0].len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: the program to run is missing");
+    if (argv.count > CAY_LIMIT_ARG_COUNT)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: %d arguments at most",
+                        CAY_LIMIT_ARG_COUNT);
+    for (size_t i = 0; i < argv.count; i++) {
+        struct cay_str arg = argv.items[i];
+        total += arg.len + 1;
+        if (arg.len > CAY_LIMIT_ARG_ONE_BYTES)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: one argument has at most %d bytes",
+                            CAY_LIMIT_ARG_ONE_BYTES);
+        if (arg.len && memchr(arg.ptr, '\0', arg.len))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: an argument has no NUL");
+    }
+    if (!check_command_env(env, &total, err))
+        return false;
+    if (total > CAY_LIMIT_ARG_BYTES)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv, env: %d bytes at most in all",
+                        CAY_LIMIT_ARG_BYTES);
     return true;
 }
 

@@ -8,11 +8,18 @@
 
 struct cay_drain;
 
+/* Of the sessions that steps of a build run in: not listed unless asked for, never kept over a
+ * restart. No client gives it. */
+#define CAY_BUILD_LABEL "cay.build"
+
+[[nodiscard]] struct cay_pb_pairs cay_build_labels(void);
+[[nodiscard]] bool cay_build_is_label(struct cay_pb_pairs labels);
+
 [[nodiscard]] bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err);
 [[nodiscard]] bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err);
-/* Those of one command, of which there may be more. */
-[[nodiscard]] bool cay_check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes,
-                                         struct cay_error *err);
+/* A command with its own environment, of which there may be more. */
+[[nodiscard]] bool cay_check_argv(struct cay_pb_strs argv, struct cay_pb_pairs env,
+                                  struct cay_error *err);
 
 /* Fills in the host's defaults for what is not set. */
 [[nodiscard]] bool cay_check_limits(const struct cay_v1_resource_limits *wanted,

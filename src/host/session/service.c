@@ -16,17 +16,33 @@
 #include "base/stop.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
+#include "host/session/account.h"
+#include "host/session/account_quota.h"
 #include "host/session/aftermath.h"
 #include "host/session/base_record.h"
+#include "host/session/build_files.h"
+#include "host/session/builds.h"
+#include "host/session/endless.h"
+#include "host/session/hearing.h"
+#include "host/session/held.h"
 #include "host/session/host.h"
+#include "host/session/host_base.h"
 #include "host/session/interpreter.h"
+#include "host/session/launch.h"
 #include "host/session/live.h"
 #include "host/session/lost.h"
 #include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
+#include "host/session/service_internal.h"
+#include "host/session/snapshot.h"
+#include "host/session/tidy.h"
 #include "host/session/tokens.h"
+#include "host/session/tool_call.h"
+#include "host/session/usage_history.h"
+#include "host/session/users.h"
+#include "host/session/watching.h"
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
 
@@ -160,6 +176,13 @@ static const struct cay_service_ops ops = {
     .metrics = metrics,
 };
 
+/* Freed in this order. */
+static const struct cay_session_part *const session_parts[] = {
+    &cay_account_part, &cay_snapshots_part, &cay_tools_part,     &cay_users_part,
+    &cay_ports_part,   &cay_hearing_part,   &cay_processes_part, &cay_watching_part,
+    &cay_held_part,    &cay_live_part,      &cay_usage_part,     NULL,
+};
+
 static void on_flush_keys(struct cay_timer *timer)
 {
     cay_host_flush_keys(CAY_CONTAINER_OF(timer, struct cay_host, flush_keys), false);
@@ -209,7 +232,7 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
     host->pool_warn = options->pool_warn;
     host->pool_critical = options->pool_critical;
     host->default_base = cay_strdup(options->default_base);
-    host->host_base.root = options->host_root ? options->host_root : "/";
+    host->host_base->root = options->host_root ? options->host_root : "/";
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
     host->interpreter = cay_interpreter_read(options->interpreter_path);
     host->max_sessions = options->max_sessions;
@@ -265,12 +288,6 @@ static void look_at_stores(struct cay_host *host, const char *directory)
         cay_log(CAY_WARN, "store.no_snapshots", CAY_S("store", cay_store_kind(host->store)),
                 CAY_S("advice", "turns, rollback and forks need a data directory where overlay, "
                                 "btrfs or zfs works; 'cay doctor' says what is missing"));
-}
-
-/* Files belong to the owners that a sandbox knows, whose numbers are others on the host. */
-bool cay_host_needs_owner_map(const struct cay_host *host)
-{
-    return (cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES) != 0;
 }
 
 /* Daemons are told apart by their data directories: no two share one. */
@@ -334,7 +351,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
         return false;
-    host->host_base.has_old = true; /* perhaps: an earlier life may have left some */
+    host->host_base->has_old = true; /* perhaps: an earlier life may have left some */
     cay_bases_sweep_now(host);
     cay_host_prepare_soon(host);
     cay_host_base_start(host);
@@ -373,13 +390,6 @@ static void leave_done(struct cay_job *job)
     free(CAY_CONTAINER_OF(job, struct leave_job, job));
 }
 
-bool cay_host_is_still(const struct cay_host *host, struct cay_error *err)
-{
-    return !host->is_moving || cay_fail(err, CAY_R_UNAVAILABLE,
-                                        "this host is moving into a new pool; try again when that "
-                                        "is done");
-}
-
 void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
                    const struct cay_host_base_cost *cost)
 {
@@ -397,11 +407,19 @@ void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_stor
     cay_host_base_moved(host, cost);
 }
 
+static void sweep_old_bases(struct cay_host *host)
+{
+    if (host->host_base->has_old)
+        cay_bases_sweep(host);
+}
+
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
                      struct cay_host **out_host, struct cay_error *err)
 {
     struct cay_host *host = cay_new(struct cay_host);
     host->service.ops = &ops;
+    host->parts = session_parts;
+    host->on_tidy = sweep_old_bases;
     host->loop = loop;
     host->data_fd = -1;
     host->lock_fd = -1;
@@ -410,12 +428,15 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->started_ns = cay_clock_ns();
     cay_sessions_init(&host->sessions);
     cay_list_init(&host->endless);
-    cay_list_init(&host->host_base.waiting);
     cay_list_init(&host->freeing);
     cay_list_init(&host->freeing_next);
     cay_map_init(&host->bases);
-    cay_builds_init(&host->builds);
-    cay_build_files_init(&host->build_files, loop);
+    host->space = cay_new(struct cay_space);
+    host->host_base = cay_new(struct cay_host_base);
+    host->host_base->host = host;
+    cay_list_init(&host->host_base->waiting);
+    host->builds = cay_builds_create();
+    host->build_files = cay_build_files_create(loop);
     if (!open_host(host, options, err)) {
         host->destroys_on_exit = false; /* nothing ends that did not begin */
         cay_loop_finish_jobs(loop);
@@ -424,6 +445,17 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     }
     *out_host = host;
     return true;
+}
+
+void cay_host_cut(struct cay_host *host)
+{
+    cay_host_cut_endless(host);
+}
+
+void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context)
+{
+    atomic_store(&host->is_stopping, true);
+    cay_builds_drain(host, on_quiet, context);
 }
 
 void cay_host_keep_sessions(struct cay_host *host)
@@ -482,13 +514,13 @@ void cay_host_destroy(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
-    cay_build_files_finish(&host->build_files);
+    cay_build_files_destroy(host->build_files);
     cay_accounts_finish(host);
     cay_gone_finish(&host->gone);
     cay_net_finish(&host->net);
     cay_network_stop(host);
     cay_bases_finish(&host->bases);
-    cay_builds_finish(&host->builds);
+    cay_builds_destroy(host->builds);
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);
@@ -504,6 +536,8 @@ void cay_host_destroy(struct cay_host *host)
     cay_db_close(host->db);
     if (host->lock_fd >= 0)
         close(host->lock_fd);
+    free(host->space);
+    free(host->host_base);
     free(host->data_dir);
     free(host->store_wanted);
     if (host->data_fd >= 0)

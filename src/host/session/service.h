@@ -9,7 +9,7 @@
  */
 
 #include "api/service.h"
-#include "host/session/account_quota.h"
+#include "host/session/allowance.h"
 #include "io/loop.h"
 
 struct cay_host_options {

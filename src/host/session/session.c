@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/session.h"
-#include "host/session/watching.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,16 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/session/access.h"
-#include "host/session/aftermath.h"
-#include "host/session/build_steps.h"
-#include "host/session/hearing.h"
-#include "host/session/history.h"
 #include "host/session/host.h"
-#include "host/session/launch.h"
-#include "host/session/live.h"
-#include "host/session/pause.h"
-#include "host/session/ports.h"
-#include "host/session/users.h"
+#include "host/session/request.h"
+#include "host/session/tidy.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -53,17 +45,11 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     snprintf(session->id, sizeof(session->id), "%s", id);
     snprintf(session->owner, sizeof(session->owner), "%s", owner);
     cay_arena_init(&session->arena, SPEC_BYTES_MAX);
-    cay_list_init(&session->snapshots);
-    cay_map_init(&session->snapshots_by_name);
-    cay_list_init(&session->ports);
-    cay_list_init(&session->held);
     cay_gate_init(&session->gate);
-    session->account = cay_account_of(host, owner);
-    session->lane.share = &session->account->shares->quick;
-    session->search_lane.share = &session->account->shares->search;
-    cay_once_init(&session->once);
-    cay_list_init(&session->tools_waiting);
-    cay_launch_init_table(session);
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->init)
+            (*part)->init(session);
+    }
     cay_list_push_back(&host->sessions.list, &session->in_table);
     cay_map_put(&host->sessions.by_id, cay_str(session->id), session);
     return session;
@@ -72,17 +58,10 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
 void cay_session_free(struct cay_session *session)
 {
     struct cay_sessions *sessions = &session->host->sessions;
-    cay_list_for_each (struct cay_snapshot, snapshot, &session->snapshots, in_session)
-        cay_snapshot_free(session, snapshot);
-    cay_map_finish(&session->snapshots_by_name);
-    cay_once_finish(&session->once);
-    cay_known_users_free(session);
-    cay_unexpose_all(session, "session_ended");
-    cay_hearing_free(session);
-    cay_processes_finish(&session->processes);
-    cay_watching_free(session);
-    while (cay_list_pop_front(&session->held))
-        ; /* only when the daemon ends; their calls end by themselves */
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->free)
+            (*part)->free(session);
+    }
     if (session->uid_slot < CAY_UID_SLOT_COUNT) {
         sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
         cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
@@ -90,7 +69,6 @@ void cay_session_free(struct cay_session *session)
     cay_host_close_later(session->host, session->root_fd);
     cay_sandbox_leave(session->sandbox);
     cay_timer_close(&session->deadline);
-    cay_usage_history_finish(&session->usage);
     cay_list_remove(&session->in_table);
     if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
         cay_map_remove(&sessions->by_id, cay_str(session->id));
@@ -165,6 +143,14 @@ bool cay_session_check_build(const struct cay_session *session, const struct cay
                     session->id);
 }
 
+/* A paused session that a call may wake. */
+static bool pause_ends_by_call(const struct cay_session *session)
+{
+    return session->state == CAY_SESSION_PAUSED && session->spec->lifecycle &&
+           session->spec->lifecycle->auto_resume &&
+           session->spec->pause_mode == CAY_V1_PAUSE_MODE_FREEZE;
+}
+
 bool cay_session_check(struct cay_host *host, const struct cay_call *call, struct cay_str id,
                        enum cay_session_verb verb, struct cay_session **out_session,
                        struct cay_error *err)
@@ -179,7 +165,7 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
     bool is_use = verb == CAY_VERB_TOOL || verb == CAY_VERB_EXEC;
     if (is_use && session->pausing)
         return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused", session->id);
-    if (cell->refusal && !(is_use && cay_pause_ends_by_call(session)))
+    if (cell->refusal && !(is_use && pause_ends_by_call(session)))
         return refuse(session, verb, cell->refusal, err);
     *out_session = session;
     return true;
@@ -237,6 +223,31 @@ void cay_session_set_spec(struct cay_session *session, const struct cay_v1_sessi
     session->spec = copy;
 }
 
+bool cay_session_is_quiet(const struct cay_session *session)
+{
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->is_quiet && !(*part)->is_quiet(session))
+            return false;
+    }
+    return true;
+}
+
+void cay_session_kill(struct cay_session *session, enum cay_v1_end_cause cause)
+{
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->kill)
+            (*part)->kill(session, cause);
+    }
+}
+
+void cay_session_undone(struct cay_session *session)
+{
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->undone)
+            (*part)->undone(session);
+    }
+}
+
 static enum cay_v1_session_state wire_state(enum cay_session_state state)
 {
     static const enum cay_v1_session_state states[CAY_SESSION_STATES] = {
@@ -271,74 +282,10 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
         if (message->usage)
             message->usage->disk_bytes = session->quota.bytes;
     }
-    cay_exposed_list(session, NULL, arena, &message->ports);
-    message->process_count = cay_processes_alive(&session->processes);
     message->tools_in_flight = (int32_t)session->tools_in_flight;
-    return message;
-}
-
-struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
-                                      const char *store_id, const struct cay_v1_snapshot *spec)
-{
-    struct cay_snapshot *snapshot = cay_new(struct cay_snapshot);
-    snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
-    snprintf(snapshot->store_id, sizeof(snapshot->store_id), "%s", store_id);
-    cay_arena_init(&snapshot->arena, SPEC_BYTES_MAX);
-    cay_list_init(&snapshot->children);
-    cay_snapshot_set_spec(session, snapshot, spec);
-    cay_list_push_back(&session->snapshots, &snapshot->in_session);
-    cay_map_put(&session->snapshots_by_name, cay_str(snapshot->name), snapshot);
-    cay_aftermath_soon(session->host);
-    return snapshot;
-}
-
-void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot)
-{
-    cay_history_unlink(session, snapshot);
-    cay_map_remove(&session->snapshots_by_name, cay_str(snapshot->name));
-    cay_list_remove(&snapshot->in_session);
-    cay_arena_finish(&snapshot->arena);
-    free(snapshot);
-}
-
-struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec)
-{
-    struct cay_v1_snapshot rest = *spec;
-    rest.message = CAY_STR("");
-    rest.metadata = NULL;
-    return rest;
-}
-
-void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
-                           const struct cay_v1_snapshot *spec)
-{
-    struct cay_arena arena;
-    cay_arena_init(&arena, SPEC_BYTES_MAX);
-    const struct cay_v1_snapshot kept = cay_snapshot_without_words(spec);
-    snapshot->spec = cay_noun_keep(&cay_v1_snapshot_desc, &kept, &arena);
-    assert(snapshot->spec); /* requests are bounded well below the arena */
-    cay_arena_finish(&snapshot->arena);
-    snapshot->arena = arena;
-    cay_history_link(session, snapshot);
-}
-
-struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name)
-{
-    return cay_map_get(&session->snapshots_by_name, name);
-}
-
-struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct cay_str name,
-                                       struct cay_error *err)
-{
-    struct cay_snapshot *snapshot = cay_session_snapshot(session, name);
-    if (!snapshot && !(cay_store_caps(session->host->store) & CAY_STORE_SNAPSHOTS)) {
-        cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
-    } else if (!snapshot) {
-        cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
-                 "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
-                 (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES), name.len ? name.ptr : "",
-                 session->id);
-        cay_error_fact(err, "session_id", "%s", session->id);
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->tell)
+            (*part)->tell(session, arena, message);
     }
-    return snapshot;
+    return message;
 }

@@ -7,6 +7,8 @@
  * these objects, only values copied out of them.
  */
 
+#include <stdatomic.h>
+
 #include "api/call.h"
 #include "api/cay_v1.h"
 #include "base/id.h"
@@ -15,10 +17,7 @@
 #include "host/keys/tokens.h"
 #include "host/process/process.h"
 #include "host/session/gate.h"
-#include "host/session/once.h"
-#include "host/session/quota.h"
 #include "host/session/state.h"
-#include "host/session/usage_history.h"
 #include "host/store/store.h"
 #include "io/loop.h"
 
@@ -28,19 +27,14 @@ struct cay_hearing;
 struct cay_host;
 struct cay_known_users;
 struct cay_live;
+struct cay_once_table;
 struct cay_op;
 struct cay_pausing;
 struct cay_sandbox;
+struct cay_sessions;
 struct cay_start_waiting;
+struct cay_usage_history;
 struct cay_watching;
-
-enum {
-    /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
-     * stay clear of what distributions, directory services and other container tools hand out. */
-    CAY_UID_SLOT_SIZE = 131072,
-    CAY_UID_SLOT_FIRST = 4096,
-    CAY_UID_SLOT_COUNT = 16384,
-};
 
 struct cay_snapshot {
     struct cay_list_node in_session; /* oldest first */
@@ -58,6 +52,22 @@ struct cay_snapshot {
     struct cay_v1_snapshot *spec; /* in the arena: what clients see of it, but not their words */
     int64_t created_ns;
     bool is_looked_after; /* by aftermath.c */
+};
+
+/* What a session knows of its measuring (quota.h); of the loop thread but for what is atomic. */
+struct cay_quota {
+    _Atomic int64_t bytes; /* as last measured, */
+    _Atomic int64_t files; /* with what has no name */
+    bool is_over;          /* one of the limits, */
+    const char *why;       /* or what cannot be measured; NULL: bytes or files */
+    bool is_measured;      /* just now */
+    bool is_dirty;         /* something may have been written since */
+    uint64_t due_ms;       /* when it is to be looked at again */
+    uint64_t cpu_usec;     /* of the sandbox at the last look: nobody ran, nobody wrote */
+    uint64_t in_flight_ms; /* since when there are descriptors in flight; 0: none */
+    /* Written by the daemon since it was measured, also by workers while they are at it. */
+    _Atomic int64_t handed_bytes, handed_files;
+    _Atomic int64_t reserved_bytes; /* of writes under way */
 };
 
 struct cay_session {
@@ -103,7 +113,7 @@ struct cay_session {
     unsigned tools_waiting_count;
     bool is_calling_tools;
     int64_t tool_calls;
-    struct cay_once_table once; /* tool calls with ids */
+    struct cay_once_table *once; /* tool calls with ids */
 
     struct cay_known_users *users; /* those looked up lately; NULL: none yet */
     int root_fd;                   /* the tree, for file tools; -1 when it is not mounted */
@@ -113,7 +123,7 @@ struct cay_session {
     struct cay_pausing *pausing;   /* about to pause: takes no new tools */
     int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
-    struct cay_usage_history usage;
+    struct cay_usage_history *usage;
     struct cay_quota quota;
     bool is_starting;                        /* the start command of its base */
     char start_problem[160];                 /* why that could not be started */
@@ -121,10 +131,19 @@ struct cay_session {
     bool is_gone; /* its record is deleted: freed with the last operation */
 };
 
-struct cay_sessions {
-    struct cay_list list;
-    struct cay_map by_id;
-    uint64_t slot_used[CAY_UID_SLOT_COUNT / 64];
+/* What a room above has of every session. The host has a table of them (host.h); each slot may be
+ * NULL, and is called in the order of the table. */
+struct cay_session_part {
+    void (*init)(struct cay_session *session);
+    /* Adds what clients see of it. */
+    void (*tell)(const struct cay_session *session, struct cay_arena *arena,
+                 struct cay_v1_session *message);
+    /* Whether nothing of it runs, and the end of all that does, for `cause`. */
+    bool (*is_quiet)(const struct cay_session *session);
+    void (*kill)(struct cay_session *session, enum cay_v1_end_cause cause);
+    /* A rollback undid what happened. */
+    void (*undone)(struct cay_session *session);
+    void (*free)(struct cay_session *session);
 };
 
 void cay_sessions_init(struct cay_sessions *sessions);
@@ -179,25 +198,19 @@ static inline bool cay_session_is_resting(const struct cay_session *session)
     return session->sandbox && !session->live;
 }
 
+/* Nothing but init runs in it. */
+[[nodiscard]] bool cay_session_is_quiet(const struct cay_session *session);
+/* Ends all that runs in it; results say `cause`. */
+void cay_session_kill(struct cay_session *session, enum cay_v1_end_cause cause);
+/* A rollback undid what happened since: nobody is to be told of it again. */
+void cay_session_undone(struct cay_session *session);
+
 /* Copies the noun into the session's own memory. */
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);
 
 /* What clients see, in the call's arena. */
 struct cay_v1_session *cay_session_message(const struct cay_session *session,
                                            struct cay_arena *arena);
-
-struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
-                                      const char *store_id, const struct cay_v1_snapshot *spec);
-void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapshot);
-/* Replaces what clients see of it. What they said of it is in the database only (record.h). */
-void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
-                           const struct cay_v1_snapshot *spec);
-struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec);
-struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);
-
-/* The same, or SNAPSHOT_NOT_FOUND. */
-struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct cay_str name,
-                                       struct cay_error *err);
 
 static inline size_t cay_session_snapshot_count(const struct cay_session *session)
 {

@@ -72,7 +72,7 @@ void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
                     const struct cay_space *space)
 {
     if (pool->path == host->pool.path)
-        host->space = *space;
+        *host->space = *space;
 }
 
 /* What one of them is told may let others leave. */
@@ -90,14 +90,14 @@ static void look_done(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
     struct cay_host *host = self->host;
-    struct fullness before = fullness_of(&host->space.now);
+    struct fullness before = fullness_of(&host->space->now);
     cay_space_seen(host, &self->pool, &self->space);
-    struct fullness now = fullness_of(&host->space.now);
+    struct fullness now = fullness_of(&host->space->now);
     if (before.share < host->pool_warn && now.share >= host->pool_warn)
         cay_log(CAY_WARN, "pool.nearly_full",
-                CAY_I("used_bytes", (int64_t)host->space.now.used_bytes),
-                CAY_I("available_bytes", (int64_t)host->space.now.available_bytes),
-                CAY_I("free_inodes", (int64_t)host->space.now.free_inodes));
+                CAY_I("used_bytes", (int64_t)host->space->now.used_bytes),
+                CAY_I("available_bytes", (int64_t)host->space->now.available_bytes),
+                CAY_I("free_inodes", (int64_t)host->space->now.free_inodes));
     host->is_looking = false;
     free(self);
     tell_all(host);
@@ -147,7 +147,7 @@ void cay_space_ask(struct cay_host *host, struct cay_call *call,
 void cay_space_start(struct cay_host *host, int64_t interval_ms)
 {
     cay_list_init(&host->looking_calls);
-    cay_space_look(&host->pool, host->store, &host->space);
+    cay_space_look(&host->pool, host->store, host->space);
     cay_timer_open(&host->look, host->loop, on_look);
     cay_timer_start(&host->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
 }
@@ -234,7 +234,7 @@ static void add_full(const struct cay_host *host, const struct fullness *full,
 
 void cay_space_problems(const struct cay_host *host, struct cay_problems *problems)
 {
-    const struct cay_space *space = &host->space;
+    const struct cay_space *space = host->space;
     if (space->err.reason) { /* nothing else is known */
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY, "pool_unavailable",
                         "the pool cannot be used: %s", space->err.text);

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/*
- * What is done behind the calls' backs, on workers: the store tidies up, things are made ahead of
- * need, what takes long to let go of is let go.
- */
+#include "host/session/tidy.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +7,6 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "host/runtime/runtime.h"
-#include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/store/store.h"
 
@@ -91,8 +86,8 @@ static void collect_done(struct cay_job *job)
         look_again(host);
     bool is_quiet = !goes_on;
     free(self);
-    if (is_quiet && host->host_base.has_old)
-        cay_bases_sweep(host);
+    if (is_quiet)
+        host->on_tidy(host);
 }
 
 /* The daemon ends, and nobody is left who waits for this. */

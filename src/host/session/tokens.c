@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "host/session/host.h"
+#include "host/session/session.h"
 
 struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
                                                  struct cay_arena *arena)

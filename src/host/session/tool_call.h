@@ -58,3 +58,5 @@ void cay_tool_turn_take(struct cay_call *call, struct cay_tool_call *tool,
 void cay_tool_turns_call(struct cay_session *session);
 /* At its end. */
 void cay_tool_turn_leave(const struct cay_tool_call *tool);
+
+extern const struct cay_session_part cay_tools_part;

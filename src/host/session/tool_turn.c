@@ -3,6 +3,7 @@
 
 #include "api/limits.h"
 #include "host/session/host.h"
+#include "host/session/once.h"
 #include "host/session/tool_call.h"
 
 /* A session may say how many of its tools run at the same time; the others wait, in the order of
@@ -119,3 +120,24 @@ void cay_tool_turn_leave(const struct cay_tool_call *tool)
     session->op_count--;
     cay_session_release(session);
 }
+
+static void init(struct cay_session *session)
+{
+    cay_list_init(&session->tools_waiting);
+    session->once = cay_new(struct cay_once_table);
+    cay_once_init(session->once);
+}
+
+/* What was done is no longer so: results do not tell of it. */
+static void undone(struct cay_session *session)
+{
+    cay_once_finish(session->once);
+}
+
+static void free_tools(struct cay_session *session)
+{
+    cay_once_finish(session->once);
+    free(cay_take_ptr(session->once));
+}
+
+const struct cay_session_part cay_tools_part = {.init = init, .undone = undone, .free = free_tools};

@@ -8,6 +8,8 @@
 #include "host/runtime/runtime.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
+#include "host/session/tidy.h"
 #include "sys/pin.h"
 #include "tool/tree/path.h"
 

@@ -6,6 +6,7 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "host/session/host.h"
+#include "host/session/session.h"
 
 enum {
     ROUND_MAX = 20, /* groups read without a break: a few small files each */
@@ -13,11 +14,12 @@ enum {
     FIRST_CAPACITY = 16,
 };
 
-void cay_usage_history_finish(struct cay_usage_history *history)
-{
-    free(cay_take_ptr(history->ring));
-    *history = (struct cay_usage_history){};
-}
+struct cay_usage_history {
+    struct cay_usage_point *ring;
+    size_t count;
+    size_t capacity;
+    size_t next; /* place of the next one, once the ring is full */
+};
 
 static size_t place(const struct cay_usage_history *history, size_t index)
 {
@@ -47,7 +49,7 @@ static void add(struct cay_usage_history *history, const struct cay_usage_point 
 static void sample(struct cay_session *session, int64_t now_ns)
 {
     struct cay_sandbox_stats stats = {};
-    const struct cay_usage_point *last = cay_usage_history_last(&session->usage);
+    const struct cay_usage_point *last = cay_usage_history_last(session->usage);
     cay_sandbox_stats(session->sandbox, &stats);
     struct cay_usage_point point = {
         .time_ns = now_ns,
@@ -61,7 +63,7 @@ static void sample(struct cay_session *session, int64_t now_ns)
     if (last && now_ns > last->time_ns && point.cpu_usec >= last->cpu_usec)
         point.cpus =
             (double)(point.cpu_usec - last->cpu_usec) * 1000 / (double)(now_ns - last->time_ns);
-    add(&session->usage, &point);
+    add(session->usage, &point);
 }
 
 static void on_period(struct cay_timer *timer)
@@ -73,7 +75,7 @@ static void on_period(struct cay_timer *timer)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (!session->live || session->is_gone || session->state != CAY_SESSION_ACTIVE)
             continue;
-        const struct cay_usage_point *last = cay_usage_history_last(&session->usage);
+        const struct cay_usage_point *last = cay_usage_history_last(session->usage);
         if (last && last->time_ns > due_ns && last->time_ns <= now_ns)
             continue;
         if (count++ == ROUND_MAX)
@@ -113,3 +115,16 @@ void cay_usage_history_samples(const struct cay_usage_history *history, int64_t 
         };
     }
 }
+
+static void init(struct cay_session *session)
+{
+    session->usage = cay_new(struct cay_usage_history);
+}
+
+static void free_history(struct cay_session *session)
+{
+    free(session->usage->ring);
+    free(cay_take_ptr(session->usage));
+}
+
+const struct cay_session_part cay_usage_part = {.init = init, .free = free_history};

@@ -16,6 +16,7 @@ enum {
 
 struct cay_host;
 struct cay_session;
+struct cay_usage_history; /* of one session */
 
 struct cay_usage_point {
     int64_t time_ns; /* wall clock */
@@ -27,17 +28,8 @@ struct cay_usage_point {
     int64_t pids;
 };
 
-/* Embedded in a session; zeroed to start with. */
-struct cay_usage_history {
-    struct cay_usage_point *ring;
-    size_t count;
-    size_t capacity;
-    size_t next; /* place of the next one, once the ring is full */
-};
-
 void cay_usage_history_start(struct cay_host *host);
 void cay_usage_history_stop(struct cay_host *host);
-void cay_usage_history_finish(struct cay_usage_history *history);
 
 /* The newest point; NULL when there is none. */
 [[nodiscard]] const struct cay_usage_point *
@@ -47,3 +39,5 @@ cay_usage_history_last(const struct cay_usage_history *history);
 void cay_usage_history_samples(const struct cay_usage_history *history, int64_t start_ns,
                                int64_t end_ns, struct cay_arena *arena,
                                struct cay_v1_usage_sample_array *out_samples);
+
+extern const struct cay_session_part cay_usage_part;

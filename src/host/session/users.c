@@ -19,7 +19,7 @@ struct cay_known_users {
     size_t next; /* is written over next */
 };
 
-void cay_known_users_free(struct cay_session *session)
+static void free_known(struct cay_session *session)
 {
     free(cay_take_ptr(session->users));
 }
@@ -155,3 +155,5 @@ void cay_wake_as(struct cay_session *session, struct cay_call *call, struct cay_
     self->context = context;
     cay_wake(session, call, needs_sandbox, awake_as, self);
 }
+
+const struct cay_session_part cay_users_part = {.free = free_known};

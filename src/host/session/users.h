@@ -35,5 +35,4 @@ typedef void cay_awake_fn(struct cay_call *call, struct cay_session *session, vo
 void cay_wake_as(struct cay_session *session, struct cay_call *call, struct cay_str who,
                  bool needs_sandbox, struct cay_user *out_user, cay_awake_fn *awake, void *context);
 
-/* With the session. */
-void cay_known_users_free(struct cay_session *session);
+extern const struct cay_session_part cay_users_part;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "api/noun.h"
+#include "host/session/account.h"
 #include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/passing.h"

@@ -6,8 +6,11 @@
 #include "api/noun.h"
 #include "base/log.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
+#include "host/session/session.h"
+#include "host/session/tidy.h"
 
 /* Bases: the roots that sessions start from. Listing reads the store's memory and the table of
  * records; removal works on a worker. */

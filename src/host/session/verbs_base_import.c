@@ -10,11 +10,13 @@
 #include "api/noun.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "host/session/account.h"
 #include "host/session/base_keep.h"
 #include "host/session/base_record.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
+#include "host/session/tidy.h"
 #include "host/store/base.h"
 #include "sys/sha256.h"
 

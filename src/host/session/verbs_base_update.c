@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "host/session/account.h"
 #include "host/session/base_keep.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"

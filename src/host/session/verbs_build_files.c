@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "host/session/account.h"
 #include "host/session/build_files.h"
 #include "host/session/host.h"
 #include "host/session/space.h"
@@ -28,7 +29,7 @@ struct put {
 
 static void put_free(struct put *self)
 {
-    self->host->build_files.putting -= self->key[0] != '\0';
+    self->host->build_files->putting -= self->key[0] != '\0';
     cay_passing_end(&self->passing);
     free(self);
 }
@@ -74,7 +75,7 @@ static void finish(struct put *self)
         put_fail(self);
         return;
     }
-    cay_build_files_put(&self->host->build_files, call->caller.owner, cay_str(self->key),
+    cay_build_files_put(self->host->build_files, call->caller.owner, cay_str(self->key),
                         &self->passing, self->bytes);
     put_free(self);
     cay_call_done(call, &response);
@@ -88,10 +89,10 @@ static bool take(struct put *self, const struct cay_v1_put_build_files_request *
         if (!is_key || !cay_sha256_is_hex(request->frame.key))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                             "key: the first message must have it, as 64 lower-case hex digits");
-        if (self->host->build_files.putting == CAY_BUILD_FILES_AT_ONCE)
+        if (self->host->build_files->putting == CAY_BUILD_FILES_AT_ONCE)
             return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                             "too many files are put at the same time; try again");
-        self->host->build_files.putting++;
+        self->host->build_files->putting++;
         snprintf(self->key, sizeof(self->key), "%.*s", (int)request->frame.key.len,
                  request->frame.key.ptr);
         return true;
@@ -113,7 +114,7 @@ static void make_room(struct put *self)
     struct cay_disk_claim *claim = &self->passing.claim;
     cay_disk_claim_again(claim, self->host);
     while (!cay_disk_claim_fits(claim, (int64_t)self->data.len) &&
-           cay_build_files_drop_one(&self->host->build_files, self->call->caller.owner))
+           cay_build_files_drop_one(self->host->build_files, self->call->caller.owner))
         ;
 }
 
@@ -167,7 +168,7 @@ void cay_host_get_build_files(struct cay_service *service, struct cay_call *call
     const struct cay_build_file *file = NULL;
     if (!cay_sha256_is_hex(request->key))
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "key: 64 lower-case hex digits");
-    else if (!(file = cay_build_files_find(&host->build_files, call->caller.owner, request->key)))
+    else if (!(file = cay_build_files_find(host->build_files, call->caller.owner, request->key)))
         cay_fail(&err, CAY_R_NOT_FOUND, "there are no such files; put them first");
     if (!file) {
         cay_call_fail(call, &err);

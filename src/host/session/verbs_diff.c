@@ -7,6 +7,7 @@
 #include "host/session/change.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
+#include "host/session/snapshot.h"
 #include "host/store/diff_patch.h"
 #include "tool/tree/path.h"
 

@@ -5,8 +5,10 @@
 #include "api/noun.h"
 #include "host/event/journal.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
+#include "host/session/session.h"
 
 /* WatchEvents: a reader of the journal. It is sent as much as it takes; what falls out of the
  * journal meanwhile is a gap, and it is told how large. */

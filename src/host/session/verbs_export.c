@@ -9,11 +9,13 @@
 #include "api/noun.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "host/session/account.h"
 #include "host/session/export.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/passing.h"
 #include "host/session/point.h"
+#include "host/session/tidy.h"
 #include "tool/tree/path.h"
 
 /*

@@ -5,6 +5,8 @@
 #include "api/noun.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "host/session/account.h"
+#include "host/session/account_quota.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
@@ -12,8 +14,10 @@
 #include "host/session/network.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
 #include "host/session/start.h"
 #include "host/session/tokens.h"
+#include "host/session/verbs_session.h"
 
 /*
  * Forking: one or more new sessions from one instant of another, all or nothing. From a snapshot

@@ -9,7 +9,9 @@
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
 #include "host/session/tell.h"
+#include "host/session/tidy.h"
 
 /* --- deleting --- */
 

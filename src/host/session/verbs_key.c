@@ -9,7 +9,9 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
 #include "host/session/host.h"
+#include "host/session/service_internal.h"
 
 /* A write to the keys table, on a worker. The record is a copy, so the loop may go on with its own.
  */

@@ -5,7 +5,12 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/stop.h"
+#include "host/session/account.h"
+#include "host/session/builds.h"
 #include "host/session/host.h"
+#include "host/session/host_base.h"
+#include "host/session/service_internal.h"
+#include "host/session/session.h"
 #include "host/session/space.h"
 
 /* The pool, for its administrators. */
@@ -35,7 +40,7 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
     if (!message)
         return NULL;
     const struct cay_pool *pool = &host->pool;
-    const struct cay_pool_space *space = &host->space.now;
+    const struct cay_pool_space *space = &host->space->now;
     struct cay_problems problems = {.arena = arena};
     bool is_loop = pool->kind == CAY_POOL_LOOP;
     struct cay_str path = cay_arena_str(arena, cay_str(pool->path));
@@ -48,7 +53,7 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         .filesystem = cay_arena_str(arena, cay_str(space->filesystem)),
         .path = is_loop ? CAY_STR("") : path,
         .backing_file = is_loop ? path : CAY_STR(""),
-        .state = cay_space_state(&host->space),
+        .state = cay_space_state(host->space),
         .size_bytes = (int64_t)space->size_bytes,
         .used_bytes = (int64_t)space->used_bytes,
         .available_bytes = (int64_t)space->available_bytes,
@@ -236,7 +241,7 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
     if (!cay_host_is_still(host, err))
         return false;
     if (has_bases || cay_map_count(&host->sessions.by_id) || host->base_calls ||
-        host->builds.running)
+        host->builds->running)
         return cay_fail(err, CAY_R_INVALID_STATE,
                         "a pool is made before there are sessions and bases; remove them, or "
                         "export them first");
@@ -259,7 +264,7 @@ void cay_host_create_pool(struct cay_service *service, struct cay_call *call)
     struct pool_job *self = start(service, call);
     bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
     self->is_create = true;
-    self->measures = host->host_base.is_wanted;
+    self->measures = host->host_base->is_wanted;
     self->plan = (struct cay_pool_plan){
         .kind = is_loop ? CAY_POOL_LOOP : CAY_POOL_DIRECTORY,
         .path = request->path.len ? cay_arena_copy(&call->arena, request->path) : NULL,

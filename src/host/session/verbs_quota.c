@@ -7,6 +7,8 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
+#include "host/session/account_quota.h"
 #include "host/session/host.h"
 
 enum { CPUS_MAX = 1'000'000 };

@@ -9,6 +9,7 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/restore.h"
+#include "host/session/snapshot.h"
 #include "host/session/tell.h"
 #include "tool/tree/path.h"
 

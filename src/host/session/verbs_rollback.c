@@ -11,7 +11,9 @@
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
 #include "host/session/tell.h"
+#include "host/session/tidy.h"
 #include "host/session/watching.h"
 
 /*
@@ -290,7 +292,7 @@ static void rollback_end(struct cay_op *op)
             session->branch_count = self->session.branch_count;
         }
         cay_victims_forget(&self->victims, session);
-        cay_once_finish(&session->once);
+        cay_session_undone(session);
         cay_history_set_head(session, self->target);
         cay_pointing_install(&self->pointing, session);
         if (self->is_switch_broken)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/verbs_session.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,11 +11,13 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
+#include "host/session/account_quota.h"
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
-#include "host/session/build_steps.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
+#include "host/session/host_base.h"
 #include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/record.h"

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "host/session/account.h"
 #include "host/session/birth.h"
 #include "host/session/held.h"
 #include "host/session/host.h"
 #include "host/session/quota.h"
+#include "host/session/tidy.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
 #include "host/session/verbs_archive.h"

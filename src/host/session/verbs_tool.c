@@ -12,6 +12,7 @@
 #include "host/session/tool_call.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"
+#include "host/session/verbs_turn.h"
 #include "tool/tool.h"
 
 /*
@@ -384,7 +385,7 @@ static bool begin_once(struct cay_call *call, struct cay_session *session,
         .call = call, .is_stream = tool->is_stream, .answer = answer_joined};
     if (tool->is_stream)
         cay_pulse_start(&self->pulse, call, tool->host->loop);
-    bool is_begun = cay_once_begin(&session->once, tool->request, &self->waiter, &tool->once, err);
+    bool is_begun = cay_once_begin(session->once, tool->request, &self->waiter, &tool->once, err);
     if (!is_begun || tool->once)
         cay_pulse_stop(&self->pulse);
     return is_begun && tool->once;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "host/session/verbs_turn.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,6 +12,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "host/session/account_quota.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -17,7 +20,10 @@
 #include "host/session/publish.h"
 #include "host/session/quota.h"
 #include "host/session/request.h"
+#include "host/session/snapshot.h"
+#include "host/session/space.h"
 #include "host/session/tell.h"
+#include "host/session/tidy.h"
 
 enum {
     TIDY_EVERY = 16, /* snapshots: the store makes deep histories flat, and blanks ahead */

@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/crash.h"
+#include "host/session/account_quota.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
@@ -14,6 +15,7 @@
 #include "host/session/quota.h"
 #include "host/session/request.h"
 #include "host/session/tell.h"
+#include "host/session/tidy.h"
 #include "host/session/tool_call.h"
 
 /* Changing a session: everything is checked first, then limits, then the record, all or nothing. */

@@ -8,12 +8,14 @@
 #include "api/noun.h"
 #include "base/stop.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
 #include "host/session/base_record.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/network.h"
 #include "host/session/space.h"
 #include "host/session/usage.h"
+#include "host/session/usage_history.h"
 
 /*
  * What sessions use. A worker measures copies of what the loop thread knows; sandboxes may go
@@ -48,7 +50,7 @@ void cay_usage_read(const struct cay_session *session, struct cay_v1_session_usa
     if (!sandbox)
         return;
     cay_sandbox_stats(sandbox, &stats);
-    const struct cay_usage_point *last = cay_usage_history_last(&session->usage);
+    const struct cay_usage_point *last = cay_usage_history_last(session->usage);
     usage->cpus = last ? last->cpus : 0;
     usage->memory_bytes = (int64_t)stats.usage.memory_bytes;
     usage->memory_peak_bytes = (int64_t)stats.usage.memory_peak_bytes;
@@ -160,8 +162,8 @@ static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
     }
     (void)sysinfo(&info);
     usage->daemon_memory_bytes = resident_bytes();
-    usage->pool_size_bytes = (int64_t)host->space.now.size_bytes;
-    usage->pool_used_bytes = (int64_t)host->space.now.used_bytes;
+    usage->pool_size_bytes = (int64_t)host->space->now.size_bytes;
+    usage->pool_used_bytes = (int64_t)host->space->now.used_bytes;
     usage->cpu_count = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     usage->memory_total_bytes = (int64_t)info.totalram * (int64_t)info.mem_unit;
     return usage;
@@ -232,7 +234,7 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
             return false;
         add(self, session);
         if (request->start_time)
-            cay_usage_history_samples(&session->usage, cay_noun_time_ns(request->start_time),
+            cay_usage_history_samples(session->usage, cay_noun_time_ns(request->start_time),
                                       request->end_time ? cay_noun_time_ns(request->end_time)
                                                         : INT64_MAX,
                                       &call->arena, &self->samples);

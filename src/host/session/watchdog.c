@@ -5,6 +5,7 @@
 #include "host/runtime/runtime.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
+#include "host/session/session.h"
 
 enum {
     FIRST_LOOK_MS = 500, /* most commands are over by then */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "host/session/account.h"
 #include "host/session/host.h"
 
 struct cay_watching {
@@ -204,7 +205,7 @@ void cay_watching_end(struct cay_session *session, const struct cay_error *err)
     }
 }
 
-void cay_watching_free(struct cay_session *session)
+static void free_watching(struct cay_session *session)
 {
     struct cay_watching *watching = session->watching;
     struct cay_error err = {};
@@ -217,3 +218,5 @@ void cay_watching_free(struct cay_session *session)
     cay_watch_close(&watching->poll);
     release(watching);
 }
+
+const struct cay_session_part cay_watching_part = {.free = free_watching};

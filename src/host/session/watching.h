@@ -43,5 +43,5 @@ void cay_watching_poke(struct cay_session *session);
 
 /* Ends all of them. */
 void cay_watching_end(struct cay_session *session, const struct cay_error *err);
-/* With the session. */
-void cay_watching_free(struct cay_session *session);
+
+extern const struct cay_session_part cay_watching_part;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "api/cay_v1.h"
-#include "host/session/host.h"
 #include "host/session/service.h"
+#include "host/session/service_internal.h"
 
 /* The keys of the host behind the hallway, called without a door. */
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of this room tell each other of the host as a whole. */
+
+#include "host/session/host.h"
+
+struct cay_host_base_cost;
+
+/* Lives in another pool and store from now on; both are the host's. There are no sessions. `cost`
+ * is that of the base "host" there. */
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
+                   const struct cay_host_base_cost *cost);
+
+/* recovery.c: reads the records, finishes what a dead daemon began, takes living sandboxes over,
+ * removes what no record owns. Before anything is served. */
+[[nodiscard]] bool cay_host_recover(struct cay_host *host, struct cay_error *err);
+
+/* Writes times of last use now (at the end) or in the background. */
+void cay_host_flush_keys(struct cay_host *host, bool is_final);
