@@ -27,6 +27,8 @@ struct cay_account {
     size_t event_watch_count;  /* of those, the ones that follow events */
     size_t port_connections;   /* to ports of its sandboxes, exposed or by calls */
     bool is_quota_changing;
+    int64_t bases;                 /* in the table of bases, */
+    int64_t bases_bytes;           /* and what they add to those of everybody */
     unsigned bases_coming;         /* begun, not in the table of bases yet */
     _Atomic int64_t claimed_bytes; /* of the disk: account_disk.h */
     unsigned running;              /* sandboxes */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "host/session/account.h"
-#include "host/session/base_record.h"
 #include "host/session/host.h"
 
 #define REMOVE "remove some"
@@ -82,22 +81,13 @@ static struct cay_quotas of_session(const struct cay_session *session)
 static int64_t bases_of(const struct cay_host *host, const char *owner)
 {
     const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
-    int64_t count = account ? account->bases_coming : 0;
-    size_t cursor = 0;
-    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));)
-        count += cay_str_is(entry->spec->owner, owner);
-    return count;
+    return account ? account->bases + account->bases_coming : 0;
 }
 
 int64_t cay_quotas_bases_bytes(const struct cay_host *host, const char *owner)
 {
-    int64_t bytes = 0;
-    size_t cursor = 0;
-    for (const struct cay_base_entry *entry; (entry = cay_map_next(&host->bases, &cursor));) {
-        if (cay_str_is(entry->spec->owner, owner))
-            bytes = add(bytes, cay_base_own_bytes(entry->spec));
-    }
-    return bytes;
+    const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
+    return account ? account->bases_bytes : 0;
 }
 
 struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner)

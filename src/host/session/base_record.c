@@ -8,6 +8,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/session/access.h"
+#include "host/session/account.h"
 #include "host/session/host.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
@@ -179,21 +180,39 @@ static void free_entry(struct cay_base_entry *entry)
     free(entry);
 }
 
+/* For its owner's quota; those of everybody are nobody's. */
+static void count(struct cay_host *host, const struct cay_base_entry *entry, int sign)
+{
+    char owner[CAY_ID_SIZE];
+    if (!entry || !entry->spec->owner.len)
+        return;
+    snprintf(owner, sizeof(owner), "%.*s", (int)entry->spec->owner.len, entry->spec->owner.ptr);
+    struct cay_account *account = cay_account_of(host, owner);
+    account->bases += sign;
+    account->bases_bytes += sign * cay_base_own_bytes(entry->spec);
+}
+
 void cay_bases_put(struct cay_host *host, const struct cay_v1_base *spec)
 {
     struct cay_base_entry *entry = cay_new(struct cay_base_entry);
     snprintf(entry->name, sizeof(entry->name), "%.*s", (int)spec->name.len, spec->name.ptr);
     cay_arena_init(&entry->arena, 2 * SPEC_BYTES_MAX);
     entry->spec = cay_noun_copy(&cay_v1_base_desc, spec, &entry->arena);
-    if (entry->spec)
-        free_entry(cay_map_put(&host->bases, cay_str(entry->name), entry));
-    else
+    if (!entry->spec) {
         free_entry(entry);
+        return;
+    }
+    struct cay_base_entry *old = cay_map_put(&host->bases, cay_str(entry->name), entry);
+    count(host, old, -1);
+    count(host, entry, 1);
+    free_entry(old);
 }
 
 void cay_bases_remove(struct cay_host *host, const char *name)
 {
-    free_entry(cay_map_remove(&host->bases, cay_str(name)));
+    struct cay_base_entry *entry = cay_map_remove(&host->bases, cay_str(name));
+    count(host, entry, -1);
+    free_entry(entry);
 }
 
 void cay_bases_finish(struct cay_map *bases)

@@ -11,6 +11,7 @@
 #include "host/runtime/runtime.h"
 #include "host/session/op.h"
 #include "host/session/record.h"
+#include "host/session/waking.h"
 
 /* A base, a snapshot, or neither: the store has the tree already (a live fork). */
 struct cay_birth_source {
@@ -20,32 +21,6 @@ struct cay_birth_source {
 
 struct cay_birth;
 typedef void cay_birth_fn(struct cay_birth *birth);
-
-/* What a worker needs to mount a session's tree and start its sandbox, and what comes of it. */
-struct cay_waking {
-    char store_id[CAY_STORE_ID_SIZE];
-    char hostname[65];
-    uint32_t uid_base;
-    struct cay_cgroup_limits limits;
-    uint32_t slot;
-    bool is_open; /* its network */
-    bool needs_mount;
-    bool needs_sandbox;
-    int root_fd; /* in when mounted already; out otherwise. The session's own copy */
-    struct cay_sandbox *sandbox;
-};
-
-/* As the kernel takes them. */
-struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits);
-
-void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
-                     bool needs_sandbox);
-[[nodiscard]] bool cay_waking_work(struct cay_waking *waking, struct cay_host *host,
-                                   struct cay_error *err);
-/* Takes it back: after a failure of something later. */
-void cay_waking_undo(struct cay_waking *waking, struct cay_host *host);
-/* On the loop thread: the session has its root and its sandbox. */
-void cay_waking_install(struct cay_waking *waking, struct cay_session *session);
 
 struct cay_birth {
     struct cay_op op;
@@ -74,13 +49,3 @@ void cay_birth_start(struct cay_session *session, struct cay_call *call,
 void cay_birth_start_held(struct cay_session *session, struct cay_call *call,
                           const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born);
 void cay_birth_release(struct cay_birth *birth);
-
-/* Makes sure the tree is mounted and, if wanted, a sandbox runs; then calls `awake` with success or
- * with op->err filled. */
-void cay_wake(struct cay_session *session, struct cay_call *call, bool needs_sandbox,
-              void (*awake)(struct cay_call *call, struct cay_session *session, void *context,
-                            const struct cay_error *err),
-              void *context);
-
-/* Without a caller; `why` is a word that stays. */
-void cay_death_start(struct cay_session *session, const char *why);

@@ -8,6 +8,7 @@
 #include "host/session/build_files.h"
 #include "host/session/build_steps_internal.h"
 #include "host/session/chore.h"
+#include "host/session/cwd.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 #include "host/session/tree.h"

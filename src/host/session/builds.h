@@ -22,6 +22,7 @@ enum {
     CAY_BUILDS_IN_ALL = 128,
     CAY_BUILD_LOG_LINES_MAX = 10'000,
     CAY_BUILD_LOG_BYTES_MAX = 1 << 20,
+    CAY_BUILD_LEVELS = 4,
 };
 
 /* Of the log: where its text ends, who said it when. */
@@ -31,6 +32,8 @@ struct cay_build_line {
     int32_t step;
     uint8_t level;
 };
+
+extern const char *const cay_build_levels[CAY_BUILD_LEVELS];
 
 struct cay_build {
     struct cay_list_node in_table;
@@ -61,6 +64,12 @@ struct cay_builds {
 
 [[nodiscard]] struct cay_builds *cay_builds_create(void);
 void cay_builds_destroy(struct cay_builds *builds);
+
+/* One that runs, and the end of knowing of one. */
+struct cay_build *cay_builds_add(struct cay_host *host, const char *owner, struct cay_str name);
+void cay_build_forget(struct cay_build *build);
+/* Of its log; what is too much is only counted. */
+void cay_build_add_line(struct cay_build *build, const struct cay_v1_build_log *log);
 
 /* What the host makes by itself, shown as a build of that id and name to administrators. While it
  * runs: how far it is, and a line for its log (or NULL). Then its end: err NULL when it went well.

@@ -5,9 +5,9 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/session/birth.h"
 #include "host/session/request.h"
 #include "host/session/tree.h"
+#include "host/session/waking.h"
 
 bool cay_command_check(const struct cay_command *command, struct cay_error *err)
 {

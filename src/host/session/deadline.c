@@ -5,7 +5,7 @@
 
 #include "api/noun.h"
 #include "base/log.h"
-#include "host/session/birth.h"
+#include "host/session/death.h"
 #include "host/session/host.h"
 #include "host/session/pause.h"
 #include "host/session/record.h"

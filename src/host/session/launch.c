@@ -8,7 +8,6 @@
 #include "api/noun.h"
 #include "host/process/events.h"
 #include "host/process/result.h"
-#include "host/session/birth.h"
 #include "host/session/hearing.h"
 #include "host/session/host.h"
 #include "host/session/live.h"

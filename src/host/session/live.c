@@ -13,6 +13,7 @@
 #include "host/session/account.h"
 #include "host/session/hearing.h"
 #include "host/session/host.h"
+#include "host/session/live_internal.h"
 #include "host/session/network.h"
 #include "host/session/op.h"
 #include "host/session/ports.h"
@@ -23,56 +24,6 @@
 /* A command that runs longer is written down. */
 enum { LINGER_MS = 200 };
 
-struct cay_live {
-    struct cay_session *session;
-    struct cay_link *link;
-    struct cay_watch link_watch;
-    struct cay_watch death_watch;
-    struct cay_list execs;
-    uint64_t next_call;
-    struct cay_list others; /* calls with living processes that nobody follows */
-    bool is_listing;        /* those of an earlier daemon are not known yet */
-    struct cay_watchdog watchdog;
-    struct cay_timer linger;
-    bool is_lingering; /* the timer runs */
-    unsigned depth;    /* inside cay_link_step */
-    bool is_broken;
-    struct cay_error broken;
-};
-
-/* A command of an earlier daemon that still runs, or one that ended and left processes behind. */
-struct other {
-    struct cay_list_node in_live;
-    uint64_t call;
-};
-
-static void forget_other(struct cay_live *live, uint64_t call)
-{
-    cay_list_for_each (struct other, other, &live->others, in_live) {
-        if (other->call == call) {
-            cay_list_remove(&other->in_live);
-            free(other);
-        }
-    }
-}
-
-static void note_other(struct cay_live *live, uint64_t call)
-{
-    forget_other(live, call);
-    struct other *other = cay_new(struct other);
-    other->call = call;
-    cay_list_push_back(&live->others, &other->in_live);
-}
-
-static struct cay_exec *find_exec(const struct cay_live *live, uint64_t call)
-{
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
-        if (exec->call == call)
-            return exec;
-    }
-    return NULL;
-}
-
 static void update_watch(struct cay_live *live)
 {
     if (!live->link_watch.handle)
@@ -81,175 +32,6 @@ static void update_watch(struct cay_live *live)
     cay_watch_set(&live->link_watch, (wants & POLLIN ? CAY_READY_READ : 0u) |
                                          (wants & POLLOUT ? CAY_READY_WRITE : 0u));
 }
-
-static void end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
-{
-    struct cay_error ignored = {};
-    struct cay_exec_end whole = *end;
-    if (end->exit) {
-        whole.killed = cay_link_killed(exec->live->link, exec->call);
-        if (end->who) /* who is left must not wait for a reader */
-            (void)cay_link_detach(exec->live->link, exec->call, &ignored);
-        cay_processes_unfollow(&exec->live->session->processes, exec->call);
-    }
-    cay_list_remove(&exec->in_live);
-    exec->live = NULL;
-    exec->ended(exec, &whole);
-}
-
-/* Ended, and all it wrote until then was told: what is left of it comes next. */
-static void go_on(struct cay_live *live, struct cay_exec *exec)
-{
-    struct cay_error ignored = {};
-    exec->is_told = true;
-    if (exec->exit.leftovers && cay_link_who(live->link, exec->call, &ignored))
-        return; /* on_who goes on */
-    const struct cay_exec_end end = {.exit = &exec->exit};
-    end_exec(exec, &end);
-}
-
-static void on_output(void *owner, uint64_t call, const struct cay_frame_output *output)
-{
-    struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(live, call);
-    struct cay_error ignored = {};
-    struct cay_frame_output piece = *output;
-    if (!exec && cay_link_version(live->link) < 2) {
-        cay_processes_output(&live->session->processes, call, output);
-        return;
-    }
-    if (!exec || exec->is_told) {
-        (void)cay_link_ack(live->link, call, output->offset + output->data.len, &ignored);
-        return;
-    }
-    /* What others went on to write after its end is not its output. */
-    if (exec->is_exited && piece.offset + piece.data.len > exec->exit.end_offset)
-        piece.data.len = exec->exit.end_offset - CAY_MIN(piece.offset, exec->exit.end_offset);
-    exec->seen_offset = output->offset + output->data.len;
-    if (piece.data.len)
-        exec->output(exec, &piece);
-    if (exec->is_exited && exec->seen_offset >= exec->exit.end_offset)
-        go_on(live, exec);
-}
-
-/* The end may overtake output that waits for room; it is told after it. */
-static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
-{
-    struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(live, call);
-    struct cay_error err = {};
-    if (exit->leftovers)
-        note_other(live, call);
-    else
-        forget_other(live, call);
-    bool is_known = cay_processes_exited(&live->session->processes, call, exit);
-    if (!exec && !is_known && exit->leftovers)
-        (void)cay_link_who(live->link, call, &err);
-    else if (!exec && !is_known) /* of an earlier daemon's caller */
-        (void)cay_link_release(live->link, call, &err);
-    if (!exec)
-        return;
-    exec->exit = *exit;
-    exec->is_exited = true;
-    if (exec->seen_offset >= exit->end_offset)
-        go_on(live, exec);
-}
-
-static void on_who(void *owner, uint64_t call, const struct cay_frame_who *who)
-{
-    struct cay_live *live = owner;
-    const struct cay_process *process = cay_processes_who(&live->session->processes, call, who);
-    struct cay_exec *exec = find_exec(owner, call);
-    if (!exec || !exec->is_exited || !exec->is_told)
-        return;
-    const struct cay_exec_end end = {
-        .exit = &exec->exit, .who = who, .leftover_id = process ? process->id : ""};
-    end_exec(exec, &end);
-}
-
-static void on_gone(void *owner, uint64_t call)
-{
-    struct cay_live *live = owner;
-    forget_other(live, call);
-    (void)cay_processes_gone(&live->session->processes, call);
-}
-
-static void on_started(void *owner, uint64_t call, uint32_t pid)
-{
-    struct cay_live *live = owner;
-    (void)cay_processes_started(&live->session->processes, call, pid);
-}
-
-static void on_piece(void *owner, uint64_t call, const struct cay_frame_piece *piece)
-{
-    struct cay_live *live = owner;
-    cay_processes_piece(&live->session->processes, call, piece);
-}
-
-static void on_stdin_room(void *owner, uint64_t call, uint64_t taken_bytes)
-{
-    struct cay_live *live = owner;
-    (void)cay_processes_stdin_room(&live->session->processes, call, taken_bytes);
-}
-
-static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
-{
-    struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(owner, call);
-    bool is_start = request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN;
-    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
-    if (is_start)
-        forget_other(live, call);
-    (void)cay_processes_refused(&live->session->processes, call, request, error);
-    if (!exec || (!is_start && !(is_who && exec->is_told)))
-        return;
-    struct cay_error err = {};
-    if (is_who) {
-        const struct cay_exec_end end = {.exit = &exec->exit};
-        end_exec(exec, &end);
-        return;
-    }
-    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error,
-                   "the sandbox cannot start another command");
-    const struct cay_exec_end end = {.err = &err};
-    end_exec(exec, &end);
-}
-
-static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry,
-                      const struct cay_frame_detail *detail)
-{
-    struct cay_live *live = owner;
-    if (live->is_listing && (entry->state == CAY_CALL_RUNNING || entry->leftovers))
-        note_other(live, call);
-    cay_processes_listed(&live->session->processes, call, entry, detail);
-}
-
-static void on_list_ended(void *owner, uint32_t)
-{
-    struct cay_live *live = owner;
-    live->is_listing = false;
-    cay_processes_list_ended(&live->session->processes);
-}
-
-static void on_pong(void *owner, uint64_t number)
-{
-    struct cay_live *live = owner;
-    cay_watchdog_answered(&live->watchdog, number);
-}
-
-static const struct cay_link_handlers handlers = {
-    .pong = on_pong,
-    .listed = on_listed,
-    .list_ended = on_list_ended,
-    .started = on_started,
-    .output = on_output,
-    .piece = on_piece,
-    .stdin_room = on_stdin_room,
-    .exited = on_exited,
-    .gone = on_gone,
-    .who = on_who,
-    .refused = on_refused,
-};
 
 static void on_link_ready(struct cay_watch *watch, unsigned)
 {
@@ -306,7 +88,7 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     cay_list_init(&live->others);
     int pidfd = cay_sandbox_pidfd(sandbox);
     bool is_open =
-        cay_link_open(sandbox, &handlers, live, &live->link, &err) &&
+        cay_link_open(sandbox, &cay_live_handlers, live, &live->link, &err) &&
         cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
         (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
     live->is_listing = is_adopted;
@@ -339,7 +121,7 @@ static void end_all(struct cay_live *live, const struct cay_error *err)
 {
     const struct cay_exec_end end = {.err = err};
     cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
-        end_exec(exec, &end);
+        cay_live_end_exec(exec, &end);
 }
 
 static void free_live(struct cay_live *live)
@@ -353,7 +135,7 @@ static void free_live(struct cay_live *live)
     cay_timer_close(&live->linger);
     cay_watchdog_close(&live->watchdog);
     cay_link_close(live->link);
-    cay_list_for_each (struct other, other, &live->others, in_live)
+    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
         free(other);
     free(live);
 }
@@ -500,7 +282,7 @@ void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
     size_t count = 0;
     cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
         count++;
-    cay_list_for_each (struct other, other, &live->others, in_live)
+    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
         count++;
     *out_list = (struct cay_v1_leftover_process_array){
         .items = cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process))};
@@ -509,7 +291,7 @@ void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
     cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
         out_list->items[out_list->count++] = (struct cay_v1_leftover_process){
             .command = cay_arena_str(arena, cay_str(exec->label)), .killed = true};
-    cay_list_for_each (struct other, other, &live->others, in_live)
+    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
         out_list->items[out_list->count++] = killed_process(live, other->call, arena);
 }
 
@@ -532,7 +314,7 @@ bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
 {
     if (!cay_link_exec(live->link, process->call, frame, err))
         return false;
-    note_other(live, process->call);
+    cay_live_note_other(live, process->call);
     cay_watchdog_expect(&live->watchdog);
     update_watch(live);
     return true;
@@ -545,7 +327,7 @@ void cay_exec_leave(struct cay_exec *exec)
     if (!live)
         return;
     cay_list_remove(&exec->in_live);
-    note_other(live, exec->call);
+    cay_live_note_other(live, exec->call);
     (void)cay_link_detach(live->link, exec->call, &ignored);
     update_watch(live);
 }

@@ -9,7 +9,6 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/process/events.h"
-#include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
@@ -17,6 +16,7 @@
 #include "host/session/request.h"
 #include "host/session/start.h"
 #include "host/session/tell.h"
+#include "host/session/wake.h"
 
 enum {
     FREEZE_TIMEOUT_MS = 5000,

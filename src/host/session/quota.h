@@ -7,17 +7,12 @@
  * kept by measuring, on a worker: a session's layers, those of all its snapshots, and the files
  * without names that its processes hold, or readers (held.h). Who is over its limit has its
  * commands killed (cause: quota), and everything that adds to it refused until it is below again.
- *
- * When: a session that has a limit is looked at as long as something runs or was written, as often
- * as it takes to fill what is left at 1 GiB per second, between 250 ms and 2 s; never for more than
- * a fifth of the time. It may be exceeded by what is written in that time. What the daemon itself
- * writes is counted as it comes. Sessions without limits are measured now and then, for telling.
  */
 
 #include "host/session/session.h"
 
-void cay_quota_start(struct cay_host *host);
-void cay_quota_stop(struct cay_host *host);
+/* Whether it has a limit of bytes or files. */
+[[nodiscard]] bool cay_quota_is_limited(const struct cay_session *session);
 
 /* On a worker: lets the kernel keep the limit of a tree, where it can; 0 is none. */
 [[nodiscard]] bool cay_quota_set(struct cay_host *host, const char *store_id, int64_t bytes_max,

@@ -7,7 +7,6 @@
 
 #include "api/limits.h"
 #include "host/runtime/runtime.h"
-#include "host/session/snapshot.h"
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -58,6 +57,14 @@ bool cay_snapshot_record_take(struct cay_snapshot_record *out_record,
     cay_buf_init(&out_record->spec, SPEC_BYTES_MAX);
     return cay_pb_encode(&cay_v1_snapshot_desc, spec, &out_record->spec) == 0 ||
            cay_fail(err, CAY_R_INTERNAL, "encode snapshot '%s'", snapshot->name);
+}
+
+struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec)
+{
+    struct cay_v1_snapshot rest = *spec;
+    rest.message = CAY_STR("");
+    rest.metadata = NULL;
+    return rest;
 }
 
 bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,

@@ -56,6 +56,8 @@ void cay_session_record_take(struct cay_session_record *out_record,
 [[nodiscard]] bool cay_snapshot_record_set_spec(struct cay_snapshot_record *record,
                                                 const struct cay_v1_snapshot *spec,
                                                 struct cay_error *err);
+/* The spec but for them. */
+struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec);
 /* From now on they stay as they are in the database. */
 void cay_snapshot_record_drop_words(struct cay_snapshot_record *record);
 /* Another spec in the place of the session's own. */

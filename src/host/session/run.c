@@ -7,7 +7,6 @@
 #include "host/process/events.h"
 #include "host/process/record.h"
 #include "host/process/result.h"
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/pause.h"
 #include "host/session/users.h"

@@ -31,6 +31,7 @@
 #include "host/session/launch.h"
 #include "host/session/live.h"
 #include "host/session/lost.h"
+#include "host/session/measure.h"
 #include "host/session/network.h"
 #include "host/session/pause.h"
 #include "host/session/quota.h"
@@ -346,7 +347,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
     host->journal = cay_journal_create(host->loop, host->data_fd);
     host->audit = cay_audit_create(host->loop, host->data_fd);
-    cay_quota_start(host);
+    cay_measure_start(host);
     cay_usage_history_start(host);
     cay_space_start(host, options->health_interval_ms);
     if (!cay_host_recover(host, err))
@@ -507,7 +508,7 @@ void cay_host_destroy(struct cay_host *host)
     if (!host)
         return;
     cay_host_stop(host);
-    cay_quota_stop(host);
+    cay_measure_stop(host);
     cay_usage_history_stop(host);
     cay_space_stop(host);
     leave_sessions(host);

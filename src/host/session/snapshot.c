@@ -37,14 +37,6 @@ void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapsho
     free(snapshot);
 }
 
-struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec)
-{
-    struct cay_v1_snapshot rest = *spec;
-    rest.message = CAY_STR("");
-    rest.metadata = NULL;
-    return rest;
-}
-
 void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
                            const struct cay_v1_snapshot *spec)
 {

@@ -11,7 +11,6 @@ void cay_snapshot_free(struct cay_session *session, struct cay_snapshot *snapsho
 /* Replaces what clients see of it. What they said of it is in the database only (record.h). */
 void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *snapshot,
                            const struct cay_v1_snapshot *spec);
-struct cay_v1_snapshot cay_snapshot_without_words(const struct cay_v1_snapshot *spec);
 struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name);
 
 /* The same, or SNAPSHOT_NOT_FOUND. */

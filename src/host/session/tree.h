@@ -41,7 +41,3 @@ void cay_past_tree_close(struct cay_past_tree *past, struct cay_host *host);
 /* Where a command or a tool of this user starts: `~` is its home. False: too long. */
 [[nodiscard]] bool cay_session_cwd(const struct cay_session *session, const struct cay_user *user,
                                    struct cay_str cwd, char *out, size_t size);
-
-/* On a worker: makes the directory if nothing is there, for this user of the sandbox; its missing
- * parents belong to root. What is in the way stays. */
-void cay_session_make_cwd(int root_fd, uint32_t id_base, struct cay_str user, struct cay_str cwd);

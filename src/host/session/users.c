@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/session/birth.h"
 #include "host/session/request.h"
+#include "host/session/wake.h"
 
 enum { KNOWN_MAX = 4 };
 

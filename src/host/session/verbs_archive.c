@@ -14,7 +14,6 @@
 
 #include "api/noun.h"
 #include "host/session/account.h"
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/passing.h"
 #include "host/session/quota.h"

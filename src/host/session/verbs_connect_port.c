@@ -8,9 +8,9 @@
 #include "host/net/dial.h"
 #include "host/net/relay.h"
 #include "host/session/account.h"
-#include "host/session/birth.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
+#include "host/session/wake.h"
 
 /*
  * A connection to a port of a sandbox, carried by a call. Bytes of the program are read while the

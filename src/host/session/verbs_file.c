@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/tree.h"
 #include "host/session/users.h"

@@ -9,6 +9,7 @@
 #include "host/session/account_quota.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
+#include "host/session/death.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/network.h"

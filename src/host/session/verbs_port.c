@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "api/noun.h"
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/ports.h"
 #include "host/session/verbs_process.h"
+#include "host/session/wake.h"
 
 /* Exposing ports, and closing them. */
 

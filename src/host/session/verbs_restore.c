@@ -4,13 +4,13 @@
 
 #include "api/limits.h"
 #include "base/crash.h"
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/live.h"
 #include "host/session/point.h"
 #include "host/session/restore.h"
 #include "host/session/snapshot.h"
 #include "host/session/tell.h"
+#include "host/session/wake.h"
 #include "tool/tree/path.h"
 
 struct restore_op {

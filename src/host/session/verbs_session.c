@@ -16,6 +16,7 @@
 #include "host/session/base_record.h"
 #include "host/session/birth.h"
 #include "host/session/deadline.h"
+#include "host/session/death.h"
 #include "host/session/host.h"
 #include "host/session/host_base.h"
 #include "host/session/network.h"

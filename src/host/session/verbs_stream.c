@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "host/session/account.h"
-#include "host/session/birth.h"
 #include "host/session/held.h"
 #include "host/session/host.h"
 #include "host/session/quota.h"

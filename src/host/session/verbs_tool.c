@@ -3,7 +3,6 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/session/birth.h"
 #include "host/session/host.h"
 #include "host/session/once.h"
 #include "host/session/pause.h"

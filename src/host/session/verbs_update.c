@@ -5,7 +5,6 @@
 #include "api/noun.h"
 #include "base/crash.h"
 #include "host/session/account_quota.h"
-#include "host/session/birth.h"
 #include "host/session/deadline.h"
 #include "host/session/history.h"
 #include "host/session/host.h"
@@ -17,6 +16,7 @@
 #include "host/session/tell.h"
 #include "host/session/tidy.h"
 #include "host/session/tool_call.h"
+#include "host/session/waking.h"
 
 /* Changing a session: everything is checked first, then limits, then the record, all or nothing. */
 

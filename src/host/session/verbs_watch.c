@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "host/session/birth.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/tree.h"

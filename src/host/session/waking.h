@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The work of waking, as a step of who needs it: a tree is mounted, a sandbox started in it. */
+
+#include "host/runtime/runtime.h"
+#include "host/session/session.h"
+
+/* What a worker needs to mount a session's tree and start its sandbox, and what comes of it. */
+struct cay_waking {
+    char store_id[CAY_STORE_ID_SIZE];
+    char hostname[65];
+    uint32_t uid_base;
+    struct cay_cgroup_limits limits;
+    uint32_t slot;
+    bool is_open; /* its network */
+    bool needs_mount;
+    bool needs_sandbox;
+    int root_fd; /* in when mounted already; out otherwise. The session's own copy */
+    struct cay_sandbox *sandbox;
+};
+
+/* As the kernel takes them. */
+struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits);
+
+void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
+                     bool needs_sandbox);
+[[nodiscard]] bool cay_waking_work(struct cay_waking *waking, struct cay_host *host,
+                                   struct cay_error *err);
+/* Takes it back: after a failure of something later. */
+void cay_waking_undo(struct cay_waking *waking, struct cay_host *host);
+/* On the loop thread: the session has its root and its sandbox. */
+void cay_waking_install(struct cay_waking *waking, struct cay_session *session);
