@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "host/session/manifest.h"
+#include "host/transfer/manifest.h"
 
 static void try_words(struct cay_str text, struct cay_arena *arena)
 {

@@ -15,7 +15,7 @@
 #include "front/http/server.h"
 #include "front/router.h"
 #include "host/doctor/doctor.h"
-#include "host/session/service.h"
+#include "host/service/service.h"
 #include "host/session/state.h"
 #include "sys/descriptors.h"
 #include "wire/e2b/template.h"

@@ -258,7 +258,7 @@ def look(build):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = {"src/bin/cayd_conf.h": "cayd_conf",
-                    "src/host/session/service.h": "cay_host_options"}
+                    "src/host/service/service.h": "cay_host_options"}
         for path, text, known in [
                 ("api/cay_v1.h", (build / "src/api/cay_v1.h").read_text(), names),
                 *[(p.removeprefix("src/"), (checks.ROOT / p).read_text(), {s: s})

@@ -28,8 +28,8 @@ KEPT = ROOT / ".dev/bases"
 SKIPPED = 77
 RECIPES = ("debian", "code-interpreter")
 # What decides how a data directory with a base looks.
-SOURCES = ("src/host/db", "src/host/store", "src/host/session/base_record.c", "src/host/session/debian.c",
-           "src/host/session/interpreter.c", "src/host/session/interpreter.h", "src/host/session/verbs_build.c",
+SOURCES = ("src/host/db", "src/host/store", "src/host/base/base_record.c", "src/host/build/debian.c",
+           "src/host/build/interpreter.c", "src/host/build/interpreter.h", "src/host/build/verbs_build.c",
            "share/code-interpreter")
 # What debootstrap says where there is no mirror; everything else that goes wrong is a bug.
 NO_MIRROR = re.compile(r"Failed getting release|couldn't download|no package source of this machine", re.I)

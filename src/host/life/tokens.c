@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/life/tokens.h"
+
+#include <stdio.h>
+
+#include "host/session/host.h"
+#include "host/session/session.h"
+
+struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
+                                                 struct cay_arena *arena)
+{
+    const struct cay_tokens *secret = &session->host->tokens;
+    const struct cay_v1_network_policy *network = session->spec->network;
+    struct cay_v1_session_tokens *tokens = cay_arena_new(arena, struct cay_v1_session_tokens);
+    char text[CAY_TOKEN_SIZE];
+    if (!tokens)
+        return NULL;
+    cay_token_make(secret, CAY_TOKEN_ACCESS, session->id, session->created_ns, text);
+    tokens->access_token = cay_arena_str(arena, cay_str(text));
+    if (!network || !network->public_ports) {
+        cay_token_make(secret, CAY_TOKEN_TRAFFIC, session->id, session->created_ns, text);
+        tokens->traffic_token = cay_arena_str(arena, cay_str(text));
+    }
+    return tokens;
+}
+
+bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
+                              struct cay_caller *out_caller)
+{
+    struct cay_str id = cay_token_session(token);
+    const struct cay_session *session = id.len ? cay_map_get(&host->sessions.by_id, id) : NULL;
+    if (!session ||
+        !cay_token_is(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns, token))
+        return false;
+    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .key_id = "session-token"};
+    memcpy(out_caller->owner, session->owner, sizeof(out_caller->owner));
+    memcpy(out_caller->session_id, session->id, sizeof(out_caller->session_id));
+    return true;
+}
+
+bool cay_session_find_token(struct cay_service *service,
+                            bool (*is_it)(void *context, struct cay_str token), void *context,
+                            char out_session_id[CAY_ID_SIZE])
+{
+    struct cay_host *host = cay_host_of(service);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->is_gone)
+            continue;
+        if (!session->access_token[0])
+            cay_token_make(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns,
+                           session->access_token);
+        if (is_it(context, cay_str(session->access_token))) {
+            memcpy(out_session_id, session->id, sizeof(session->id));
+            return true;
+        }
+    }
+    return false;
+}

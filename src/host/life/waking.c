@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/life/waking.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/live/live.h"
+#include "host/live/network.h"
+#include "host/live/watching.h"
+#include "host/session/host.h"
+#include "host/session/session.h"
+#include "sys/descriptors.h"
+#include "sys/userns.h"
+
+struct cay_cgroup_limits cay_session_cgroup_limits(const struct cay_v1_resource_limits *limits)
+{
+    return (struct cay_cgroup_limits){
+        .cpu_millis = limits->has_cpus ? (uint32_t)(limits->cpus * 1000) : 0,
+        .memory_bytes = limits->has_memory_bytes ? (uint64_t)limits->memory_bytes : 0,
+        .pids = limits->has_pids ? (uint32_t)limits->pids : 0,
+    };
+}
+
+void cay_waking_init(struct cay_waking *waking, const struct cay_session *session,
+                     bool needs_sandbox)
+{
+    *waking = (struct cay_waking){
+        .uid_base = cay_session_uid_base(session),
+        .slot = session->uid_slot,
+        .is_open = cay_network_is_open(session->spec),
+        .needs_mount = session->root_fd < 0,
+        .needs_sandbox = needs_sandbox && !session->live,
+        .root_fd = session->root_fd,
+        .limits = cay_session_cgroup_limits(session->spec->limits),
+    };
+    memcpy(waking->store_id, session->store_id, sizeof(waking->store_id));
+    /* A label of a host name: the session's id, with what DNS does not know replaced. */
+    size_t len = CAY_MIN(strlen(session->id), sizeof(waking->hostname) - 2);
+    for (size_t i = 0; i < len; i++) {
+        char c = session->id[i];
+        waking->hostname[i] = c == '.' || c == '_' ? '-' : c;
+    }
+}
+
+/* Tree and sandbox have the same map of ids: one namespace for both. -1 when it is not for us to
+ * make it, or when it fails: who needs one then makes it and says what is wrong. */
+static int shared_userns(const struct cay_waking *waking, struct cay_host *host)
+{
+    bool is_shared = waking->needs_mount && waking->needs_sandbox &&
+                     cay_store_caps(host->store) & CAY_STORE_ID_MAPPED &&
+                     cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES;
+    return is_shared ? cay_userns_open(waking->uid_base, CAY_SESSION_ID_COUNT) : -1;
+}
+
+bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct cay_error *err)
+{
+    cay_autoclose int userns_fd = shared_userns(waking, host);
+    const struct cay_store_owner owner = {
+        .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = userns_fd};
+    int status = cay_descriptors_check(); /* what is opened here stays open */
+    if (status < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, status, "open the session's files");
+    if (waking->needs_mount &&
+        !cay_store_mount(host->store, waking->store_id, &owner, &waking->root_fd, err))
+        return false;
+    if (!waking->needs_sandbox)
+        return true;
+    const struct cay_sandbox_spec spec = {
+        .id = waking->store_id,
+        .root_fd = waking->root_fd,
+        .uid_base = waking->uid_base,
+        .userns_fd = userns_fd,
+        .limits = waking->limits,
+        .hostname = waking->hostname,
+    };
+    if (cay_runtime_start(host->runtime, &spec, &waking->sandbox, err) &&
+        (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))
+        return true;
+    cay_waking_undo(waking, host);
+    return false;
+}
+
+void cay_waking_undo(struct cay_waking *waking, struct cay_host *host)
+{
+    struct cay_error err = {};
+    if (waking->sandbox && waking->is_open && !cay_network_detach(host, waking->slot, &err))
+        cay_log(CAY_WARN, "network.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
+    if (waking->sandbox && !cay_sandbox_destroy(cay_take_ptr(waking->sandbox), &err))
+        cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
+    if (waking->needs_mount && waking->root_fd >= 0)
+        close(cay_take_fd(waking->root_fd));
+}
+
+void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
+{
+    struct cay_error err = {};
+    if (waking->needs_mount && waking->root_fd >= 0) {
+        cay_fail(&err, CAY_R_UNAVAILABLE, "the session's tree was mounted anew; watch again");
+        cay_watching_end(session, &err);
+    }
+    session->root_fd = waking->root_fd;
+    if (waking->sandbox) {
+        session->state_text[0] = session->state_reason[0] = '\0';
+        session->sandbox = cay_take_ptr(waking->sandbox);
+        cay_live_open(session, false);
+    }
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/live/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/live/live.h"
+#include "host/net/dns.h"
+#include "host/session/host.h"
+#include "sys/netdev.h"
+#include "sys/nftables.h"
+#include "tool/tree/tree.h"
+
+bool cay_network_can_open(const struct cay_host *host, struct cay_error *err)
+{
+    if (!(cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network open: the runtime '%s' has no network of its own to open",
+                        cay_runtime_name(host->runtime));
+    return cay_gateway_check(err);
+}
+
+enum cay_v1_network_mode cay_network_mode(const struct cay_v1_session *spec)
+{
+    return spec->network ? spec->network->mode : CAY_V1_NETWORK_MODE_NONE;
+}
+
+bool cay_network_is_open(const struct cay_v1_session *spec)
+{
+    return cay_network_mode(spec) == CAY_V1_NETWORK_MODE_OPEN;
+}
+
+/* It becomes a header of requests. */
+static bool check_mask(struct cay_str host, struct cay_error *err)
+{
+    enum { HOST_BYTES_MAX = 253 };
+    bool is_good = host.len <= HOST_BYTES_MAX;
+    for (size_t i = 0; is_good && i < host.len; i++)
+        is_good = host.ptr[i] > 0x20 && host.ptr[i] < 0x7F;
+    return is_good ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "network.mask_request_host: the name of a host");
+}
+
+bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_policy *wanted,
+                        const struct cay_v1_network_policy *now, struct cay_arena *arena,
+                        struct cay_v1_network_policy **out_policy, struct cay_error *err)
+{
+    const struct cay_v1_network_policy *chosen = wanted ? wanted : now;
+    enum cay_v1_network_mode mode = chosen ? chosen->mode : CAY_V1_NETWORK_MODE_UNSPECIFIED;
+    if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED)
+        mode = now ? now->mode : host->default_network;
+    if (mode == CAY_V1_NETWORK_MODE_FILTERED)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network: this version has the modes none and open");
+    if (mode != CAY_V1_NETWORK_MODE_NONE && mode != CAY_V1_NETWORK_MODE_OPEN)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "network: no such mode");
+    if (chosen && (chosen->allow.count || chosen->deny.count))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network: rules of a session cannot be enforced yet; the daemon's "
+                        "network_allow opens ranges for all");
+    if (mode == CAY_V1_NETWORK_MODE_OPEN && !cay_network_can_open(host, err))
+        return false;
+    struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
+    if (!policy)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (chosen && !check_mask(chosen->mask_request_host, err))
+        return false;
+    if (chosen && chosen->public_ports && chosen->private_ports)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "network: ports are public_ports or private_ports, not both");
+    if (chosen)
+        *policy = *chosen;
+    policy->mode = mode;
+    *out_policy = policy;
+    return true;
+}
+
+bool cay_network_attach(struct cay_host *host, const struct cay_sandbox *sandbox, uint32_t slot,
+                        struct cay_error *err)
+{
+    struct cay_gateway_notes notes;
+    int fd = -1;
+    if (!cay_sandbox_netns(sandbox, &fd, err))
+        return false;
+    cay_autoclose int netns_fd = fd;
+    if (!cay_gateway_attach(&host->gateway, netns_fd, slot, &notes, err))
+        return false;
+    if (notes.is_forwarding_set || notes.is_forwarding6_set)
+        cay_log(CAY_WARN, "network.forwarding_enabled",
+                CAY_S("families", notes.is_forwarding_set && notes.is_forwarding6_set
+                                      ? "ipv4 ipv6"
+                                      : (notes.is_forwarding_set ? "ipv4" : "ipv6")),
+                CAY_S("why", "a session's network is open; this host passes packets on now"));
+    return true;
+}
+
+bool cay_network_detach(struct cay_host *host, uint32_t slot, struct cay_error *err)
+{
+    return cay_gateway_detach(&host->gateway, slot, err);
+}
+
+void cay_network_make_resolver(int root_fd, uint32_t id_base)
+{
+    static const char text[] = "nameserver 127.0.0.1\n";
+    const struct cay_tool_tree tree = {.root_fd = root_fd, .id_base = id_base, .cwd = CAY_STR("/")};
+    cay_auto(cay_tree_leave) struct cay_tree_visit visit = {};
+    struct cay_error ignored = {};
+    char name[CAY_TREE_NAME_BYTES];
+    bool has_slash = false;
+    struct stat info;
+    if (!cay_tree_enter(&tree, &visit, &ignored))
+        return;
+    cay_autoclose int etc_fd = cay_tree_parent(&tree, "/etc/resolv.conf", false, name, &has_slash);
+    if (etc_fd < 0 || fstatat(etc_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (S_ISREG(info.st_mode) && info.st_size == 0))
+        return;
+    if (unlinkat(etc_fd, name, 0) < 0)
+        return;
+    cay_autoclose int fd =
+        openat(etc_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0 && (write(fd, text, sizeof(text) - 1) < 0 || fchmod(fd, 0644) < 0))
+        (void)unlinkat(etc_fd, name, 0); /* better none than half of one */
+}
+
+void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox)
+{
+    int fd = -1;
+    struct cay_error err = {};
+    bool is_wanted = sandbox && cay_network_is_open(session->spec);
+    if (!is_wanted) {
+        cay_dns_close(cay_take_ptr(session->dns));
+        return;
+    }
+    if (session->dns)
+        return;
+    if (!cay_sandbox_netns(sandbox, &fd, &err)) {
+        cay_log(CAY_WARN, "network.names_failed", CAY_S("session", session->id), CAY_ERR(&err));
+        return;
+    }
+    cay_autoclose int netns_fd = fd;
+    int status = cay_dns_open(session->host->loop, netns_fd, &session->dns);
+    if (status < 0) {
+        cay_fail_errno(&err, CAY_R_UNAVAILABLE, status, "port 53 of the sandbox");
+        cay_log(CAY_WARN, "network.names_failed", CAY_S("session", session->id), CAY_ERR(&err));
+    }
+}
+
+/* --- the guard: rules that somebody else takes away are put back, and follow the host's routes ---
+ */
+
+struct cay_network_guard {
+    struct cay_host *host;
+    int fd;
+    struct cay_watch watch;
+    int route_fd; /* -1: none */
+    struct cay_watch route_watch;
+    bool is_renewing;
+    bool is_outdated; /* there were news meanwhile */
+};
+
+struct renewal {
+    struct cay_job job;
+    struct cay_host *host;
+};
+
+static void renew_work(struct cay_job *job)
+{
+    struct cay_host *host = CAY_CONTAINER_OF(job, struct renewal, job)->host;
+    struct cay_error err = {};
+    if (!cay_gateway_renew(&host->gateway, &err))
+        cay_log(CAY_ERROR, "network.rules_lost", CAY_ERR(&err));
+}
+
+static void renew(struct cay_network_guard *guard);
+
+static void renew_done(struct cay_job *job)
+{
+    struct renewal *renewal = CAY_CONTAINER_OF(job, struct renewal, job);
+    struct cay_network_guard *guard = renewal->host->network_guard;
+    free(renewal);
+    if (!guard)
+        return;
+    guard->is_renewing = false;
+    if (guard->is_outdated)
+        renew(guard);
+}
+
+static void renew(struct cay_network_guard *guard)
+{
+    guard->is_outdated = guard->is_renewing;
+    if (guard->is_renewing)
+        return;
+    struct renewal *renewal = cay_new(struct renewal);
+    renewal->host = guard->host;
+    renewal->job.work = renew_work;
+    renewal->job.done = renew_done;
+    guard->is_renewing = cay_loop_try_submit(guard->host->loop, &renewal->job);
+    if (!guard->is_renewing)
+        free(renewal);
+}
+
+static void on_news(struct cay_watch *watch, unsigned)
+{
+    struct cay_network_guard *guard = CAY_CONTAINER_OF(watch, struct cay_network_guard, watch);
+    if (cay_nft_was_deleted(guard->fd, guard->host->gateway.table))
+        renew(guard);
+}
+
+static void on_routes(struct cay_watch *watch, unsigned)
+{
+    struct cay_network_guard *guard =
+        CAY_CONTAINER_OF(watch, struct cay_network_guard, route_watch);
+    if (cay_route_was_changed(guard->route_fd))
+        renew(guard);
+}
+
+/* Where the kernel has no tables there is nothing to guard. */
+static void start_guard(struct cay_host *host)
+{
+    int fd = cay_nft_listen();
+    if (fd < 0)
+        return;
+    struct cay_network_guard *guard = cay_new(struct cay_network_guard);
+    guard->host = host;
+    guard->fd = fd;
+    guard->route_fd = cay_route_listen();
+    host->network_guard = guard;
+    if (cay_watch_open(&guard->watch, host->loop, fd, on_news) == 0)
+        cay_watch_set(&guard->watch, CAY_READY_READ);
+    if (guard->route_fd >= 0 &&
+        cay_watch_open(&guard->route_watch, host->loop, guard->route_fd, on_routes) == 0)
+        cay_watch_set(&guard->route_watch, CAY_READY_READ);
+}
+
+void cay_network_stop(struct cay_host *host)
+{
+    struct cay_network_guard *guard = cay_take_ptr(host->network_guard);
+    if (guard) {
+        cay_watch_close(&guard->watch);
+        cay_watch_close(&guard->route_watch);
+        close(guard->fd);
+        if (guard->route_fd >= 0)
+            close(guard->route_fd);
+        free(guard);
+    }
+    cay_gateway_finish(&host->gateway);
+}
+
+/* --- after a restart --- */
+
+static bool is_wanted(void *context, uint32_t slot)
+{
+    struct cay_host *host = context;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->uid_slot == slot)
+            return session->sandbox && cay_network_is_open(session->spec);
+    }
+    return false;
+}
+
+/* A daemon died between the record and the device. */
+static bool attach_missing(struct cay_host *host, struct cay_session *session,
+                           struct cay_error *err)
+{
+    const struct cay_sandbox *sandbox = session->sandbox;
+    return !sandbox || !cay_network_is_open(session->spec) ||
+           cay_gateway_is_attached(&host->gateway, session->uid_slot) ||
+           cay_network_attach(host, sandbox, session->uid_slot, err);
+}
+
+bool cay_network_recover(struct cay_host *host, struct cay_error *err)
+{
+    start_guard(host);
+    if (!cay_gateway_recover(&host->gateway, is_wanted, host, err))
+        return false;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        struct cay_error lost = {};
+        /* It has no way out then, and says so in the log; it is there all the same. */
+        if (!attach_missing(host, session, &lost))
+            cay_log(CAY_ERROR, "network.attach_failed", CAY_S("session", session->id),
+                    CAY_ERR(&lost));
+    }
+    return true;
+}

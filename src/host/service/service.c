@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/service/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "api/cay_v1.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "host/base/base_record.h"
+#include "host/base/builds.h"
+#include "host/base/host_base.h"
+#include "host/build/build_files.h"
+#include "host/build/interpreter.h"
+#include "host/event/audit.h"
+#include "host/event/journal.h"
+#include "host/exec/launch.h"
+#include "host/exec/tool_call.h"
+#include "host/file/users.h"
+#include "host/life/pause.h"
+#include "host/life/tokens.h"
+#include "host/live/hearing.h"
+#include "host/live/live.h"
+#include "host/live/measure.h"
+#include "host/live/network.h"
+#include "host/live/usage_history.h"
+#include "host/live/watching.h"
+#include "host/owner/account.h"
+#include "host/owner/account_quota.h"
+#include "host/owner/held.h"
+#include "host/past/aftermath.h"
+#include "host/past/snapshot.h"
+#include "host/service/lost.h"
+#include "host/service/service_internal.h"
+#include "host/session/endless.h"
+#include "host/session/host.h"
+#include "host/session/quota.h"
+#include "host/session/record.h"
+#include "host/session/tidy.h"
+
+enum { FLUSH_KEYS_MS = 60 * 1000 };
+
+static bool authenticate(struct cay_service *service, struct cay_str secret,
+                         struct cay_caller *out_caller, struct cay_error *err)
+{
+    struct cay_host *host = cay_host_of(service);
+    return cay_session_token_caller(host, secret, out_caller) ||
+           cay_keys_authenticate(&host->keys, secret, out_caller, err);
+}
+
+static bool admit(struct cay_service *service, struct cay_call *call, struct cay_error *err)
+{
+    bool is_stream = call->method->client_streaming || call->method->server_streaming;
+    return !is_stream || cay_quotas_claim_stream(cay_host_of(service), call, err);
+}
+
+static void metrics(struct cay_service *service, struct cay_buf *out)
+{
+    struct cay_host *host = cay_host_of(service);
+    cay_buf_printf(out,
+                   "# HELP cay_keys API keys on record, revoked ones included.\n"
+                   "# TYPE cay_keys gauge\n"
+                   "cay_keys %zu\n"
+                   "# HELP cay_uptime_seconds Time since the daemon started.\n"
+                   "# TYPE cay_uptime_seconds counter\n"
+                   "cay_uptime_seconds %.3f\n",
+                   cay_map_count(&host->keys.by_id),
+                   (double)(cay_clock_ns() - host->started_ns) / CAY_NS_PER_SEC);
+    size_t at_work = 0;
+    size_t queued = 0;
+    cay_loop_count_jobs(host->loop, &at_work, &queued);
+    cay_buf_printf(out,
+                   "# HELP cay_jobs_running Work on disks and processes that is being done now.\n"
+                   "# TYPE cay_jobs_running gauge\n"
+                   "cay_jobs_running %zu\n"
+                   "# HELP cay_jobs_waiting Work that waits for a worker.\n"
+                   "# TYPE cay_jobs_waiting gauge\n"
+                   "cay_jobs_waiting %zu\n",
+                   at_work, queued);
+    static const char *const kinds[] = {NULL,      "session", "snapshot", "tool",
+                                        "process", "port",    "policy",   "host"};
+    cay_buf_append_text(out, "# HELP cay_events_total Events by what they are about.\n"
+                             "# TYPE cay_events_total counter\n");
+    for (size_t i = 1; i < CAY_COUNT(kinds); i++)
+        cay_buf_printf(
+            out, "cay_events_total{kind=\"%s\"} %llu\n", kinds[i],
+            (unsigned long long)cay_journal_count(host->journal, (enum cay_v1_event_kind)i));
+}
+
+/* clang-format off */
+static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
+    [CAY_V1_SANDBOX_SERVICE_CREATE_SESSION]      = cay_host_create_session,
+    [CAY_V1_SANDBOX_SERVICE_GET_SESSION]         = cay_host_get_session,
+    [CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS]       = cay_host_list_sessions,
+    [CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION]      = cay_host_update_session,
+    [CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION]       = cay_host_pause_session,
+    [CAY_V1_SANDBOX_SERVICE_RESUME_SESSION]      = cay_host_resume_session,
+    [CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION]     = cay_host_destroy_session,
+    [CAY_V1_SANDBOX_SERVICE_FORK_SESSION]        = cay_host_fork_session,
+    [CAY_V1_SANDBOX_SERVICE_LIST_TOOLS]          = cay_host_list_tools,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL]        = cay_host_execute_tool,
+    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM] = cay_host_execute_tool_stream,
+    [CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE]       = cay_host_turn_complete,
+    [CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT]     = cay_host_create_snapshot,
+    [CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS]      = cay_host_list_snapshots,
+    [CAY_V1_SANDBOX_SERVICE_DELETE_SNAPSHOT]     = cay_host_delete_snapshot,
+    [CAY_V1_SANDBOX_SERVICE_HOLD_SNAPSHOT]       = cay_host_hold_snapshot,
+    [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = cay_host_rollback_session,
+    [CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS]       = cay_host_restore_paths,
+    [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = cay_host_diff_snapshots,
+    [CAY_V1_SANDBOX_SERVICE_EXPORT_SESSION]      = cay_host_export_session,
+    [CAY_V1_SANDBOX_SERVICE_IMPORT_SESSION]      = cay_host_import_session,
+    [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK]        = cay_host_health_check,
+    [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES]    = cay_host_get_capabilities,
+    [CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS]      = cay_host_launch_process,
+    [CAY_V1_PROCESS_SERVICE_LIST_PROCESSES]      = cay_host_list_processes,
+    [CAY_V1_PROCESS_SERVICE_GET_PROCESS_STATUS]  = cay_host_get_process_status,
+    [CAY_V1_PROCESS_SERVICE_WAIT_PROCESS]        = cay_host_wait_process,
+    [CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS]      = cay_host_attach_process,
+    [CAY_V1_PROCESS_SERVICE_SEND_INPUT]          = cay_host_send_input,
+    [CAY_V1_PROCESS_SERVICE_CLOSE_INPUT]         = cay_host_close_input,
+    [CAY_V1_PROCESS_SERVICE_RESIZE_PTY]          = cay_host_resize_pty,
+    [CAY_V1_PROCESS_SERVICE_KILL_PROCESS]        = cay_host_kill_process,
+    [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = cay_host_expose_port,
+    [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = cay_host_unexpose_port,
+    [CAY_V1_PROCESS_SERVICE_TERMINAL]            = cay_host_terminal,
+    [CAY_V1_PROCESS_SERVICE_CONNECT_PORT]        = cay_host_connect_port,
+    [CAY_V1_FILE_SERVICE_STAT_FILE]              = cay_host_stat_file,
+    [CAY_V1_FILE_SERVICE_LIST_DIR]               = cay_host_list_dir,
+    [CAY_V1_FILE_SERVICE_MAKE_DIR]               = cay_host_make_dir,
+    [CAY_V1_FILE_SERVICE_MAKE_SYMLINK]           = cay_host_make_symlink,
+    [CAY_V1_FILE_SERVICE_MOVE_FILE]              = cay_host_move_file,
+    [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = cay_host_remove_file,
+    [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
+    [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
+    [CAY_V1_FILE_SERVICE_WATCH_DIR]              = cay_host_watch_dir,
+    [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = cay_host_get_usage,
+    [CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS]        = cay_host_watch_events,
+    [CAY_V1_POOL_SERVICE_GET_POOL]               = cay_host_get_pool,
+    [CAY_V1_POOL_SERVICE_CREATE_POOL]            = cay_host_create_pool,
+    [CAY_V1_POOL_SERVICE_GROW_POOL]              = cay_host_grow_pool,
+    [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
+    [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
+    [CAY_V1_BASE_SERVICE_BUILD_BASE]             = cay_host_build_base,
+    [CAY_V1_BASE_SERVICE_START_BUILD]            = cay_host_start_build,
+    [CAY_V1_BASE_SERVICE_GET_BUILD]              = cay_host_get_build,
+    [CAY_V1_BASE_SERVICE_PUT_BUILD_FILES]        = cay_host_put_build_files,
+    [CAY_V1_BASE_SERVICE_GET_BUILD_FILES]        = cay_host_get_build_files,
+    [CAY_V1_BASE_SERVICE_UPDATE_BASE]            = cay_host_update_base,
+    [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
+    [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
+    [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,
+    [CAY_V1_KEY_SERVICE_REVOKE_KEY]              = cay_host_revoke_key,
+    [CAY_V1_QUOTA_SERVICE_GET_QUOTA]             = cay_host_get_quota,
+    [CAY_V1_QUOTA_SERVICE_SET_QUOTA]             = cay_host_set_quota,
+};
+/* clang-format on */
+
+static const bool pieces[CAY_V1_METHOD_COUNT] = {[CAY_V1_PROCESS_SERVICE_SEND_INPUT] = true};
+
+static const struct cay_service_ops ops = {
+    .name = "host",
+    .methods = cay_v1_methods,
+    .method_count = CAY_V1_METHOD_COUNT,
+    .verbs = verbs,
+    .piece_methods = pieces,
+    .admit = admit,
+    .authenticate = authenticate,
+    .find_token = cay_session_find_token,
+    .metrics = metrics,
+};
+
+/* Freed in this order. */
+static const struct cay_session_part *const session_parts[] = {
+    &cay_account_part, &cay_snapshots_part, &cay_tools_part,     &cay_users_part,
+    &cay_ports_part,   &cay_hearing_part,   &cay_processes_part, &cay_watching_part,
+    &cay_held_part,    &cay_live_part,      &cay_usage_part,     NULL,
+};
+
+static void on_flush_keys(struct cay_timer *timer)
+{
+    cay_host_flush_keys(CAY_CONTAINER_OF(timer, struct cay_host, flush_keys), false);
+}
+
+/* A daemon that was killed a moment ago may still be on its way out of the kernel. */
+static bool take_lock(int fd)
+{
+    enum { ATTEMPTS = 100, PAUSE_US = 50 * 1000 };
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        usleep(PAUSE_US);
+    }
+    return false;
+}
+
+/* The directory holds secrets' digests and, later, setuid files of sandboxes: nobody else may look
+ * in. */
+static bool open_data_dir(struct cay_host *host, const char *path, struct cay_error *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "make data directory '%s'",
+                              path);
+    host->data_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir_fd = host->data_fd;
+    struct stat info;
+    if (dir_fd < 0 || fstat(dir_fd, &info) < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "open data directory '%s'",
+                              path);
+    if (info.st_mode & 077)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "data directory '%s' is open to others; run: chmod 700 '%s'", path, path);
+    host->lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (host->lock_fd < 0)
+        return cay_fail_errno(err, CAY_R_INVALID_ARGUMENT, -errno, "lock '%s'", path);
+    if (!take_lock(host->lock_fd))
+        return cay_fail(err, CAY_R_ALREADY_EXISTS,
+                        "another daemon uses '%s'; give this one its own --data directory", path);
+    return true;
+}
+
+static void set_defaults(struct cay_host *host, const struct cay_host_options *options)
+{
+    host->data_dir = cay_strdup(options->data_dir);
+    host->store_wanted = cay_strdup(options->store);
+    host->pool_warn = options->pool_warn;
+    host->pool_critical = options->pool_critical;
+    host->default_base = cay_strdup(options->default_base);
+    host->host_base->root = options->host_root ? options->host_root : "/";
+    host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
+    host->interpreter = cay_interpreter_read(options->interpreter_path);
+    host->max_sessions = options->max_sessions;
+    host->quotas = options->quotas;
+    host->ceilings = options->ceilings;
+    struct sysinfo machine = {};
+    if (!host->ceilings.memory_bytes && sysinfo(&machine) == 0)
+        host->ceilings.memory_bytes = (int64_t)machine.totalram * (int64_t)machine.mem_unit;
+    host->port_first = options->port_first;
+    host->port_last = options->port_last ? options->port_last : UINT16_MAX;
+    host->max_concurrent_tools = options->max_concurrent_tools;
+    host->tool_timeout_ms = options->tool_timeout_ms;
+    host->pause_drain_ms = options->pause_drain_ms;
+    host->max_snapshots = options->max_snapshots;
+    host->takes_tool_snapshots = options->takes_tool_snapshots;
+    host->serves_e2b = options->serves_e2b;
+    host->destroys_on_exit = options->destroys_on_exit;
+    host->has_durable_turns = options->has_durable_turns;
+    host->default_limits = (struct cay_v1_resource_limits){
+        .has_cpus = options->default_cpus > 0,
+        .cpus = options->default_cpus,
+        .has_memory_bytes = options->default_memory_bytes > 0,
+        .memory_bytes = (int64_t)options->default_memory_bytes,
+        .has_pids = options->default_pids > 0,
+        .pids = (int64_t)options->default_pids,
+        .has_disk_bytes = options->default_disk_bytes > 0,
+        .disk_bytes = (int64_t)options->default_disk_bytes,
+        .has_inodes = options->default_inodes > 0,
+        .inodes = (int64_t)options->default_inodes,
+    };
+    /* Who asks for nothing is not refused on a small machine. */
+    struct cay_v1_resource_limits *defaults = &host->default_limits;
+    if (host->ceilings.memory_bytes)
+        defaults->memory_bytes = CAY_MIN(defaults->memory_bytes, host->ceilings.memory_bytes);
+    if (host->ceilings.pids)
+        defaults->pids = CAY_MIN(defaults->pids, host->ceilings.pids);
+}
+
+static void look_at_stores(struct cay_host *host, const char *directory)
+{
+    for (const char *name;
+         host->store_count < CAY_HOST_STORES_MAX && (name = cay_store_choice(host->store_count));) {
+        struct cay_host_store *store = &host->stores[host->store_count++];
+        struct cay_error err = {};
+        store->name = name;
+        store->is_available = cay_store_check(name, directory, &err);
+        snprintf(store->reason, sizeof(store->reason), "%.159s", err.text);
+        if (!store->is_available && !strcmp(name, cay_store_kind(host->store)))
+            cay_log(CAY_WARN, "store.unfit", CAY_S("store", name), CAY_S("why", store->reason));
+    }
+    cay_log(CAY_INFO, "store.opened", CAY_S("store", cay_store_kind(host->store)));
+    if (!(cay_store_caps(host->store) & CAY_STORE_SNAPSHOTS))
+        cay_log(CAY_WARN, "store.no_snapshots", CAY_S("store", cay_store_kind(host->store)),
+                CAY_S("advice", "turns, rollback and forks need a data directory where overlay, "
+                                "btrfs or zfs works; 'cay doctor' says what is missing"));
+}
+
+/* Daemons are told apart by their data directories: no two share one. */
+static bool open_gateway(struct cay_host *host, const struct cay_host_options *options,
+                         struct cay_error *err)
+{
+    static const uint64_t key[2] = {0x6361796e, 0x6574};
+    struct stat info;
+    if (fstat(host->data_fd, &info) < 0)
+        return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "look at the data directory");
+    const uint64_t place[2] = {info.st_dev, info.st_ino};
+    struct cay_gateway_options gateway = {
+        .instance = (uint32_t)cay_hash(key, (struct cay_str){(const char *)place, sizeof(place)}),
+        .pool = options->network_pool ? options->network_pool : "100.96.0.0/16",
+        .allowed = options->network_allow,
+        .allowed_count = options->network_allow_count,
+    };
+    host->default_network =
+        options->is_network_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
+    return cay_gateway_init(&host->gateway, &gateway, err);
+}
+
+static bool open_host(struct cay_host *host, const struct cay_host_options *options,
+                      struct cay_error *err)
+{
+    if (!open_data_dir(host, options->data_dir, err))
+        return false;
+    cay_autofree char *db_path = cay_asprintf("%s/cay.db", options->data_dir);
+    cay_autofree char *sandbox_dir = cay_asprintf("%s/sandboxes", options->run_dir);
+    const struct cay_runtime_config runtime = {
+        .run_dir = sandbox_dir,
+        .cgroup_parent = options->cgroup_parent,
+        .init_path = options->init_path,
+    };
+    set_defaults(host, options);
+    if (!cay_net_init(&host->net, host->loop, options->port_bind ? options->port_bind : "127.0.0.1",
+                      options->port_advertise, err) ||
+        !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
+        return false;
+    cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
+    if (!cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
+        return false;
+    const struct cay_store_config store = {.kind = options->store,
+                                           .directory = host->pool.store_dir,
+                                           .needs_owner_map = cay_host_needs_owner_map(host)};
+    if (!cay_store_open(&store, &host->store, err) ||
+        !cay_lost_open_records(host->store, db_path, &host->db, err) ||
+        !cay_keys_init(&host->keys, host->db, err) || !cay_quotas_load(host, err) ||
+        !cay_tokens_init(&host->tokens, host->data_fd, err))
+        return false;
+    look_at_stores(host, host->pool.store_dir);
+    if (cay_runtime_warning(host->runtime))
+        cay_log(CAY_WARN, "runtime.warning", CAY_S("runtime", cay_runtime_name(host->runtime)),
+                CAY_S("advice", cay_runtime_warning(host->runtime)));
+    cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
+    cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
+    host->journal = cay_journal_create(host->loop, host->data_fd);
+    host->audit = cay_audit_create(host->loop, host->data_fd);
+    cay_measure_start(host);
+    cay_usage_history_start(host);
+    cay_space_start(host, options->health_interval_ms);
+    if (!cay_host_recover(host, err))
+        return false;
+    host->host_base->has_old = true; /* perhaps: an earlier life may have left some */
+    cay_bases_sweep_now(host);
+    cay_host_prepare_soon(host);
+    cay_host_base_start(host);
+    return true;
+}
+
+/* Frees what the old store held: nothing but the built-in base. */
+struct leave_job {
+    struct cay_job job;
+    struct cay_store *store;
+    char names[8][CAY_STORE_NAME_SIZE];
+    size_t count;
+};
+
+static bool note_base(void *context, const struct cay_store_item *item)
+{
+    struct leave_job *self = context;
+    if (item->kind == CAY_STORE_ITEM_BASE && self->count < CAY_COUNT(self->names))
+        snprintf(self->names[self->count++], CAY_STORE_NAME_SIZE, "%s", item->name);
+    return true;
+}
+
+static void leave_work(struct cay_job *job)
+{
+    struct leave_job *self = CAY_CONTAINER_OF(job, struct leave_job, job);
+    struct cay_error err = {};
+    bool has_more = cay_store_list(self->store, note_base, self, &err);
+    for (size_t i = 0; i < self->count; i++)
+        (void)cay_store_base_remove(self->store, self->names[i], &err);
+    while (has_more && cay_store_collect(self->store, UINT64_MAX, &has_more, &err))
+        ; /* to the end: no later start looks there */
+}
+
+static void leave_done(struct cay_job *job)
+{
+    free(CAY_CONTAINER_OF(job, struct leave_job, job));
+}
+
+void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,
+                   const struct cay_host_base_cost *cost)
+{
+    host->old_store = host->store;
+    host->old_pool = host->pool;
+    host->store = store;
+    host->pool = *pool;
+    struct leave_job *leave = cay_new(struct leave_job);
+    leave->store = host->old_store;
+    leave->job.work = leave_work;
+    leave->job.done = leave_done;
+    cay_loop_submit(host->loop, &leave->job);
+    cay_log(CAY_INFO, "pool.created", CAY_S("path", pool->path),
+            CAY_S("store", cay_store_kind(store)));
+    cay_host_base_moved(host, cost);
+}
+
+static void sweep_old_bases(struct cay_host *host)
+{
+    if (host->host_base->has_old)
+        cay_bases_sweep(host);
+}
+
+bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
+                     struct cay_host **out_host, struct cay_error *err)
+{
+    struct cay_host *host = cay_new(struct cay_host);
+    host->service.ops = &ops;
+    host->parts = session_parts;
+    host->on_tidy = sweep_old_bases;
+    host->loop = loop;
+    host->data_fd = -1;
+    host->lock_fd = -1;
+    host->pool = (struct cay_pool){.mount_fd = -1, .device_fd = -1};
+    host->old_pool = host->pool;
+    host->started_ns = cay_clock_ns();
+    cay_sessions_init(&host->sessions);
+    cay_list_init(&host->endless);
+    cay_list_init(&host->freeing);
+    cay_list_init(&host->freeing_next);
+    cay_map_init(&host->bases);
+    host->space = cay_new(struct cay_space);
+    host->host_base = cay_new(struct cay_host_base);
+    host->host_base->host = host;
+    cay_list_init(&host->host_base->waiting);
+    host->builds = cay_builds_create();
+    host->build_files = cay_build_files_create(loop);
+    if (!open_host(host, options, err)) {
+        host->destroys_on_exit = false; /* nothing ends that did not begin */
+        cay_loop_finish_jobs(loop);
+        cay_host_destroy(host);
+        return false;
+    }
+    *out_host = host;
+    return true;
+}
+
+void cay_host_cut(struct cay_host *host)
+{
+    cay_host_cut_endless(host);
+}
+
+void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void *context)
+{
+    atomic_store(&host->is_stopping, true);
+    cay_builds_drain(host, on_quiet, context);
+}
+
+void cay_host_keep_sessions(struct cay_host *host)
+{
+    host->destroys_on_exit = false;
+}
+
+/* Sandboxes live on without us, unless they were not to. */
+static void leave_sessions(struct cay_host *host)
+{
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        struct cay_error err = {};
+        if (!host->destroys_on_exit) {
+            cay_live_leave(session);
+            continue;
+        }
+        if (session->root_fd >= 0)
+            close(cay_take_fd(session->root_fd));
+        struct cay_sandbox *sandbox = cay_live_close(session, CAY_R_UNAVAILABLE);
+        if (sandbox)
+            (void)cay_sandbox_destroy(sandbox, &err);
+        if (cay_network_is_open(session->spec))
+            (void)cay_network_detach(host, session->uid_slot, &err);
+        if (!cay_store_destroy(host->store, session->store_id, &err) ||
+            !cay_session_record_delete(host->db, session->id, &err))
+            cay_log(CAY_WARN, "session.destroy_failed", CAY_S("session", session->id),
+                    CAY_ERR(&err));
+    }
+}
+
+void cay_host_stop(struct cay_host *host)
+{
+    if (!host)
+        return;
+    atomic_store(&host->is_stopping, true);
+    cay_stop_ask(&host->is_ending);
+    cay_host_base_stop(host);
+    cay_timer_close(&host->spares);
+    cay_timer_close(&host->cut);
+    cay_aftermath_stop(host);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        cay_op_wait_no_longer(session);
+    cay_stop_ask(&host->is_freeing_over);
+    cay_host_free_no_longer(host);
+}
+
+void cay_host_destroy(struct cay_host *host)
+{
+    if (!host)
+        return;
+    cay_host_stop(host);
+    cay_measure_stop(host);
+    cay_usage_history_stop(host);
+    cay_space_stop(host);
+    leave_sessions(host);
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
+        cay_pause_leave(session);
+    cay_sessions_finish(&host->sessions);
+    cay_build_files_destroy(host->build_files);
+    cay_accounts_finish(host);
+    cay_gone_finish(&host->gone);
+    cay_net_finish(&host->net);
+    cay_network_stop(host);
+    cay_bases_finish(&host->bases);
+    cay_builds_destroy(host->builds);
+    if (host->flush_keys.handle)
+        cay_host_flush_keys(host, true);
+    cay_timer_close(&host->flush_keys);
+    cay_keys_finish(&host->keys);
+    cay_tokens_finish(&host->tokens);
+    cay_runtime_close(host->runtime);
+    cay_store_close(host->store);
+    cay_store_close(host->old_store);
+    cay_pool_close(&host->pool);
+    cay_pool_close(&host->old_pool);
+    cay_audit_destroy(host->audit);
+    cay_journal_destroy(host->journal);
+    cay_db_close(host->db);
+    if (host->lock_fd >= 0)
+        close(host->lock_fd);
+    free(host->space);
+    free(host->host_base);
+    free(host->data_dir);
+    free(host->store_wanted);
+    if (host->data_fd >= 0)
+        close(host->data_fd);
+    free(host->default_base);
+    free(host->snapshot_prefix);
+    free(host->interpreter);
+    free(host);
+}
+
+struct cay_service *cay_host_service(struct cay_host *host)
+{
+    return &host->service;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "api/limits.h"
+#include "api/noun.h"
+#include "base/crash.h"
+#include "host/exec/tool_call.h"
+#include "host/life/deadline.h"
+#include "host/life/waking.h"
+#include "host/live/live.h"
+#include "host/live/network.h"
+#include "host/owner/account_quota.h"
+#include "host/past/history.h"
+#include "host/session/host.h"
+#include "host/session/op.h"
+#include "host/session/quota.h"
+#include "host/session/request.h"
+#include "host/session/tell.h"
+#include "host/session/tidy.h"
+
+/* Changing a session: everything is checked first, then limits, then the record, all or nothing. */
+
+struct update_op {
+    struct cay_op op;
+    struct cay_v1_session spec; /* as it will be; in the call's arena */
+    struct cay_session_record record;
+    struct cay_victims victims;
+    struct cay_sandbox *sandbox; /* whose limits change; NULL: none runs, or they stay */
+    struct cay_cgroup_limits limits;
+    struct cay_cgroup_limits old_limits;
+    int64_t disk_bytes; /* 0: no limit */
+    int64_t old_disk_bytes;
+    const struct cay_sandbox *wired; /* whose network changes; NULL: none runs, or it stays */
+    bool is_open;                    /* as it will be */
+    int root_fd;                     /* its tree; -1: not mounted */
+    uint32_t uid_base;
+};
+
+static struct update_op *update_of(struct cay_op *op)
+{
+    return CAY_CONTAINER_OF(op, struct update_op, op);
+}
+
+static bool is_removed(struct cay_pb_strs names, struct cay_str key)
+{
+    for (size_t i = 0; i < names.count; i++) {
+        if (cay_str_equal(names.items[i], key))
+            return true;
+    }
+    return false;
+}
+
+static bool change_pairs(struct cay_arena *arena, struct cay_pb_pairs *pairs,
+                         struct cay_pb_pairs set, struct cay_pb_strs remove)
+{
+    struct cay_pb_pairs kept = {.items = cay_arena_array(arena, pairs->count, sizeof(*kept.items))};
+    if (!kept.items)
+        return false;
+    for (size_t i = 0; i < pairs->count; i++) {
+        if (!is_removed(remove, pairs->items[i].key))
+            kept.items[kept.count++] = pairs->items[i];
+    }
+    return cay_noun_merge(arena, kept, set, pairs);
+}
+
+static bool change_end(struct update_op *self, const struct cay_v1_update_session_request *request,
+                       struct cay_error *err)
+{
+    struct cay_arena *arena = &self->op.call->arena;
+    struct cay_v1_session *spec = &self->spec;
+    const struct google_protobuf_timestamp *old = spec->deadline;
+    if (request->lifecycle) {
+        if (!cay_check_lifecycle(request->lifecycle, err))
+            return false;
+        spec->lifecycle = request->lifecycle;
+        spec->deadline = cay_deadline_of(request->lifecycle, arena);
+    }
+    if (request->expire_in) {
+        int64_t delay_ms = cay_noun_duration_ms(request->expire_in);
+        if (!cay_check_expire_in(request->expire_in, err))
+            return false;
+        spec->deadline = cay_noun_time(arena, cay_clock_wall_ns() + delay_ms * CAY_NS_PER_MS);
+        if (!spec->lifecycle)
+            spec->lifecycle = cay_arena_new(arena, struct cay_v1_lifecycle);
+    }
+    bool is_nearer =
+        spec->deadline && old && cay_noun_time_ns(spec->deadline) < cay_noun_time_ns(old);
+    if (request->extend_only && (is_nearer || (spec->deadline && !old)))
+        spec->deadline = self->op.session->spec->deadline;
+    return true;
+}
+
+static bool change_limits(struct update_op *self, const struct cay_session *session,
+                          const struct cay_v1_update_session_request *request,
+                          struct cay_error *err)
+{
+    struct cay_v1_resource_limits *limits =
+        cay_arena_new(&self->op.call->arena, struct cay_v1_resource_limits);
+    if (!request->limits)
+        return true;
+    if (!limits)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!cay_check_limits(request->limits, session->spec->limits, limits, err) ||
+        !cay_quotas_check_sessions(self->op.host, &self->op.call->caller, session->owner, limits, 1,
+                                   session, err))
+        return false;
+    const struct cay_v1_resource_limits *old = session->spec->limits;
+    self->old_disk_bytes = old->has_disk_bytes ? old->disk_bytes : 0;
+    self->disk_bytes = limits->has_disk_bytes ? limits->disk_bytes : 0;
+    self->old_limits = cay_session_cgroup_limits(session->spec->limits);
+    self->limits = cay_session_cgroup_limits(limits);
+    self->spec.limits = limits;
+    self->sandbox = session->sandbox;
+    return true;
+}
+
+static bool change_network(struct update_op *self, const struct cay_session *session,
+                           const struct cay_v1_update_session_request *request,
+                           struct cay_error *err)
+{
+    if (!request->network)
+        return true;
+    if (!cay_network_choose(self->op.host, request->network, NULL, &self->op.call->arena,
+                            &self->spec.network, err))
+        return false;
+    self->is_open = cay_network_is_open(&self->spec);
+    if (self->is_open != cay_network_is_open(session->spec))
+        self->wired = session->sandbox;
+    self->root_fd = session->root_fd;
+    self->uid_base = cay_session_uid_base(session);
+    return true;
+}
+
+static bool update_begin(struct cay_op *op, struct cay_error *err)
+{
+    struct update_op *self = update_of(op);
+    struct cay_session *session = op->session;
+    const struct cay_v1_update_session_request *request = op->call->request;
+    struct cay_arena *arena = &op->call->arena;
+    self->spec = *session->spec;
+    if (!change_pairs(arena, &self->spec.labels, request->set_labels, request->remove_labels) ||
+        !change_pairs(arena, &self->spec.env, request->set_env, request->remove_env))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (!cay_check_labels(self->spec.labels, err) || !cay_check_env(self->spec.env, err) ||
+        !change_network(self, session, request, err) || !change_end(self, request, err) ||
+        !change_limits(self, session, request, err))
+        return false;
+    if (request->has_tool_snapshots)
+        self->spec.tool_snapshots = request->tool_snapshots;
+    if (request->has_max_concurrent_tools) {
+        if (request->max_concurrent_tools < 0)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_concurrent_tools: 0 or more");
+        self->spec.max_concurrent_tools = request->max_concurrent_tools;
+    }
+    if (request->has_max_snapshots) {
+        if (request->max_snapshots < 0)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
+        self->spec.max_snapshots = request->max_snapshots;
+        if (request->max_snapshots)
+            cay_victims_add_oldest(&self->victims, session, (size_t)request->max_snapshots, true);
+    }
+    cay_session_record_take(&self->record, session);
+    cay_victims_settle(&self->victims, session);
+    return cay_victims_find_heirs(&self->victims, session, err) &&
+           cay_session_record_set_spec(&self->record, &self->spec, err);
+}
+
+static bool set_network(const struct update_op *self, bool is_open, struct cay_error *err)
+{
+    uint32_t slot = self->record.uid_slot;
+    if (!self->wired)
+        return true;
+    return is_open ? cay_network_attach(self->op.host, self->wired, slot, err)
+                   : cay_network_detach(self->op.host, slot, err);
+}
+
+/* Limits and network as they were, after a failure of something later. */
+static void undo(struct update_op *self)
+{
+    struct cay_error ignored = {};
+    (void)set_network(self, !self->is_open, &ignored);
+    if (self->sandbox)
+        (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
+    if (self->disk_bytes != self->old_disk_bytes)
+        (void)cay_quota_set(self->op.host, self->record.store_id, self->old_disk_bytes, &ignored);
+}
+
+static bool set_limits(struct update_op *self, struct cay_error *err)
+{
+    if (self->sandbox && !cay_sandbox_set_limits(self->sandbox, &self->limits, err))
+        return false;
+    return self->disk_bytes == self->old_disk_bytes ||
+           cay_quota_set(self->op.host, self->record.store_id, self->disk_bytes, err);
+}
+
+static bool update_work(struct cay_op *op, struct cay_error *err)
+{
+    struct update_op *self = update_of(op);
+    struct cay_host *host = op->host;
+    if (!set_limits(self, err)) {
+        undo(self);
+        return cay_wrap(err, "change limits of session '%s'", self->record.id);
+    }
+    CAY_CRASH_POINT("update.limited");
+    if (!set_network(self, self->is_open, err)) {
+        undo(self);
+        return cay_wrap(err, "change the network of session '%s'", self->record.id);
+    }
+    if (self->wired && self->is_open && self->root_fd >= 0)
+        cay_network_make_resolver(self->root_fd, self->uid_base);
+    CAY_CRASH_POINT("update.wired");
+    if (cay_db_transaction_begin(host->db, err) &&
+        cay_db_transaction_end(
+            host->db,
+            cay_session_record_put(host->db, &self->record, err) &&
+                cay_victims_unrecord(&self->victims, host->db, self->record.id, err),
+            err)) {
+        cay_victims_delete(&self->victims, host->store);
+        return true;
+    }
+    undo(self);
+    return false;
+}
+
+static void update_end(struct cay_op *op)
+{
+    struct update_op *self = update_of(op);
+    if (op->is_done) {
+        cay_session_set_spec(op->session, &self->spec);
+        cay_victims_forget(&self->victims, op->session);
+        cay_deadline_set(op->session);
+        cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
+        cay_tool_turns_call(op->session);
+        cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
+                                                   .session = op->session,
+                                                   .call = op->call});
+        if (self->victims.count)
+            cay_host_collect_soon(op->host);
+        struct cay_v1_update_session_response response = {
+            .session = cay_session_message(op->session, &op->call->arena)};
+        cay_call_done(op->call, &response);
+    } else {
+        cay_call_fail(op->call, &op->err);
+    }
+    cay_victims_finish(&self->victims);
+    cay_session_record_finish(&self->record);
+    cay_op_leave(op);
+    free(self);
+}
+
+static const struct cay_op_steps update_steps = {
+    .begin = update_begin,
+    .work = update_work,
+    .end = update_end,
+};
+
+void cay_host_update_session(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_update_session_request *request = call->request;
+    struct update_op *self = cay_new(struct update_op);
+    cay_victims_init(&self->victims);
+    cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_UPDATE, true,
+                 &update_steps);
+}
