@@ -5,9 +5,8 @@
 
 #include "api/noun.h"
 #include "base/log.h"
-#include "host/life/death.h"
-#include "host/life/pause.h"
 #include "host/session/host.h"
+#include "host/session/op.h"
 #include "host/session/record.h"
 
 enum {
@@ -57,17 +56,10 @@ static bool is_in_use(const struct cay_session *session)
     return session->tools_in_flight > 0 || session->op_count > 0;
 }
 
-static void act(struct cay_session *session, const struct due *due)
+static void fall_due(struct cay_session *session, const struct due *due)
 {
     cay_log(CAY_INFO, "session.due", CAY_S("session", session->id), CAY_S("why", due->why));
-    switch (due->action) {
-    case CAY_V1_EXPIRY_ACTION_PAUSE:
-        cay_pause_now(session, CAY_V1_PAUSE_MODE_FREEZE, due->why);
-        break;
-    case CAY_V1_EXPIRY_ACTION_STOP: cay_pause_now(session, CAY_V1_PAUSE_MODE_STOP, due->why); break;
-    case CAY_V1_EXPIRY_ACTION_UNSPECIFIED:
-    case CAY_V1_EXPIRY_ACTION_DESTROY: cay_death_start(session, due->why); break;
-    }
+    cay_session_expire(session, due->action, due->why);
 }
 
 static void fired(struct cay_timer *timer)
@@ -82,7 +74,7 @@ static void fired(struct cay_timer *timer)
     else if (session->pausing && due.action != CAY_V1_EXPIRY_ACTION_DESTROY)
         cay_deadline_retry(session); /* what waits now may still fail */
     else
-        act(session, &due);
+        fall_due(session, &due);
 }
 
 void cay_deadline_set(struct cay_session *session)

@@ -24,3 +24,6 @@ void cay_pause_now(struct cay_session *session, enum cay_v1_pause_mode mode, con
 typedef void cay_resumed_fn(struct cay_session *session, void *context,
                             const struct cay_error *err);
 void cay_resume_then(struct cay_session *session, cay_resumed_fn *resumed, void *context);
+/* The same for a caller; a cold one is started anew. */
+void cay_resume_for(struct cay_session *session, struct cay_call *call, bool is_cold,
+                    cay_resumed_fn *resumed, void *context);

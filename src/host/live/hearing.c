@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "host/live/live.h"
 #include "host/live/ports.h"
 #include "host/net/listeners.h"
 #include "host/session/host.h"

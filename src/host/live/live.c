@@ -76,6 +76,13 @@ static void on_death(struct cay_watch *watch, unsigned)
     cay_live_lost(live->session, &err);
 }
 
+static void on_asked(struct cay_session *session)
+{
+    update_watch(session->live);
+}
+
+static const struct cay_watchdog_ops watchdog_ops = {.asked = on_asked, .lost = cay_live_lost};
+
 void cay_live_open(struct cay_session *session, bool is_adopted)
 {
     assert(session->sandbox && !session->live);
@@ -108,7 +115,7 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     session->live = live;
     cay_account_started(session, sandbox);
     cay_timer_open(&live->linger, loop, on_linger);
-    cay_watchdog_open(&live->watchdog, session, live->link);
+    cay_watchdog_open(&live->watchdog, session, live->link, &watchdog_ops);
     if (pidfd >= 0)
         cay_watch_set(&live->death_watch, CAY_READY_READ);
     update_watch(live);

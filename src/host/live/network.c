@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "host/live/live.h"
 #include "host/net/dns.h"
 #include "host/session/host.h"
 #include "sys/netdev.h"

@@ -6,7 +6,6 @@
 
 #include "api/noun.h"
 #include "base/log.h"
-#include "host/live/live.h"
 #include "host/owner/account.h"
 #include "host/owner/account_quota.h"
 #include "host/session/host.h"

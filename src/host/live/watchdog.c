@@ -2,7 +2,6 @@
 #include "host/live/watchdog.h"
 
 #include "base/log.h"
-#include "host/live/live.h"
 #include "host/runtime/runtime.h"
 #include "host/session/host.h"
 #include "host/session/session.h"
@@ -27,7 +26,7 @@ static void ask(struct cay_watchdog *dog, uint64_t now_ms)
     dog->is_asked_again = false;
     dog->is_waiting = cay_link_ping(dog->link, ++dog->question, &ignored);
     dog->asked_ms = now_ms;
-    cay_live_touched(dog->session->live);
+    dog->ops->asked(dog->session);
 }
 
 static void look(struct cay_timer *timer)
@@ -47,16 +46,17 @@ static void look(struct cay_timer *timer)
         struct cay_error err = {};
         cay_fail(&err, CAY_R_UNAVAILABLE, "its first process has not answered for %d s",
                  LOST_MS / 1000);
-        cay_live_lost(session, &err);
+        dog->ops->lost(session, &err);
     } else if (waited_ms >= PATIENCE_MS && cay_sandbox_end_start(session->sandbox, waited_ms)) {
         cay_log(CAY_WARN, "sandbox.start_ended", CAY_S("session", session->id),
                 CAY_I("waited_ms", waited_ms));
     }
 }
 
-void cay_watchdog_open(struct cay_watchdog *dog, struct cay_session *session, struct cay_link *link)
+void cay_watchdog_open(struct cay_watchdog *dog, struct cay_session *session, struct cay_link *link,
+                       const struct cay_watchdog_ops *ops)
 {
-    *dog = (struct cay_watchdog){.session = session, .link = link};
+    *dog = (struct cay_watchdog){.ops = ops, .session = session, .link = link};
     cay_timer_open(&dog->timer, session->host->loop, look);
 }
 

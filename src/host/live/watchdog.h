@@ -12,7 +12,13 @@
 
 struct cay_session;
 
+struct cay_watchdog_ops {
+    void (*asked)(struct cay_session *session); /* the link was used */
+    void (*lost)(struct cay_session *session, const struct cay_error *err);
+};
+
 struct cay_watchdog {
+    const struct cay_watchdog_ops *ops;
     struct cay_session *session;
     struct cay_link *link;
     struct cay_timer timer;
@@ -23,8 +29,8 @@ struct cay_watchdog {
     uint64_t asked_ms;   /* of the loop's clock */
 };
 
-void cay_watchdog_open(struct cay_watchdog *dog, struct cay_session *session,
-                       struct cay_link *link);
+void cay_watchdog_open(struct cay_watchdog *dog, struct cay_session *session, struct cay_link *link,
+                       const struct cay_watchdog_ops *ops);
 void cay_watchdog_close(struct cay_watchdog *dog);
 
 /* Init was asked to start something. */

@@ -9,10 +9,10 @@
 #include "host/past/snapshot.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
+#include "host/session/record.h"
 #include "host/store/diff.h"
 
 enum {
-    DELAY_MS = 5000,
     BATCH = 256,
 };
 
@@ -199,7 +199,7 @@ static void done(struct cay_job *job)
         record(self, i, end - i);
     }
     if (self->has_more)
-        cay_aftermath_soon(host);
+        cay_snapshots_look_after(host);
     free(self->subjects);
     free(self);
 }
@@ -244,14 +244,9 @@ static void on_timer(struct cay_timer *timer)
     free(self);
 }
 
-void cay_aftermath_soon(struct cay_host *host)
+void cay_aftermath_start(struct cay_host *host)
 {
-    if (atomic_load(&host->is_stopping) || host->is_aftermath_due)
-        return;
-    if (!host->aftermath.handle)
-        cay_timer_open(&host->aftermath, host->loop, on_timer);
-    cay_timer_start(&host->aftermath, DELAY_MS, 0);
-    host->is_aftermath_due = true;
+    cay_timer_open(&host->aftermath, host->loop, on_timer);
 }
 
 void cay_aftermath_stop(struct cay_host *host)

@@ -9,7 +9,7 @@
 
 struct cay_host;
 
-/* There are snapshots to look after, or may be. Loop thread. */
-void cay_aftermath_soon(struct cay_host *host);
+/* Before there are any; cay_snapshots_look_after has it done. Loop thread. */
+void cay_aftermath_start(struct cay_host *host);
 /* No more of it. */
 void cay_aftermath_stop(struct cay_host *host);

@@ -6,12 +6,23 @@
 #include <stdlib.h>
 
 #include "api/noun.h"
-#include "host/past/aftermath.h"
 #include "host/past/history.h"
 #include "host/session/host.h"
+#include "host/session/record.h"
 #include "host/session/session.h"
 
-enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
+enum {
+    SPEC_BYTES_MAX = 2 * 1024 * 1024,
+    AFTERMATH_MS = 5000,
+};
+
+void cay_snapshots_look_after(struct cay_host *host)
+{
+    if (atomic_load(&host->is_stopping) || host->is_aftermath_due)
+        return;
+    cay_timer_start(&host->aftermath, AFTERMATH_MS, 0);
+    host->is_aftermath_due = true;
+}
 
 struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *name,
                                       const char *store_id, const struct cay_v1_snapshot *spec)
@@ -24,7 +35,7 @@ struct cay_snapshot *cay_snapshot_new(struct cay_session *session, const char *n
     cay_snapshot_set_spec(session, snapshot, spec);
     cay_list_push_back(&session->snapshots, &snapshot->in_session);
     cay_map_put(&session->snapshots_by_name, cay_str(snapshot->name), snapshot);
-    cay_aftermath_soon(session->host);
+    cay_snapshots_look_after(session->host);
     return snapshot;
 }
 
@@ -48,11 +59,6 @@ void cay_snapshot_set_spec(struct cay_session *session, struct cay_snapshot *sna
     cay_arena_finish(&snapshot->arena);
     snapshot->arena = arena;
     cay_history_link(session, snapshot);
-}
-
-struct cay_snapshot *cay_session_snapshot(const struct cay_session *session, struct cay_str name)
-{
-    return cay_map_get(&session->snapshots_by_name, name);
 }
 
 struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct cay_str name,

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "host/past/history.h"
 #include "host/past/snapshot.h"
+#include "host/past/victims.h"
 #include "host/session/record.h"
 
 bool cay_lost_check_store(const struct cay_host *host, size_t item_count, struct cay_error *err)

@@ -15,6 +15,7 @@
 #include "host/past/history.h"
 #include "host/past/restore.h"
 #include "host/past/snapshot.h"
+#include "host/past/victims.h"
 #include "host/process/events.h"
 #include "host/process/record.h"
 #include "host/service/lost.h"

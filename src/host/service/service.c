@@ -24,6 +24,7 @@
 #include "host/exec/launch.h"
 #include "host/exec/tool_call.h"
 #include "host/file/users.h"
+#include "host/life/expiry.h"
 #include "host/life/pause.h"
 #include "host/life/tokens.h"
 #include "host/live/hearing.h"
@@ -179,9 +180,19 @@ static const struct cay_service_ops ops = {
 
 /* Freed in this order. */
 static const struct cay_session_part *const session_parts[] = {
-    &cay_account_part, &cay_snapshots_part, &cay_tools_part,     &cay_users_part,
-    &cay_ports_part,   &cay_hearing_part,   &cay_processes_part, &cay_watching_part,
-    &cay_held_part,    &cay_live_part,      &cay_usage_part,     NULL,
+    &cay_account_part,
+    &cay_snapshots_part,
+    &cay_tools_part,
+    &cay_users_part,
+    &cay_ports_part,
+    &cay_hearing_part,
+    &cay_processes_part,
+    &cay_watching_part,
+    &cay_held_part,
+    &cay_live_part,
+    &cay_expiry_part,
+    &cay_usage_part,
+    NULL,
 };
 
 static void on_flush_keys(struct cay_timer *timer)
@@ -350,6 +361,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     cay_measure_start(host);
     cay_usage_history_start(host);
     cay_space_start(host, options->health_interval_ms);
+    cay_aftermath_start(host);
     if (!cay_host_recover(host, err))
         return false;
     host->host_base->has_old = true; /* perhaps: an earlier life may have left some */

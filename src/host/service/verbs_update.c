@@ -10,7 +10,7 @@
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/owner/account_quota.h"
-#include "host/past/history.h"
+#include "host/past/victims.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/session/quota.h"

@@ -19,6 +19,7 @@
  * too.
  */
 
+#include "host/session/request.h"
 #include "host/session/session.h"
 #include "io/loop.h"
 
@@ -33,13 +34,6 @@ struct cay_op_steps {
      * daemon does by itself, when that ends. Work with effects: see cay_op_watch. */
     bool ends_with_call;
     bool is_search; /* and it may take long */
-};
-
-/* What an operation does about tools that run. Zeroed: nothing. */
-struct cay_drain {
-    bool is_wanted; /* it waits for them, */
-    bool goes_on;   /* and goes on when they take longer; otherwise it fails: TOOLS_IN_FLIGHT */
-    int64_t limit_ms;
 };
 
 enum cay_op_wait {

@@ -5,7 +5,6 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/utf8.h"
-#include "host/session/op.h"
 #include "tool/tree/user.h"
 
 static bool has_control(struct cay_str text)

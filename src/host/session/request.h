@@ -6,7 +6,12 @@
 #include "api/cay_v1.h"
 #include "base/error.h"
 
-struct cay_drain;
+/* What an operation does about tools that run. Zeroed: nothing. */
+struct cay_drain {
+    bool is_wanted; /* it waits for them, */
+    bool goes_on;   /* and goes on when they take longer; otherwise it fails: TOOLS_IN_FLIGHT */
+    int64_t limit_ms;
+};
 
 /* Of the sessions that steps of a build run in: not listed unless asked for, never kept over a
  * restart. No client gives it. */

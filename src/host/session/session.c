@@ -248,6 +248,15 @@ void cay_session_undone(struct cay_session *session)
     }
 }
 
+void cay_session_expire(struct cay_session *session, enum cay_v1_expiry_action action,
+                        const char *why)
+{
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->expire)
+            (*part)->expire(session, action, why);
+    }
+}
+
 static enum cay_v1_session_state wire_state(enum cay_session_state state)
 {
     static const enum cay_v1_session_state states[CAY_SESSION_STATES] = {

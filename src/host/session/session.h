@@ -143,6 +143,8 @@ struct cay_session_part {
     void (*kill)(struct cay_session *session, enum cay_v1_end_cause cause);
     /* A rollback undid what happened. */
     void (*undone)(struct cay_session *session);
+    /* It falls due by itself; `why` is a word that stays. */
+    void (*expire)(struct cay_session *session, enum cay_v1_expiry_action action, const char *why);
     void (*free)(struct cay_session *session);
 };
 
@@ -204,6 +206,9 @@ static inline bool cay_session_is_resting(const struct cay_session *session)
 void cay_session_kill(struct cay_session *session, enum cay_v1_end_cause cause);
 /* A rollback undid what happened since: nobody is to be told of it again. */
 void cay_session_undone(struct cay_session *session);
+/* Its time has come. */
+void cay_session_expire(struct cay_session *session, enum cay_v1_expiry_action action,
+                        const char *why);
 
 /* Copies the noun into the session's own memory. */
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);
@@ -215,4 +220,11 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
 static inline size_t cay_session_snapshot_count(const struct cay_session *session)
 {
     return cay_map_count(&session->snapshots_by_name);
+}
+
+/* NULL when there is none of that name. */
+static inline struct cay_snapshot *cay_session_snapshot(const struct cay_session *session,
+                                                        struct cay_str name)
+{
+    return cay_map_get(&session->snapshots_by_name, name);
 }
