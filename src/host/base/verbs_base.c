@@ -6,6 +6,7 @@
 #include "api/noun.h"
 #include "base/log.h"
 #include "host/base/base_record.h"
+#include "host/base/verbs.h"
 #include "host/owner/account.h"
 #include "host/session/access.h"
 #include "host/session/host.h"

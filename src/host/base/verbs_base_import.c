@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "host/base/base_keep.h"
 #include "host/base/base_record.h"
+#include "host/base/verbs.h"
 #include "host/owner/account.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"

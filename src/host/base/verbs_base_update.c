@@ -4,6 +4,7 @@
 
 #include "host/base/base_keep.h"
 #include "host/base/base_record.h"
+#include "host/base/verbs.h"
 #include "host/owner/account.h"
 #include "host/session/host.h"
 

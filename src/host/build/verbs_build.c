@@ -15,6 +15,7 @@
 #include "host/build/build_steps.h"
 #include "host/build/debian.h"
 #include "host/build/interpreter.h"
+#include "host/build/verbs.h"
 #include "host/owner/account.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"

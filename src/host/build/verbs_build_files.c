@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "host/build/build_files.h"
+#include "host/build/verbs.h"
 #include "host/owner/account.h"
 #include "host/owner/space.h"
 #include "host/session/host.h"

@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "host/base/builds.h"
+#include "host/build/verbs.h"
 #include "host/session/access.h"
 #include "host/session/chore.h"
 #include "host/session/host.h"

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/exec/verbs.h"
 #include "host/life/wake.h"
 #include "host/net/dial.h"
 #include "host/net/relay.h"

@@ -6,6 +6,7 @@
 #include "api/noun.h"
 #include "host/exec/launch.h"
 #include "host/exec/run.h"
+#include "host/exec/verbs.h"
 #include "host/exec/verbs_process.h"
 #include "host/process/events.h"
 #include "host/process/reader.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/noun.h"
+#include "host/exec/verbs.h"
 #include "host/exec/verbs_process.h"
 #include "host/life/wake.h"
 #include "host/live/ports.h"

@@ -7,6 +7,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/utf8.h"
+#include "host/exec/verbs.h"
 #include "host/process/events.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"

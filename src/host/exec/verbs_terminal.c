@@ -5,6 +5,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "host/exec/launch.h"
+#include "host/exec/verbs.h"
 #include "host/exec/verbs_process.h"
 #include "host/process/orphan.h"
 #include "host/process/reader.h"

@@ -5,6 +5,7 @@
 #include "api/noun.h"
 #include "host/exec/once.h"
 #include "host/exec/tool_call.h"
+#include "host/exec/verbs.h"
 #include "host/file/tree.h"
 #include "host/file/users.h"
 #include "host/life/pause.h"

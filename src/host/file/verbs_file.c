@@ -3,6 +3,7 @@
 
 #include "host/file/tree.h"
 #include "host/file/users.h"
+#include "host/file/verbs.h"
 #include "host/session/host.h"
 #include "tool/tree/files.h"
 

@@ -5,6 +5,7 @@
 
 #include "host/file/tree.h"
 #include "host/file/users.h"
+#include "host/file/verbs.h"
 #include "host/file/verbs_archive.h"
 #include "host/owner/account.h"
 #include "host/owner/held.h"

@@ -4,6 +4,7 @@
 
 #include "host/file/tree.h"
 #include "host/file/users.h"
+#include "host/file/verbs.h"
 #include "host/live/watching.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"

@@ -7,6 +7,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/life/deadline.h"
+#include "host/life/verbs.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/watching.h"

@@ -9,6 +9,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "host/life/deadline.h"
+#include "host/life/verbs.h"
 #include "host/live/live.h"
 #include "host/process/events.h"
 #include "host/session/host.h"

@@ -3,6 +3,7 @@
 #include "host/life/deadline.h"
 #include "host/life/pause.h"
 #include "host/life/start.h"
+#include "host/life/verbs.h"
 #include "host/life/wake.h"
 #include "host/session/host.h"
 #include "host/session/request.h"

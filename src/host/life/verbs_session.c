@@ -17,6 +17,7 @@
 #include "host/life/death.h"
 #include "host/life/start.h"
 #include "host/life/tokens.h"
+#include "host/life/verbs.h"
 #include "host/live/network.h"
 #include "host/live/usage.h"
 #include "host/owner/account.h"

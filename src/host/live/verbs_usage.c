@@ -12,6 +12,7 @@
 #include "host/live/network.h"
 #include "host/live/usage.h"
 #include "host/live/usage_history.h"
+#include "host/live/verbs.h"
 #include "host/owner/account.h"
 #include "host/owner/space.h"
 #include "host/session/access.h"

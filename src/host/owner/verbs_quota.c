@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "host/owner/account.h"
 #include "host/owner/account_quota.h"
+#include "host/owner/verbs.h"
 #include "host/session/access.h"
 #include "host/session/host.h"
 

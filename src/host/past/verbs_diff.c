@@ -6,6 +6,7 @@
 #include "host/base/base_record.h"
 #include "host/past/change.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/store/diff_patch.h"

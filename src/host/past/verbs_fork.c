@@ -17,6 +17,7 @@
 #include "host/owner/account_quota.h"
 #include "host/past/point.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/session/host.h"
 #include "host/session/request.h"
 

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "host/past/history.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/past/victims.h"
 #include "host/session/host.h"
 #include "host/session/op.h"

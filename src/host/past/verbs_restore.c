@@ -9,6 +9,7 @@
 #include "host/past/point.h"
 #include "host/past/restore.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/session/host.h"
 #include "host/session/tell.h"
 #include "tool/tree/path.h"

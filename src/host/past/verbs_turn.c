@@ -19,6 +19,7 @@
 #include "host/past/history.h"
 #include "host/past/point.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/past/victims.h"
 #include "host/session/host.h"
 #include "host/session/quota.h"

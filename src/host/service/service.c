@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/service/service.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,34 +18,44 @@
 #include "host/base/base_record.h"
 #include "host/base/builds.h"
 #include "host/base/host_base.h"
+#include "host/base/verbs.h"
 #include "host/build/build_files.h"
 #include "host/build/interpreter.h"
+#include "host/build/verbs.h"
 #include "host/event/audit.h"
 #include "host/event/journal.h"
 #include "host/exec/launch.h"
 #include "host/exec/tool_call.h"
+#include "host/exec/verbs.h"
 #include "host/file/users.h"
+#include "host/file/verbs.h"
 #include "host/life/expiry.h"
 #include "host/life/pause.h"
 #include "host/life/tokens.h"
+#include "host/life/verbs.h"
 #include "host/live/hearing.h"
 #include "host/live/live.h"
 #include "host/live/measure.h"
 #include "host/live/network.h"
 #include "host/live/usage_history.h"
+#include "host/live/verbs.h"
 #include "host/live/watching.h"
 #include "host/owner/account.h"
 #include "host/owner/account_quota.h"
 #include "host/owner/held.h"
+#include "host/owner/verbs.h"
 #include "host/past/aftermath.h"
 #include "host/past/snapshot.h"
+#include "host/past/verbs.h"
 #include "host/service/lost.h"
 #include "host/service/service_internal.h"
+#include "host/service/verbs.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
 #include "host/session/quota.h"
 #include "host/session/record.h"
 #include "host/session/tidy.h"
+#include "host/transfer/verbs.h"
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
 
@@ -95,76 +106,26 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
             (unsigned long long)cay_journal_count(host->journal, (enum cay_v1_event_kind)i));
 }
 
-/* clang-format off */
-static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
-    [CAY_V1_SANDBOX_SERVICE_CREATE_SESSION]      = cay_host_create_session,
-    [CAY_V1_SANDBOX_SERVICE_GET_SESSION]         = cay_host_get_session,
-    [CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS]       = cay_host_list_sessions,
-    [CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION]      = cay_host_update_session,
-    [CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION]       = cay_host_pause_session,
-    [CAY_V1_SANDBOX_SERVICE_RESUME_SESSION]      = cay_host_resume_session,
-    [CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION]     = cay_host_destroy_session,
-    [CAY_V1_SANDBOX_SERVICE_FORK_SESSION]        = cay_host_fork_session,
-    [CAY_V1_SANDBOX_SERVICE_LIST_TOOLS]          = cay_host_list_tools,
-    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL]        = cay_host_execute_tool,
-    [CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM] = cay_host_execute_tool_stream,
-    [CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE]       = cay_host_turn_complete,
-    [CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT]     = cay_host_create_snapshot,
-    [CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS]      = cay_host_list_snapshots,
-    [CAY_V1_SANDBOX_SERVICE_DELETE_SNAPSHOT]     = cay_host_delete_snapshot,
-    [CAY_V1_SANDBOX_SERVICE_HOLD_SNAPSHOT]       = cay_host_hold_snapshot,
-    [CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION]    = cay_host_rollback_session,
-    [CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS]       = cay_host_restore_paths,
-    [CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS]      = cay_host_diff_snapshots,
-    [CAY_V1_SANDBOX_SERVICE_EXPORT_SESSION]      = cay_host_export_session,
-    [CAY_V1_SANDBOX_SERVICE_IMPORT_SESSION]      = cay_host_import_session,
-    [CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK]        = cay_host_health_check,
-    [CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES]    = cay_host_get_capabilities,
-    [CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS]      = cay_host_launch_process,
-    [CAY_V1_PROCESS_SERVICE_LIST_PROCESSES]      = cay_host_list_processes,
-    [CAY_V1_PROCESS_SERVICE_GET_PROCESS_STATUS]  = cay_host_get_process_status,
-    [CAY_V1_PROCESS_SERVICE_WAIT_PROCESS]        = cay_host_wait_process,
-    [CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS]      = cay_host_attach_process,
-    [CAY_V1_PROCESS_SERVICE_SEND_INPUT]          = cay_host_send_input,
-    [CAY_V1_PROCESS_SERVICE_CLOSE_INPUT]         = cay_host_close_input,
-    [CAY_V1_PROCESS_SERVICE_RESIZE_PTY]          = cay_host_resize_pty,
-    [CAY_V1_PROCESS_SERVICE_KILL_PROCESS]        = cay_host_kill_process,
-    [CAY_V1_PROCESS_SERVICE_EXPOSE_PORT]         = cay_host_expose_port,
-    [CAY_V1_PROCESS_SERVICE_UNEXPOSE_PORT]       = cay_host_unexpose_port,
-    [CAY_V1_PROCESS_SERVICE_TERMINAL]            = cay_host_terminal,
-    [CAY_V1_PROCESS_SERVICE_CONNECT_PORT]        = cay_host_connect_port,
-    [CAY_V1_FILE_SERVICE_STAT_FILE]              = cay_host_stat_file,
-    [CAY_V1_FILE_SERVICE_LIST_DIR]               = cay_host_list_dir,
-    [CAY_V1_FILE_SERVICE_MAKE_DIR]               = cay_host_make_dir,
-    [CAY_V1_FILE_SERVICE_MAKE_SYMLINK]           = cay_host_make_symlink,
-    [CAY_V1_FILE_SERVICE_MOVE_FILE]              = cay_host_move_file,
-    [CAY_V1_FILE_SERVICE_REMOVE_FILE]            = cay_host_remove_file,
-    [CAY_V1_FILE_SERVICE_READ_FILE]              = cay_host_read_file,
-    [CAY_V1_FILE_SERVICE_WRITE_FILE]             = cay_host_write_file,
-    [CAY_V1_FILE_SERVICE_WATCH_DIR]              = cay_host_watch_dir,
-    [CAY_V1_SANDBOX_SERVICE_GET_USAGE]           = cay_host_get_usage,
-    [CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS]        = cay_host_watch_events,
-    [CAY_V1_POOL_SERVICE_GET_POOL]               = cay_host_get_pool,
-    [CAY_V1_POOL_SERVICE_CREATE_POOL]            = cay_host_create_pool,
-    [CAY_V1_POOL_SERVICE_GROW_POOL]              = cay_host_grow_pool,
-    [CAY_V1_BASE_SERVICE_LIST_BASES]             = cay_host_list_bases,
-    [CAY_V1_BASE_SERVICE_IMPORT_BASE]            = cay_host_import_base,
-    [CAY_V1_BASE_SERVICE_BUILD_BASE]             = cay_host_build_base,
-    [CAY_V1_BASE_SERVICE_START_BUILD]            = cay_host_start_build,
-    [CAY_V1_BASE_SERVICE_GET_BUILD]              = cay_host_get_build,
-    [CAY_V1_BASE_SERVICE_PUT_BUILD_FILES]        = cay_host_put_build_files,
-    [CAY_V1_BASE_SERVICE_GET_BUILD_FILES]        = cay_host_get_build_files,
-    [CAY_V1_BASE_SERVICE_UPDATE_BASE]            = cay_host_update_base,
-    [CAY_V1_BASE_SERVICE_REMOVE_BASE]            = cay_host_remove_base,
-    [CAY_V1_KEY_SERVICE_CREATE_KEY]              = cay_host_create_key,
-    [CAY_V1_KEY_SERVICE_LIST_KEYS]               = cay_host_list_keys,
-    [CAY_V1_KEY_SERVICE_REVOKE_KEY]              = cay_host_revoke_key,
-    [CAY_V1_QUOTA_SERVICE_GET_QUOTA]             = cay_host_get_quota,
-    [CAY_V1_QUOTA_SERVICE_SET_QUOTA]             = cay_host_set_quota,
-};
-/* clang-format on */
+static cay_verb *verbs[CAY_V1_METHOD_COUNT];
+static bool pieces[CAY_V1_METHOD_COUNT];
 
-static const bool pieces[CAY_V1_METHOD_COUNT] = {[CAY_V1_PROCESS_SERVICE_SEND_INPUT] = true};
+cay_verb *const *cay_host_verbs(void)
+{
+    static const struct cay_verb_row *const tables[] = {
+        cay_life_verbs,  cay_past_verbs, cay_file_verbs,  cay_exec_verbs,     cay_live_verbs,
+        cay_owner_verbs, cay_base_verbs, cay_build_verbs, cay_transfer_verbs, cay_service_verbs,
+    };
+    static bool is_complete;
+    for (size_t i = 0; !is_complete && i < CAY_COUNT(tables); i++) {
+        for (const struct cay_verb_row *row = tables[i]; row->verb; row++) {
+            assert(!verbs[row->method]); /* a verb is one row */
+            verbs[row->method] = row->verb;
+            pieces[row->method] = row->is_piece;
+        }
+    }
+    is_complete = true;
+    return verbs;
+}
 
 static const struct cay_service_ops ops = {
     .name = "host",
@@ -429,6 +390,7 @@ static void sweep_old_bases(struct cay_host *host)
 bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *options,
                      struct cay_host **out_host, struct cay_error *err)
 {
+    (void)cay_host_verbs();
     struct cay_host *host = cay_new(struct cay_host);
     host->service.ops = &ops;
     host->parts = session_parts;

@@ -7,6 +7,9 @@
 
 struct cay_host_base_cost;
 
+/* The rows of all rooms put together, by method; NULL: nobody implements it. */
+[[nodiscard]] cay_verb *const *cay_host_verbs(void);
+
 /* Lives in another pool and store from now on; both are the host's. There are no sessions. `cost`
  * is that of the base "host" there. */
 void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_store *store,

@@ -5,6 +5,7 @@
 #include "api/noun.h"
 #include "host/event/journal.h"
 #include "host/owner/account.h"
+#include "host/service/verbs.h"
 #include "host/session/access.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"

@@ -3,6 +3,7 @@
 #include "api/noun.h"
 #include "host/base/host_base.h"
 #include "host/live/network.h"
+#include "host/service/verbs.h"
 #include "host/session/host.h"
 #include "tool/tool.h"
 

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "host/owner/account.h"
 #include "host/service/service_internal.h"
+#include "host/service/verbs.h"
 #include "host/session/access.h"
 #include "host/session/host.h"
 

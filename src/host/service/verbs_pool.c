@@ -10,6 +10,7 @@
 #include "host/owner/account.h"
 #include "host/owner/space.h"
 #include "host/service/service_internal.h"
+#include "host/service/verbs.h"
 #include "host/session/host.h"
 #include "host/session/session.h"
 

@@ -11,6 +11,7 @@
 #include "host/live/network.h"
 #include "host/owner/account_quota.h"
 #include "host/past/victims.h"
+#include "host/service/verbs.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/session/quota.h"

@@ -32,6 +32,13 @@ struct cay_host_store {
     char reason[160];
 };
 
+/* One verb of a room. The last row of a table has none. */
+struct cay_verb_row {
+    size_t method; /* of the contract: its facts are there (proto/cay/meta) */
+    cay_verb *verb;
+    bool is_piece; /* of something longer: not worth a line of the log */
+};
+
 struct cay_audit;
 struct cay_build_files;
 struct cay_builds;
@@ -148,69 +155,3 @@ bool cay_host_needs_owner_map(const struct cay_host *host);
 /* False while it moves: what is made now would be in a store that is left. Asked by whatever makes
  * or changes sessions and bases; a move begins when none of that is under way. */
 [[nodiscard]] bool cay_host_is_still(const struct cay_host *host, struct cay_error *err);
-
-/* verbs_*.c */
-cay_verb cay_host_health_check;
-cay_verb cay_host_get_capabilities;
-cay_verb cay_host_create_key;
-cay_verb cay_host_list_keys;
-cay_verb cay_host_revoke_key;
-cay_verb cay_host_get_quota;
-cay_verb cay_host_set_quota;
-cay_verb cay_host_create_session;
-cay_verb cay_host_get_session;
-cay_verb cay_host_list_sessions;
-cay_verb cay_host_update_session;
-cay_verb cay_host_pause_session;
-cay_verb cay_host_resume_session;
-cay_verb cay_host_destroy_session;
-cay_verb cay_host_turn_complete;
-cay_verb cay_host_create_snapshot;
-cay_verb cay_host_list_snapshots;
-cay_verb cay_host_delete_snapshot;
-cay_verb cay_host_hold_snapshot;
-cay_verb cay_host_restore_paths;
-cay_verb cay_host_rollback_session;
-cay_verb cay_host_fork_session;
-cay_verb cay_host_diff_snapshots;
-cay_verb cay_host_export_session;
-cay_verb cay_host_import_session;
-cay_verb cay_host_list_tools;
-cay_verb cay_host_execute_tool;
-cay_verb cay_host_execute_tool_stream;
-cay_verb cay_host_launch_process;
-cay_verb cay_host_attach_process;
-cay_verb cay_host_list_processes;
-cay_verb cay_host_get_process_status;
-cay_verb cay_host_wait_process;
-cay_verb cay_host_kill_process;
-cay_verb cay_host_send_input;
-cay_verb cay_host_close_input;
-cay_verb cay_host_resize_pty;
-cay_verb cay_host_terminal;
-cay_verb cay_host_expose_port;
-cay_verb cay_host_unexpose_port;
-cay_verb cay_host_connect_port;
-cay_verb cay_host_stat_file;
-cay_verb cay_host_list_dir;
-cay_verb cay_host_make_dir;
-cay_verb cay_host_make_symlink;
-cay_verb cay_host_move_file;
-cay_verb cay_host_remove_file;
-cay_verb cay_host_read_file;
-cay_verb cay_host_write_file;
-cay_verb cay_host_watch_dir;
-cay_verb cay_host_watch_events;
-cay_verb cay_host_get_usage;
-cay_verb cay_host_get_pool;
-cay_verb cay_host_create_pool;
-cay_verb cay_host_grow_pool;
-cay_verb cay_host_list_bases;
-cay_verb cay_host_import_base;
-cay_verb cay_host_build_base;
-cay_verb cay_host_start_build;
-cay_verb cay_host_get_build;
-cay_verb cay_host_put_build_files;
-cay_verb cay_host_get_build_files;
-cay_verb cay_host_update_base;
-cay_verb cay_host_remove_base;

@@ -16,6 +16,7 @@
 #include "host/session/host.h"
 #include "host/session/tidy.h"
 #include "host/transfer/export.h"
+#include "host/transfer/verbs.h"
 #include "tool/tree/path.h"
 
 /*

@@ -23,6 +23,7 @@
 #include "host/session/request.h"
 #include "host/session/tidy.h"
 #include "host/transfer/import.h"
+#include "host/transfer/verbs.h"
 #include "sys/sha256.h"
 
 /*

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/live/verbs.h"
+
+/* clang-format off */
+const struct cay_verb_row cay_live_verbs[] = {
+    {CAY_V1_SANDBOX_SERVICE_GET_USAGE, cay_host_get_usage},
+    {},
+};
+/* clang-format on */

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The verbs of this room, and its rows of the host's table. */
+
+#include "host/session/host.h"
+
+cay_verb cay_host_get_quota;
+cay_verb cay_host_set_quota;
+
+extern const struct cay_verb_row cay_owner_verbs[];
