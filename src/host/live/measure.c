@@ -26,6 +26,12 @@ enum {
     IN_FLIGHT_MS = 1000,
 };
 
+struct cay_measuring {
+    struct cay_host *host;
+    struct cay_timer timer;
+    unsigned looks; /* under way */
+};
+
 struct measure_op {
     struct cay_op op;
     struct cay_session_trees trees;
@@ -146,7 +152,7 @@ static void measure_end(struct cay_op *op)
 {
     struct measure_op *self = CAY_CONTAINER_OF(op, struct measure_op, op);
     struct cay_session *session = op->session;
-    op->host->quota_looks--;
+    op->host->measuring->looks--;
     if (session) {
         session->quota.is_measured = false;
         session->quota.cpu_usec = self->cpu_usec;
@@ -179,28 +185,31 @@ static bool is_due(const struct cay_session *session, uint64_t now_ms)
 
 static void on_tick(struct cay_timer *timer)
 {
-    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, quota);
+    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_measuring, timer)->host;
     uint64_t now_ms = cay_loop_now_ms(host->loop);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
-        if (host->quota_looks >= LOOKS_AT_ONCE)
+        if (host->measuring->looks >= LOOKS_AT_ONCE)
             break;
         if (!is_due(session, now_ms))
             continue;
         struct measure_op *self = cay_new(struct measure_op);
         self->group_fd = -1;
         session->quota.is_measured = true;
-        host->quota_looks++;
+        host->measuring->looks++;
         cay_op_start_on(&self->op, session, NULL, CAY_VERB_LOOK, false, &measure_steps);
     }
 }
 
 void cay_measure_start(struct cay_host *host)
 {
-    cay_timer_open(&host->quota, host->loop, on_tick);
-    cay_timer_start(&host->quota, TICK_MS, TICK_MS);
+    host->measuring = cay_new(struct cay_measuring);
+    host->measuring->host = host;
+    cay_timer_open(&host->measuring->timer, host->loop, on_tick);
+    cay_timer_start(&host->measuring->timer, TICK_MS, TICK_MS);
 }
 
 void cay_measure_stop(struct cay_host *host)
 {
-    cay_timer_close(&host->quota);
+    if (host->measuring)
+        cay_timer_close(&host->measuring->timer);
 }

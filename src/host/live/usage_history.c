@@ -14,6 +14,11 @@ enum {
     FIRST_CAPACITY = 16,
 };
 
+struct cay_sampling {
+    struct cay_host *host;
+    struct cay_timer timer;
+};
+
 struct cay_usage_history {
     struct cay_usage_point *ring;
     size_t count;
@@ -68,7 +73,7 @@ static void sample(struct cay_session *session, int64_t now_ns)
 
 static void on_period(struct cay_timer *timer)
 {
-    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, usage);
+    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_sampling, timer)->host;
     int64_t now_ns = cay_clock_wall_ns();
     int64_t due_ns = now_ns - (CAY_USAGE_PERIOD_MS - BREAK_MS) * CAY_NS_PER_MS;
     unsigned count = 0;
@@ -82,18 +87,21 @@ static void on_period(struct cay_timer *timer)
             break;
         sample(session, now_ns);
     }
-    cay_timer_start(&host->usage, count > ROUND_MAX ? BREAK_MS : CAY_USAGE_PERIOD_MS, 0);
+    cay_timer_start(&host->sampling->timer, count > ROUND_MAX ? BREAK_MS : CAY_USAGE_PERIOD_MS, 0);
 }
 
 void cay_usage_history_start(struct cay_host *host)
 {
-    cay_timer_open(&host->usage, host->loop, on_period);
-    cay_timer_start(&host->usage, CAY_USAGE_PERIOD_MS, 0);
+    host->sampling = cay_new(struct cay_sampling);
+    host->sampling->host = host;
+    cay_timer_open(&host->sampling->timer, host->loop, on_period);
+    cay_timer_start(&host->sampling->timer, CAY_USAGE_PERIOD_MS, 0);
 }
 
 void cay_usage_history_stop(struct cay_host *host)
 {
-    cay_timer_close(&host->usage);
+    if (host->sampling)
+        cay_timer_close(&host->sampling->timer);
 }
 
 void cay_usage_history_samples(const struct cay_usage_history *history, int64_t start_ns,

@@ -163,8 +163,8 @@ static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
     }
     (void)sysinfo(&info);
     usage->daemon_memory_bytes = resident_bytes();
-    usage->pool_size_bytes = (int64_t)host->space->now.size_bytes;
-    usage->pool_used_bytes = (int64_t)host->space->now.used_bytes;
+    usage->pool_size_bytes = (int64_t)host->space->seen.now.size_bytes;
+    usage->pool_used_bytes = (int64_t)host->space->seen.now.used_bytes;
     usage->cpu_count = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     usage->memory_total_bytes = (int64_t)info.totalram * (int64_t)info.mem_unit;
     return usage;

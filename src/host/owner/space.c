@@ -72,17 +72,17 @@ void cay_space_seen(struct cay_host *host, const struct cay_pool *pool,
                     const struct cay_space *space)
 {
     if (pool->path == host->pool.path)
-        *host->space = *space;
+        host->space->seen = *space;
 }
 
 /* What one of them is told may let others leave. */
 static void tell_all(struct cay_host *host)
 {
     struct cay_list_node *node;
-    while ((node = cay_list_pop_front(&host->looking_calls))) {
+    while ((node = cay_list_pop_front(&host->space->calls))) {
         struct cay_call *call = CAY_CONTAINER_OF(node, struct cay_call, in_service);
         call->on_cancel = NULL;
-        host->looked(host, call);
+        host->space->looked(host, call);
     }
 }
 
@@ -90,22 +90,22 @@ static void look_done(struct cay_job *job)
 {
     struct look_job *self = CAY_CONTAINER_OF(job, struct look_job, job);
     struct cay_host *host = self->host;
-    struct fullness before = fullness_of(&host->space->now);
+    struct fullness before = fullness_of(&host->space->seen.now);
     cay_space_seen(host, &self->pool, &self->space);
-    struct fullness now = fullness_of(&host->space->now);
-    if (before.share < host->pool_warn && now.share >= host->pool_warn)
+    struct fullness now = fullness_of(&host->space->seen.now);
+    if (before.share < host->space->warn && now.share >= host->space->warn)
         cay_log(CAY_WARN, "pool.nearly_full",
-                CAY_I("used_bytes", (int64_t)host->space->now.used_bytes),
-                CAY_I("available_bytes", (int64_t)host->space->now.available_bytes),
-                CAY_I("free_inodes", (int64_t)host->space->now.free_inodes));
-    host->is_looking = false;
+                CAY_I("used_bytes", (int64_t)host->space->seen.now.used_bytes),
+                CAY_I("available_bytes", (int64_t)host->space->seen.now.available_bytes),
+                CAY_I("free_inodes", (int64_t)host->space->seen.now.free_inodes));
+    host->space->is_looking = false;
     free(self);
     tell_all(host);
 }
 
 static void look(struct cay_host *host)
 {
-    if (host->is_looking) /* a disk that does not answer is asked once */
+    if (host->space->is_looking) /* a disk that does not answer is asked once */
         return;
     struct look_job *self = cay_new(struct look_job);
     self->host = host;
@@ -113,14 +113,14 @@ static void look(struct cay_host *host)
     self->store = host->store;
     self->job.work = look_work;
     self->job.done = look_done;
-    host->is_looking = cay_loop_try_submit(host->loop, &self->job);
-    if (!host->is_looking)
+    host->space->is_looking = cay_loop_try_submit(host->loop, &self->job);
+    if (!host->space->is_looking)
         free(self);
 }
 
 static void on_look(struct cay_timer *timer)
 {
-    look(CAY_CONTAINER_OF(timer, struct cay_host, look));
+    look(CAY_CONTAINER_OF(timer, struct cay_space_watch, look)->host);
 }
 
 static void leave(struct cay_call *call)
@@ -135,26 +135,25 @@ void cay_space_ask(struct cay_host *host, struct cay_call *call,
                    void (*seen)(struct cay_host *host, struct cay_call *call))
 {
     look(host);
-    if (!host->is_looking) { /* the workers have too much to do: what is known must do */
+    if (!host->space->is_looking) { /* the workers have too much to do: what is known must do */
         seen(host, call);
         return;
     }
-    host->looked = seen;
+    host->space->looked = seen;
     call->on_cancel = leave;
-    cay_list_push_back(&host->looking_calls, &call->in_service);
+    cay_list_push_back(&host->space->calls, &call->in_service);
 }
 
 void cay_space_start(struct cay_host *host, int64_t interval_ms)
 {
-    cay_list_init(&host->looking_calls);
-    cay_space_look(&host->pool, host->store, host->space);
-    cay_timer_open(&host->look, host->loop, on_look);
-    cay_timer_start(&host->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
+    cay_space_look(&host->pool, host->store, &host->space->seen);
+    cay_timer_open(&host->space->look, host->loop, on_look);
+    cay_timer_start(&host->space->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
 }
 
 void cay_space_stop(struct cay_host *host)
 {
-    cay_timer_close(&host->look);
+    cay_timer_close(&host->space->look);
 }
 
 bool cay_space_check(struct cay_host *host, struct cay_error *err)
@@ -166,7 +165,7 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
         return cay_fail(err, CAY_R_UNAVAILABLE,
                         "the pool is read-only; look at the kernel's log for what happened to it");
     struct fullness full = fullness_of(&space);
-    return full.share < host->pool_critical ||
+    return full.share < host->space->critical ||
            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                     "the pool has only %s left; remove sessions ('cay du'), prune snapshots or "
                     "enlarge it",
@@ -176,13 +175,13 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
 uint64_t cay_space_room(const struct cay_host *host, const struct cay_pool_space *space)
 {
     double usable = (double)(space->used_bytes + space->available_bytes);
-    double room = usable * host->pool_critical - (double)space->used_bytes;
+    double room = usable * host->space->critical - (double)space->used_bytes;
     return room > 0 ? (uint64_t)room : 0;
 }
 
 uint64_t cay_space_room_files(const struct cay_host *host, const struct cay_pool_space *space)
 {
-    double kept = (double)space->inodes * (1 - host->pool_critical);
+    double kept = (double)space->inodes * (1 - host->space->critical);
     double room = (double)space->free_inodes - kept;
     if (!space->inodes)
         return UINT64_MAX; /* as many as fit */
@@ -221,11 +220,11 @@ static void add_full(const struct cay_host *host, const struct fullness *full,
                      struct cay_problems *problems)
 {
     const char *advice = "remove sessions, prune snapshots or enlarge it";
-    if (full->share >= host->pool_critical)
+    if (full->share >= host->space->critical)
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY,
                         full->is_inodes ? "pool_inodes_critical" : "pool_space_critical",
                         "the pool has only %s left; %s", full->left, advice);
-    else if (full->share >= host->pool_warn && (!full->is_inodes || full->share > 0))
+    else if (full->share >= host->space->warn && (!full->is_inodes || full->share > 0))
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_DEGRADED,
                         full->is_inodes ? "pool_inodes_low" : "pool_space_low",
                         "the pool is %d %% full, it has %s left; %s", (int)(full->share * 100),
@@ -234,7 +233,7 @@ static void add_full(const struct cay_host *host, const struct fullness *full,
 
 void cay_space_problems(const struct cay_host *host, struct cay_problems *problems)
 {
-    const struct cay_space *space = host->space;
+    const struct cay_space *space = &host->space->seen;
     if (space->err.reason) { /* nothing else is known */
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY, "pool_unavailable",
                         "the pool cannot be used: %s", space->err.text);
@@ -273,4 +272,12 @@ void cay_problem_add(struct cay_problems *problems, enum cay_v1_health_status st
         .status = status,
         .message = cay_arena_str(problems->arena, cay_str(text)),
     };
+}
+
+struct cay_space_watch *cay_space_watch_create(struct cay_host *host)
+{
+    struct cay_space_watch *watch = cay_new(struct cay_space_watch);
+    watch->host = host;
+    cay_list_init(&watch->calls);
+    return watch;
 }

@@ -10,6 +10,7 @@
 #include "api/cay_v1.h"
 #include "host/pool/pool.h"
 #include "host/store/store.h"
+#include "io/loop.h"
 
 struct cay_call;
 struct cay_host;
@@ -20,6 +21,19 @@ struct cay_space {
     struct cay_error err; /* the pool cannot be looked at */
     int64_t looked_ns;    /* wall clock */
 };
+
+/* The host's: what was seen last, and who waits for the next look. Freed by its host. */
+struct cay_space_watch {
+    struct cay_host *host;
+    struct cay_space seen;
+    double warn; /* used shares */
+    double critical;
+    struct cay_timer look;
+    bool is_looking;
+    struct cay_list calls;                                        /* that wait for a look */
+    void (*looked)(struct cay_host *host, struct cay_call *call); /* answers them */
+};
+[[nodiscard]] struct cay_space_watch *cay_space_watch_create(struct cay_host *host);
 
 /* On a worker: fills it in. */
 void cay_space_look(const struct cay_pool *pool, struct cay_store *store,

@@ -202,8 +202,8 @@ static void set_defaults(struct cay_host *host, const struct cay_host_options *o
 {
     host->data_dir = cay_strdup(options->data_dir);
     host->store_wanted = cay_strdup(options->store);
-    host->pool_warn = options->pool_warn;
-    host->pool_critical = options->pool_critical;
+    host->space->warn = options->pool_warn;
+    host->space->critical = options->pool_critical;
     host->default_base = cay_strdup(options->default_base);
     host->host_base->root = options->host_root ? options->host_root : "/";
     host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
@@ -406,7 +406,7 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     cay_list_init(&host->freeing);
     cay_list_init(&host->freeing_next);
     cay_map_init(&host->bases);
-    host->space = cay_new(struct cay_space);
+    host->space = cay_space_watch_create(host);
     host->host_base = cay_new(struct cay_host_base);
     host->host_base->host = host;
     cay_list_init(&host->host_base->waiting);
@@ -512,6 +512,8 @@ void cay_host_destroy(struct cay_host *host)
     if (host->lock_fd >= 0)
         close(host->lock_fd);
     free(host->space);
+    free(host->measuring);
+    free(host->sampling);
     free(host->host_base);
     free(host->data_dir);
     free(host->store_wanted);

@@ -26,13 +26,13 @@ static void tell_health(struct cay_host *host, struct cay_call *call)
     struct cay_v1_health_check_response response = {
         .status = problems.count ? problems.items[0].status : CAY_V1_HEALTH_STATUS_HEALTHY,
         .problems = {problems.items, problems.count},
-        .pool_state = cay_space_state(host->space),
-        .pool_size_bytes = (int64_t)host->space->now.size_bytes,
-        .pool_used_bytes = (int64_t)host->space->now.used_bytes,
+        .pool_state = cay_space_state(&host->space->seen),
+        .pool_size_bytes = (int64_t)host->space->seen.now.size_bytes,
+        .pool_used_bytes = (int64_t)host->space->seen.now.used_bytes,
         .session_count = (int64_t)cay_map_count(&host->sessions.by_id),
         .active_tools = active_tools,
         .uptime = cay_noun_duration(&call->arena, cay_clock_ns() - host->started_ns),
-        .checked_at = cay_noun_time(&call->arena, host->space->looked_ns),
+        .checked_at = cay_noun_time(&call->arena, host->space->seen.looked_ns),
     };
     cay_call_done(call, &response);
 }

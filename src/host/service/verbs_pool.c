@@ -41,7 +41,7 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
     if (!message)
         return NULL;
     const struct cay_pool *pool = &host->pool;
-    const struct cay_pool_space *space = &host->space->now;
+    const struct cay_pool_space *space = &host->space->seen.now;
     struct cay_problems problems = {.arena = arena};
     bool is_loop = pool->kind == CAY_POOL_LOOP;
     struct cay_str path = cay_arena_str(arena, cay_str(pool->path));
@@ -54,12 +54,12 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         .filesystem = cay_arena_str(arena, cay_str(space->filesystem)),
         .path = is_loop ? CAY_STR("") : path,
         .backing_file = is_loop ? path : CAY_STR(""),
-        .state = cay_space_state(host->space),
+        .state = cay_space_state(&host->space->seen),
         .size_bytes = (int64_t)space->size_bytes,
         .used_bytes = (int64_t)space->used_bytes,
         .available_bytes = (int64_t)space->available_bytes,
-        .warn_threshold = host->pool_warn,
-        .critical_threshold = host->pool_critical,
+        .warn_threshold = host->space->warn,
+        .critical_threshold = host->space->critical,
         .quota_enforcement = cay_store_caps(host->store) & CAY_STORE_KERNEL_QUOTA
                                  ? CAY_V1_ENFORCEMENT_KERNEL
                                  : CAY_V1_ENFORCEMENT_ACCOUNTING,

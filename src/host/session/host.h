@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The host's own state, private to this room; one file per group of verbs. */
+/* The host's own state, for its rooms. What is of one room only stands there, behind a pointer. */
 
 #include <stdatomic.h>
 
@@ -44,9 +44,11 @@ struct cay_build_files;
 struct cay_builds;
 struct cay_host_base;
 struct cay_journal;
+struct cay_measuring;
 struct cay_network_guard;
+struct cay_sampling;
 struct cay_session_part;
-struct cay_space;
+struct cay_space_watch;
 
 enum {
     /* Host uids of session n: from (CAY_UID_SLOT_FIRST + n) * CAY_UID_SLOT_SIZE on. High enough to
@@ -70,18 +72,13 @@ struct cay_host {
     struct cay_keys keys;
     struct cay_tokens tokens;
     struct cay_timer flush_keys; /* writes times of last use */
-    struct cay_timer usage;      /* samples what sandboxes use */
-    struct cay_timer quota;      /* measures what sessions have on disk */
-    unsigned quota_looks;        /* under way */
     char *data_dir;
     struct cay_pool pool;
-    struct cay_space *space; /* as last looked at */
-    double pool_warn;        /* used shares */
-    double pool_critical;
-    struct cay_timer look;
-    bool is_looking;
-    bool is_moving;      /* into a new pool; see cay_host_is_still */
-    unsigned base_calls; /* at work on bases in the store that is, beside builds */
+    struct cay_space_watch *space;   /* how full the pool is */
+    struct cay_measuring *measuring; /* what sessions have on disk */
+    struct cay_sampling *sampling;   /* what sandboxes use */
+    bool is_moving;                  /* into a new pool; see cay_host_is_still */
+    unsigned base_calls;             /* at work on bases in the store that is, beside builds */
     struct cay_store *store;
     char *store_wanted;
     struct cay_store *old_store; /* left behind for a pool: jobs may still use them; open until */
@@ -118,12 +115,10 @@ struct cay_host {
     bool takes_tool_snapshots;
     bool serves_e2b;
     struct cay_host_base *host_base;
-    struct cay_list endless;       /* calls; see endless.h */
-    struct cay_list looking_calls; /* that wait for a look at the pool: space.h */
-    void (*looked)(struct cay_host *host, struct cay_call *call); /* answers them */
-    struct cay_timer cut;                                         /* ends them */
-    struct cay_timer spares;                                      /* see cay_host_spares_soon */
-    struct cay_timer aftermath;                                   /* of snapshots: aftermath.h */
+    struct cay_list endless;    /* calls; see endless.h */
+    struct cay_timer cut;       /* ends them */
+    struct cay_timer spares;    /* see cay_host_spares_soon */
+    struct cay_timer aftermath; /* of snapshots: aftermath.h */
     bool is_aftermath_due;
     uint64_t spares_wanted_ms; /* since when; 0: not */
     bool is_ending; /* set by cay_stop_ask when the daemon is told to stop; workers may watch it */
