@@ -2,10 +2,10 @@
 #include "fuzz/fuzz.h"
 
 #include "wire/e2b/filter.h"
-#include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
 #include "wire/e2b/template.h"
 #include "wire/http1.h"
+#include "wire/path.h"
 
 /* What clients made for E2B put into paths, headers and queries, and what programs in sandboxes
  * answer. The first line of the input is a host, the rest whatever each parser makes of it. */
@@ -36,10 +36,10 @@ static void check_target(struct cay_str host, struct cay_str rest)
 static void check_texts(struct cay_str text)
 {
     struct cay_arena arena;
-    struct cay_str params[CAY_E2B_PARAMS_MAX] = {};
+    struct cay_str params[CAY_PATH_PARAMS_MAX] = {};
     struct cay_pb_pairs pairs = {};
     cay_arena_init(&arena, ARENA_BYTES_MAX);
-    if (cay_e2b_path_match(text, "/sandboxes/{}/timeout", &arena, params))
+    if (cay_path_match(text, "/sandboxes/{}/timeout", &arena, params))
         FUZZ_CHECK(params[0].len && params[0].len <= text.len);
     if (cay_e2b_filter_parse(text, PAIRS_MAX, &arena, &pairs) == 0) {
         FUZZ_CHECK(pairs.count <= PAIRS_MAX);

@@ -224,7 +224,7 @@ const struct cay_e2b_route *cay_e2b_route_find(struct cay_e2b_request *request,
 {
     *out_status = 404;
     for (size_t i = 0; i < count; i++) {
-        if (!cay_e2b_path_match(request->exchange->path, routes[i].pattern, &request->arena,
+        if (!cay_path_match(request->exchange->path, routes[i].pattern, &request->arena,
                                 request->params))
             continue;
         if (cay_str_is(request->exchange->method, routes[i].method))

@@ -24,7 +24,7 @@
 #include "front/http/away.h"
 #include "front/http/bodies.h"
 #include "io/loop.h"
-#include "wire/e2b/path.h"
+#include "wire/path.h"
 #include "wire/e2b/target.h"
 
 struct cay_e2b_request;
@@ -38,7 +38,7 @@ enum cay_e2b_body {
 
 struct cay_e2b_route {
     const char *method;
-    const char *pattern; /* as cay_e2b_path_match has it */
+    const char *pattern; /* as cay_path_match has it */
     cay_e2b_handler *handle;
     enum cay_e2b_body body;
     bool is_public; /* no token or key needed; of the control plane, the handler looks who it is */
@@ -57,7 +57,7 @@ struct cay_e2b_request {
     struct cay_body_charge charge; /* for the body */
     struct cay_caller caller;      /* what calls on the hallway are made as */
     struct cay_arena arena;
-    struct cay_str params[CAY_E2B_PARAMS_MAX]; /* of the path */
+    struct cay_str params[CAY_PATH_PARAMS_MAX]; /* of the path */
 
     /* Requests to a sandbox. */
     struct cay_str sandbox_id; /* empty: the control plane */

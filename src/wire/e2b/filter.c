@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "wire/e2b/path.h"
+#include "wire/path.h"
 
 /* A '+' of the form is a blank; one that was escaped before is a plus. */
 static bool unescape_twice(struct cay_str text, struct cay_arena *arena, struct cay_str *out_text)
@@ -15,8 +15,8 @@ static bool unescape_twice(struct cay_str text, struct cay_arena *arena, struct 
         if (copy[i] == '+')
             copy[i] = ' ';
     }
-    return cay_e2b_unescape((struct cay_str){copy, text.len}, arena, out_text) &&
-           cay_e2b_unescape(*out_text, arena, out_text);
+    return cay_path_unescape((struct cay_str){copy, text.len}, arena, out_text) &&
+           cay_path_unescape(*out_text, arena, out_text);
 }
 
 int cay_e2b_filter_parse(struct cay_str text, size_t count_max, struct cay_arena *arena,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "wire/e2b/filter.h"
-#include "wire/e2b/path.h"
 #include "wire/e2b/target.h"
 #include "wire/e2b/template.h"
 #include "wire/http1.h"
@@ -65,37 +64,6 @@ static void headers_win_over_host_names_and_go_together(void **)
     assert_int_equal(target.port, 80);
     assert_int_equal(cay_e2b_target(&only_id, host, domain).place, CAY_E2B_BAD);
     assert_int_equal(cay_e2b_target(&only_port, host, domain).place, CAY_E2B_BAD);
-}
-
-static void paths_are_split_before_they_are_unescaped(void **)
-{
-    static const struct {
-        const char *path;
-        const char *pattern;
-        const char *first; /* NULL: no match */
-    } cases[] = {
-        {"/sandboxes/abc", "/sandboxes/{}", "abc"},
-        {"/templates/team%2Fn%3Adefault", "/templates/{}", "team/n:default"},
-        {"/sandboxes/a+b/timeout", "/sandboxes/{}/timeout", "a+b"},
-        {"/sandboxes", "/sandboxes", ""},
-        {"/sandboxes/", "/sandboxes", NULL},
-        {"/sandboxes/", "/sandboxes/{}", NULL},
-        {"/sandboxes/abc/", "/sandboxes/{}", NULL},
-        {"/sandboxes/%zz", "/sandboxes/{}", NULL},
-        {"/sandboxes/%4", "/sandboxes/{}", NULL},
-        {"//sandboxes", "/sandboxes", NULL},
-        {"sandboxes", "/sandboxes", NULL},
-    };
-    for (size_t i = 0; i < CAY_COUNT(cases); i++) {
-        struct cay_arena arena;
-        struct cay_str params[CAY_E2B_PARAMS_MAX] = {};
-        cay_arena_init(&arena, 4096);
-        bool fits = cay_e2b_path_match(cay_str(cases[i].path), cases[i].pattern, &arena, params);
-        assert_int_equal(fits, cases[i].first != NULL);
-        if (fits)
-            assert_true(cay_str_is(params[0], cases[i].first));
-        cay_arena_finish(&arena);
-    }
 }
 
 static void a_filter_is_escaped_twice(void **)
@@ -236,7 +204,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_names_lead_to_ports_of_sandboxes),
         cmocka_unit_test(headers_win_over_host_names_and_go_together),
-        cmocka_unit_test(paths_are_split_before_they_are_unescaped),
         cmocka_unit_test(a_filter_is_escaped_twice),
         cmocka_unit_test(answers_are_read_strictly),
         cmocka_unit_test(names_of_templates_are_taken_apart),

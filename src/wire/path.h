@@ -5,15 +5,14 @@
 
 #include "base/arena.h"
 
-enum { CAY_E2B_PARAMS_MAX = 3 };
+enum { CAY_PATH_PARAMS_MAX = 3 };
 
 /* Does the path fit the pattern ("/sandboxes/{}/timeout")? A `{}` takes one segment, which is
  * unescaped after the path is split: it may hold slashes then. False also when it is badly escaped
  * or does not fit into the arena. */
-[[nodiscard]] bool cay_e2b_path_match(struct cay_str path, const char *pattern,
-                                      struct cay_arena *arena,
-                                      struct cay_str out_params[CAY_E2B_PARAMS_MAX]);
+[[nodiscard]] bool cay_path_match(struct cay_str path, const char *pattern, struct cay_arena *arena,
+                                  struct cay_str out_params[CAY_PATH_PARAMS_MAX]);
 
 /* %XX, and nothing else: a '+' is a plus. False as above. */
-[[nodiscard]] bool cay_e2b_unescape(struct cay_str text, struct cay_arena *arena,
-                                    struct cay_str *out_text);
+[[nodiscard]] bool cay_path_unescape(struct cay_str text, struct cay_arena *arena,
+                                     struct cay_str *out_text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/e2b/path.h"
+#include "wire/path.h"
 
 #include "base/id.h"
 
-bool cay_e2b_unescape(struct cay_str text, struct cay_arena *arena, struct cay_str *out_text)
+bool cay_path_unescape(struct cay_str text, struct cay_arena *arena, struct cay_str *out_text)
 {
     char *copy = cay_arena_alloc(arena, text.len + 1);
     if (!copy)
@@ -22,10 +22,10 @@ bool cay_e2b_unescape(struct cay_str text, struct cay_arena *arena, struct cay_s
     return true;
 }
 
-bool cay_e2b_path_match(struct cay_str path, const char *pattern, struct cay_arena *arena,
-                        struct cay_str out_params[CAY_E2B_PARAMS_MAX])
+bool cay_path_match(struct cay_str path, const char *pattern, struct cay_arena *arena,
+                    struct cay_str out_params[CAY_PATH_PARAMS_MAX])
 {
-    struct cay_str raw[CAY_E2B_PARAMS_MAX] = {};
+    struct cay_str raw[CAY_PATH_PARAMS_MAX] = {};
     struct cay_str rest = cay_str(pattern);
     struct cay_str wanted;
     struct cay_str segment;
@@ -36,7 +36,7 @@ bool cay_e2b_path_match(struct cay_str path, const char *pattern, struct cay_are
         if (!cay_str_is(wanted, "{}")) {
             if (!cay_str_equal(wanted, segment))
                 return false;
-        } else if (!segment.len || count == CAY_E2B_PARAMS_MAX) {
+        } else if (!segment.len || count == CAY_PATH_PARAMS_MAX) {
             return false;
         } else {
             raw[count++] = segment;
@@ -46,7 +46,7 @@ bool cay_e2b_path_match(struct cay_str path, const char *pattern, struct cay_are
         return false;
     /* Unescaped only now: most patterns are tried in vain. */
     for (size_t i = 0; i < count; i++) {
-        if (!cay_e2b_unescape(raw[i], arena, &out_params[i]))
+        if (!cay_path_unescape(raw[i], arena, &out_params[i]))
             return false;
     }
     return true;
