@@ -12,6 +12,7 @@
 #include "bin/cayd_conf.h"
 #include "bin/cayd_notify.h"
 #include "bin/cayd_replace.h"
+#include "front/e2b/e2b.h"
 #include "front/http/server.h"
 #include "front/router.h"
 #include "host/doctor/doctor.h"
@@ -74,14 +75,14 @@ static void end(struct daemon *daemon)
 static void on_stop(struct cay_signal *signal, int number)
 {
     struct daemon *daemon = daemon_of(signal, number);
-    if (daemon->router.is_draining) {
+    if (daemon->router.porch.is_draining) {
         cay_log(CAY_WARN, "cayd.cut", CAY_I("signal", number));
         cay_server_cut(daemon->server);
         return;
     }
     cay_log(CAY_INFO, "cayd.stopping", CAY_I("signal", number));
     cayd_notify("STOPPING=1");
-    daemon->router.is_draining = true;
+    daemon->router.porch.is_draining = true;
     daemon->is_replacing = false;
     cay_heirs_collect(daemon->heirs, false);
     end(daemon);
@@ -90,7 +91,7 @@ static void on_stop(struct cay_signal *signal, int number)
 static void on_checked(struct cayd_replace *replace, bool is_good)
 {
     struct daemon *daemon = CAY_CONTAINER_OF(replace, struct daemon, replace);
-    if (daemon->router.is_draining)
+    if (daemon->router.porch.is_draining)
         return;
     if (!is_good) {
         cay_log(CAY_ERROR, "cayd.not_replaced", CAY_S("program", replace->program),
@@ -108,7 +109,7 @@ static void on_replace(struct cay_signal *signal, int number)
 {
     struct daemon *daemon = daemon_of(signal, number);
     struct cay_error err = {};
-    if (daemon->router.is_draining || daemon->is_replacing)
+    if (daemon->router.porch.is_draining || daemon->is_replacing)
         return;
     if (!cayd_replace_check(&daemon->replace, daemon->loop, on_checked, &err))
         cay_log(CAY_ERROR, "cayd.not_replaced", CAY_ERR(&err));
@@ -374,8 +375,8 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     };
     cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
                     conf->insecure_no_auth);
-    daemon->router.bodies.bytes_max = conf->body_memory;
-    daemon->router.bodies.owner_bytes_max = conf->owner_body_memory;
+    daemon->router.porch.bodies.bytes_max = conf->body_memory;
+    daemon->router.porch.bodies.owner_bytes_max = conf->owner_body_memory;
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &daemon->router,
@@ -386,7 +387,7 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         .has_access_log = conf->access_log,
     };
     daemon->server = cay_server_create(daemon->loop, &options);
-    daemon->router.server = daemon->server;
+    daemon->router.porch.server = daemon->server;
     return open_signals(daemon, err) && load_tls(daemon, err) && listen_all(daemon, err);
 }
 

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "front/http/server.h"
+#include "front/router.h"
+
 static void head(struct cay_buf *out, const char *name, const char *type, const char *help)
 {
     cay_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -41,50 +44,6 @@ static void write_server(const struct cay_server_stats *stats, struct cay_buf *o
                        stats->responses_by_class[i]);
 }
 
-static void write_method_histogram(const char *path, const struct cay_rpc_method_stats *stats,
-                                   struct cay_buf *out)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < CAY_RPC_BUCKETS; i++) {
-        char bound[16] = "+Inf";
-        if (i < CAY_RPC_BUCKETS - 1)
-            snprintf(bound, sizeof(bound), "%g", cay_rpc_bucket_us[i] / 1e6);
-        count += stats->buckets[i];
-        cay_buf_printf(out,
-                       "cay_rpc_duration_seconds_bucket{method=\"%s\",le=\"%s\"} %" PRIu64 "\n",
-                       path, bound, count);
-    }
-    cay_buf_printf(out,
-                   "cay_rpc_duration_seconds_sum{method=\"%s\"} %.6f\n"
-                   "cay_rpc_duration_seconds_count{method=\"%s\"} %" PRIu64 "\n",
-                   path, (double)stats->total_us / 1e6, path, count);
-}
-
-/* Only methods that were called: a page of zeros for the whole contract helps nobody. */
-static void write_rpc(const struct cay_connect_door *door, struct cay_buf *out)
-{
-    const struct cay_service_ops *ops = door->service->ops;
-    head(out, "cay_rpc_total", "counter", "Calls by method and Connect code.");
-    for (size_t i = 0; i < ops->method_count; i++) {
-        for (size_t code = 0; code < CAY_COUNT(door->stats[i].by_code); code++) {
-            uint64_t count = door->stats[i].by_code[code];
-            if (count)
-                cay_buf_printf(out, "cay_rpc_total{method=\"%s\",code=\"%s\"} %" PRIu64 "\n",
-                               ops->methods[i].path,
-                               code ? cay_code_name((enum cay_connect_code)code) : "ok", count);
-        }
-    }
-    head(out, "cay_rpc_duration_seconds", "histogram",
-         "Time from the head of a request to its answer.");
-    for (size_t i = 0; i < ops->method_count; i++) {
-        uint64_t count = 0;
-        for (size_t bucket = 0; bucket < CAY_RPC_BUCKETS; bucket++)
-            count += door->stats[i].buckets[bucket];
-        if (count)
-            write_method_histogram(ops->methods[i].path, &door->stats[i], out);
-    }
-}
-
 static uint64_t resident_bytes(void)
 {
     unsigned long long pages = 0;
@@ -107,15 +66,15 @@ static uint64_t open_descriptors(void)
     return count > 3 ? count - 3 : 0; /* ".", ".." and the directory itself */
 }
 
-void cay_metrics_write(const struct cay_router *router, struct cay_buf *out)
+void cay_metrics_write(const struct cay_porch *porch, struct cay_buf *out)
 {
     head(out, "cay_build_info", "gauge", "The version that runs.");
     cay_buf_append_text(out, "cay_build_info{version=\"" CAY_VERSION "\"} 1\n");
     value(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
     value(out, "process_open_fds", "gauge", "Open descriptors.", open_descriptors());
-    if (router->server)
-        write_server(cay_server_stats(router->server), out);
-    write_rpc(&router->connect, out);
-    if (router->service->ops->metrics)
-        router->service->ops->metrics(router->service, out);
+    if (porch->server)
+        write_server(cay_server_stats(porch->server), out);
+    cay_router_metrics((const struct cay_router *)porch, out); /* its first member */
+    if (porch->service->ops->metrics)
+        porch->service->ops->metrics(porch->service, out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The /metrics page, in Prometheus' text format. */
+/* The /metrics page, in Prometheus' text format. The porch is a router's. */
 
-#include "front/router.h"
+#include "front/http/door.h"
 
-void cay_metrics_write(const struct cay_router *router, struct cay_buf *out);
+void cay_metrics_write(const struct cay_porch *porch, struct cay_buf *out);

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Which door a request goes through: to a sandbox by its headers or host name, the few plain pages
- * (/healthz, /metrics) by their exact path, E2B's control plane by the first segment of its path;
- * everything else is an RPC.
- */
+/* Which door a request goes through: the first of a table whose business it is. */
 
-#include "front/connect/connect.h"
-#include "front/e2b/e2b.h"
-#include "front/http/server.h"
+#include "front/http/door.h"
+
+enum { CAY_DOORS_MAX = 8 };
 
 struct cay_router {
-    struct cay_bodies bodies;
-    struct cay_connect_door connect;
-    struct cay_e2b_door e2b;
-    struct cay_service *service;
-    struct cay_server *server; /* set once there is one; its numbers stand in /metrics */
-    bool allow_anonymous;
-    bool is_draining; /* /healthz says so */
+    struct cay_porch porch;     /* first */
+    void *doors[CAY_DOORS_MAX]; /* what each made of itself; NULL: shut */
 };
 
-/* `e2b` may be NULL: that door is shut. */
+/* `e2b` may be NULL: its doors are shut. */
 void cay_router_init(struct cay_router *router, struct cay_service *service,
                      const struct cay_e2b_options *e2b, bool allow_anonymous);
 void cay_router_finish(struct cay_router *router);
 
 /* For cay_server_options.route; the context is the router. */
 void cay_router_route(struct cay_exchange *exchange, void *context);
+
+/* The name of the door that a request goes through. */
+[[nodiscard]] const char *cay_router_door(const struct cay_router *router,
+                                          const struct cay_exchange *exchange);
+
+/* What the doors have to say on /metrics. */
+void cay_router_metrics(const struct cay_router *router, struct cay_buf *out);

@@ -28,7 +28,8 @@ struct options {
 struct daemon {
     struct cay_loop *loop;
     struct cay_server *server;
-    struct cay_connect_door door;
+    struct cay_porch porch;
+    void *door;
     struct echo_service service;
     struct cay_signal term;
     uint64_t drain_ms;
@@ -37,7 +38,7 @@ struct daemon {
 static void route(struct cay_exchange *exchange, void *context)
 {
     struct daemon *daemon = context;
-    cay_connect_door_open(&daemon->door, exchange);
+    cay_connect_door.open(daemon->door, exchange);
 }
 
 static void on_drained(void *context)
@@ -140,7 +141,10 @@ int main(int argc, char **argv)
     if (cay_loop_create(&daemon.loop) < 0)
         die("no event loop");
     echo_service_init(&daemon.service, daemon.loop, options.key);
-    cay_connect_door_init(&daemon.door, &daemon.service.base, options.key == NULL);
+    daemon.porch.service = &daemon.service.base;
+    daemon.porch.allow_anonymous = options.key == NULL;
+    cay_bodies_init(&daemon.porch.bodies, 0, 0);
+    daemon.door = cay_connect_door.create(&daemon.porch);
     options.server.route = route;
     options.server.context = &daemon;
     daemon.server = cay_server_create(daemon.loop, &options.server);
@@ -155,7 +159,8 @@ int main(int argc, char **argv)
     echo_service_end_calls(&daemon.service);
     cay_server_destroy(daemon.server);
     cay_loop_finish_jobs(daemon.loop);
-    cay_connect_door_finish(&daemon.door);
+    cay_connect_door.destroy(daemon.door);
+    cay_bodies_finish(&daemon.porch.bodies);
     cay_loop_destroy(daemon.loop);
     return 0;
 }

@@ -162,13 +162,14 @@ bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
     size_t held = rpc->body.len + rpc->reader.message.len + more;
     if (!rpc->away.is_away)
         held += rpc->unpacked.len + arena->used_bytes;
-    return cay_body_charge_to(&rpc->charge, rpc->door->bodies, rpc->call.caller.owner, held, err);
+    return cay_body_charge_to(&rpc->charge, &rpc->door->porch->bodies, rpc->call.caller.owner, held,
+                              err);
 }
 
 static void start_verb(struct cay_rpc *rpc)
 {
     rpc->is_started = true;
-    cay_service_call(rpc->door->service, &rpc->call);
+    cay_service_call(rpc->door->porch->service, &rpc->call);
 }
 
 bool cay_rpc_has_decoded(struct cay_rpc *rpc, const struct cay_error *err)
@@ -371,10 +372,10 @@ static bool read_query_message(struct cay_rpc *rpc, struct cay_error *err)
 
 static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
 {
-    struct cay_connect_door *door = rpc->door;
-    if (!cay_auth(rpc->exchange, door->service, door->allow_anonymous, &rpc->call.caller, err))
+    const struct cay_porch *porch = rpc->door->porch;
+    if (!cay_auth(rpc->exchange, porch->service, porch->allow_anonymous, &rpc->call.caller, err))
         return false;
-    const bool *pieces = door->service->ops->piece_methods;
+    const bool *pieces = porch->service->ops->piece_methods;
     rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
     rpc->exchange->log_key = cay_arena_copy(
         &rpc->exchange->arena,
@@ -383,7 +384,7 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
            read_leniency(rpc, err) && (!rpc->is_get || read_query_message(rpc, err));
 }
 
-static void start(struct cay_connect_door *door, struct cay_exchange *exchange,
+static void start(struct cay_connect *door, struct cay_exchange *exchange,
                   const struct cay_pb_method *method, struct cay_rpc_kind kind, bool is_get)
 {
     struct cay_rpc *rpc = cay_new(struct cay_rpc);
@@ -462,13 +463,14 @@ static bool kind_of_get(struct cay_exchange *exchange, struct cay_rpc_kind *out_
     return cay_str_is(encoding, "proto") || cay_str_is(encoding, "json");
 }
 
-void cay_connect_door_open(struct cay_connect_door *door, struct cay_exchange *exchange)
+static void open_rpc(void *self, struct cay_exchange *exchange)
 {
+    struct cay_connect *door = self;
     static const char unary_types[] = "application/json, application/proto, application/grpc, "
                                       "application/grpc-web";
     static const char stream_types[] = "application/connect+json, application/connect+proto, "
                                        "application/grpc, application/grpc-web";
-    const struct cay_pb_method *method = cay_service_method(door->service, exchange->path);
+    const struct cay_pb_method *method = cay_service_method(door->porch->service, exchange->path);
     struct cay_rpc_kind kind = {};
     bool is_known = cay_rpc_kind_parse(cay_http_header(&exchange->headers, "content-type"), &kind);
     if (!method) {
@@ -500,15 +502,32 @@ void cay_connect_door_open(struct cay_connect_door *door, struct cay_exchange *e
         start(door, exchange, method, kind, false);
 }
 
-void cay_connect_door_init(struct cay_connect_door *door, struct cay_service *service,
-                           bool allow_anonymous)
+/* Also what is no method: it is the last door. */
+static bool owns(const void *, const struct cay_exchange *)
 {
-    size_t count = service->ops->method_count;
-    *door = (struct cay_connect_door){.service = service, .allow_anonymous = allow_anonymous};
-    door->stats = cay_alloc(count * sizeof(*door->stats));
+    return true;
 }
 
-void cay_connect_door_finish(struct cay_connect_door *door)
+static void *create(struct cay_porch *porch)
 {
-    free(cay_take_ptr(door->stats));
+    struct cay_connect *door = cay_new(struct cay_connect);
+    door->porch = porch;
+    door->stats = cay_alloc(porch->service->ops->method_count * sizeof(*door->stats));
+    return door;
 }
+
+static void destroy(void *self)
+{
+    struct cay_connect *door = self;
+    free(door->stats);
+    free(door);
+}
+
+const struct cay_door cay_connect_door = {
+    .name = "connect",
+    .create = create,
+    .destroy = destroy,
+    .owns = owns,
+    .open = open_rpc,
+    .metrics = cay_connect_metrics,
+};

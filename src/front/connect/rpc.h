@@ -9,6 +9,7 @@
  *   inbound.c  request bytes to messages
  *   outbound.c messages and errors to response bytes
  *   away.c     what of both is dear, done by a worker
+ *   metrics.c  what was counted of them
  */
 
 #include "api/call.h"
@@ -16,9 +17,28 @@
 #include "front/http/away.h"
 #include "wire/rpc.h"
 
+enum { CAY_RPC_BUCKETS = 8 };
+
+/* Upper bounds of the latency histogram in microseconds; the last bucket has none. */
+extern const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1];
+
+struct cay_rpc_method_stats {
+    uint64_t by_code[17]; /* cay_connect_code */
+    uint64_t buckets[CAY_RPC_BUCKETS];
+    uint64_t total_us;
+};
+
+/* The door. */
+struct cay_connect {
+    struct cay_porch *porch;
+    struct cay_rpc_method_stats *stats; /* one per method of the service */
+};
+
+void cay_connect_metrics(const void *self, struct cay_buf *out);
+
 struct cay_rpc {
     struct cay_call call; /* first */
-    struct cay_connect_door *door;
+    struct cay_connect *door;
     struct cay_exchange *exchange; /* NULL once closed */
     struct cay_rpc_kind kind;
     enum cay_rpc_compression request_compression;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/control.h"
 
+#include "front/auth/auth.h"
+#include "front/e2b/orders.h"
 #include "wire/e2b/e2b.h"
 
 /* clang-format off */
@@ -72,12 +74,7 @@ static size_t noun_of(struct cay_str path)
     return at;
 }
 
-bool cay_e2b_control_owns(struct cay_str path)
-{
-    return noun_of(path) < CAY_COUNT(nouns);
-}
-
-const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status)
+static const struct cay_e2b_route *route_of(struct cay_e2b_request *request, int *out_status)
 {
     size_t noun = noun_of(request->exchange->path);
     if (noun < CAY_COUNT(nouns) && nouns[noun].is_missing) {
@@ -86,3 +83,60 @@ const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *reques
     }
     return cay_e2b_route_find(request, routes, CAY_COUNT(routes), out_status);
 }
+
+static bool authenticate(struct cay_e2b_request *request)
+{
+    struct cay_error err = {};
+    struct cay_exchange *exchange = request->exchange;
+    const struct cay_porch *porch = request->door->porch;
+    if (!cay_auth(exchange, porch->service, porch->allow_anonymous, &request->caller, &err)) {
+        if (err.reason == CAY_R_RESOURCE_EXHAUSTED)
+            cay_e2b_reply_fault(request, 429, err.text);
+        else
+            cay_e2b_reply_fault(request, 401,
+                                "an API key is needed: set E2B_API_KEY to a key of this daemon "
+                                "('cay key create --e2b' makes one)");
+        return false;
+    }
+    exchange->log_key = cay_arena_copy(
+        &exchange->arena,
+        cay_str(request->caller.key_id[0] ? request->caller.key_id : request->caller.owner));
+    return true;
+}
+
+static void open_control(void *self, struct cay_exchange *exchange)
+{
+    int status = 0;
+    struct cay_e2b_request *request = cay_e2b_request_new(self, exchange);
+    cay_e2b_enter(request);
+    const struct cay_e2b_route *route = route_of(request, &status);
+    if ((!route || !route->is_public) && !authenticate(request))
+        ;
+    else if (route)
+        cay_e2b_request_go(request, route);
+    else
+        cay_e2b_reply_fault(request, status,
+                            status == 405   ? "not by this method"
+                            : status == 501 ? "this host has no volumes and secrets of E2B"
+                                            : "there is no such call");
+    cay_e2b_leave(request);
+}
+
+static bool owns(const void *, const struct cay_exchange *exchange)
+{
+    return noun_of(exchange->path) < CAY_COUNT(nouns);
+}
+
+static void destroy(void *self)
+{
+    cay_e2b_orders_close(self);
+    cay_e2b_unref(self);
+}
+
+const struct cay_door cay_e2b_control_door = {
+    .name = "e2b-control",
+    .create = cay_e2b_ref,
+    .destroy = destroy,
+    .owns = owns,
+    .open = open_control,
+};

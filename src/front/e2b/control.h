@@ -6,11 +6,8 @@
 #include "front/e2b/hall.h"
 #include "front/e2b/request.h"
 
-/* Is this a path of the control plane, whether or not there is such a call? */
-[[nodiscard]] bool cay_e2b_control_owns(struct cay_str path);
-
-/* NULL, and 404 or 405, when there is none. */
-const struct cay_e2b_route *cay_e2b_control_route(struct cay_e2b_request *request, int *out_status);
+/* Owns what begins as paths of the control plane do, whether or not there is such a call. */
+extern const struct cay_door cay_e2b_control_door;
 
 /* control_sandbox.c: looks at the sandbox in the path, its tokens included. Answers itself when
  * there is none, or only a session that is no sandbox, as a snapshot is. What `found` gets is gone

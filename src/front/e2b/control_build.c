@@ -290,7 +290,7 @@ static const char *refusal(const struct e2b_start_template_build *wanted)
 
 static void start_on_image(struct cay_e2b_request *request, struct cay_str image)
 {
-    const struct cay_e2b_door *door = request->door;
+    const struct cay_e2b *door = request->door;
     struct cay_str base = cay_e2b_image_base(door->images, door->image_count, image);
     if (!base.len) {
         static const char *const own[] = {DEFAULT_IMAGE "=base"};

@@ -100,7 +100,7 @@ static void write_metadata(struct cay_json_writer *json, const struct cay_v1_ses
     cay_json_object_end(json);
 }
 
-static void write_template(struct cay_json_writer *json, const struct cay_e2b_door *door,
+static void write_template(struct cay_json_writer *json, const struct cay_e2b *door,
                            const struct cay_v1_session *session)
 {
     struct cay_str name = cay_e2b_template_name(session->base);
@@ -113,7 +113,7 @@ static void write_template(struct cay_json_writer *json, const struct cay_e2b_do
 }
 
 /* The members of both shapes. */
-static void write_members(struct cay_json_writer *json, const struct cay_e2b_door *door,
+static void write_members(struct cay_json_writer *json, const struct cay_e2b *door,
                           const struct cay_v1_session *session)
 {
     const struct cay_v1_resource_limits *limits = session->limits;
@@ -135,7 +135,7 @@ static void write_members(struct cay_json_writer *json, const struct cay_e2b_doo
     cay_json_array_end(json);
 }
 
-void cay_e2b_write_listed(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_listed(struct cay_json_writer *json, const struct cay_e2b *door,
                           const struct cay_v1_session *session)
 {
     cay_json_object_begin(json);
@@ -183,7 +183,7 @@ static void write_lifecycle(struct cay_json_writer *json, const struct cay_v1_se
     cay_json_object_end(json);
 }
 
-void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b *door,
                           const struct cay_v1_session *session,
                           const struct cay_v1_session_tokens *tokens)
 {
@@ -198,7 +198,7 @@ void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b_doo
     cay_json_object_end(json);
 }
 
-void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b *door,
                            const struct cay_v1_session *session,
                            const struct cay_v1_session_tokens *tokens)
 {

@@ -26,14 +26,14 @@
 [[nodiscard]] bool cay_e2b_is_sandbox(const struct cay_v1_session *session);
 
 /* One of a list; and everything there is to know of one. */
-void cay_e2b_write_listed(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_listed(struct cay_json_writer *json, const struct cay_e2b *door,
                           const struct cay_v1_session *session);
-void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b *door,
                           const struct cay_v1_session *session,
                           const struct cay_v1_session_tokens *tokens);
 
 /* The answer to create, connect and fork: what a client needs to talk to it. */
-void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b_door *door,
+void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b *door,
                            const struct cay_v1_session *session,
                            const struct cay_v1_session_tokens *tokens);
 /* That as a whole answer. */

@@ -103,7 +103,7 @@ void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
         cay_e2b_reply_fault(request, 413, "the request is too large");
         return;
     }
-    const struct cay_e2b_door *door = request->door;
+    const struct cay_e2b *door = request->door;
     bool is_base = cay_str_is(text, "base");
     lookup->found = found;
     if (is_base && (door->template || door->default_base))

@@ -20,7 +20,7 @@ enum {
     PIECE_BYTES = 4 * CAY_LIMIT_BODY_QUEUE_BYTES, /* HTTP reads no more ahead */
 };
 
-static void sign(const struct cay_e2b_door *door, struct cay_str owner, struct cay_str hash,
+static void sign(const struct cay_e2b *door, struct cay_str owner, struct cay_str hash,
                  struct cay_str expires, char out[static CAY_SHA256_HEX_SIZE])
 {
     char text[CAY_ID_SIZE + CAY_SHA256_HEX_SIZE + 32];

@@ -7,7 +7,7 @@
 
 struct cay_e2b_cutter {
     struct cay_errand errand;
-    struct cay_e2b_door *door;
+    struct cay_e2b *door;
     bool is_over; /* the watch has ended */
 };
 
@@ -26,7 +26,7 @@ static void cut(struct cay_task *task)
     cay_e2b_leave(request);
 }
 
-static void mark(struct cay_e2b_door *door, struct cay_str session_id)
+static void mark(struct cay_e2b *door, struct cay_str session_id)
 {
     cay_list_for_each (struct cay_e2b_request, request, &door->inside, in_door) {
         if (request->is_cut || !cay_str_equal(request->sandbox_id, session_id))
@@ -58,14 +58,14 @@ static void ended(struct cay_errand *errand, const void *, const struct cay_erro
         free(cutter);
 }
 
-void cay_e2b_cutter_open(struct cay_e2b_door *door)
+void cay_e2b_cutter_open(struct cay_e2b *door)
 {
     static const struct cay_errand_ops ops = {.ended = ended, .heard = heard};
     static enum cay_v1_event_kind kind = CAY_V1_EVENT_KIND_SESSION;
     const struct cay_caller caller = cay_e2b_door_caller();
     struct cay_e2b_cutter *cutter = cay_new(struct cay_e2b_cutter);
-    cay_errand_init(&cutter->errand, door->service, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS, &caller,
-                    &ops);
+    cay_errand_init(&cutter->errand, door->porch->service, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS,
+                    &caller, &ops);
     struct cay_v1_watch_events_request *ask = cay_errand_message(&cutter->errand);
     ask->kinds.items = &kind;
     ask->kinds.count = 1;
@@ -74,7 +74,7 @@ void cay_e2b_cutter_open(struct cay_e2b_door *door)
     cay_errand_start(&cutter->errand);
 }
 
-void cay_e2b_cutter_close(struct cay_e2b_door *door)
+void cay_e2b_cutter_close(struct cay_e2b *door)
 {
     struct cay_e2b_cutter *cutter = cay_take_ptr(door->cutter);
     if (!cutter)

@@ -9,8 +9,8 @@
 
 #include "front/e2b/request.h"
 
-void cay_e2b_cutter_open(struct cay_e2b_door *door);
-void cay_e2b_cutter_close(struct cay_e2b_door *door);
+void cay_e2b_cutter_open(struct cay_e2b *door);
+void cay_e2b_cutter_close(struct cay_e2b *door);
 
 /* For a request that has passed the gate. It is forgotten when it ends. */
 void cay_e2b_cutter_add(struct cay_e2b_request *request);

@@ -2,26 +2,24 @@
 #pragma once
 
 /*
- * The E2B door: clients made for E2B drive the hallway. It serves a control plane (JSON over REST),
- * the services that those clients expect inside a sandbox ("envd", port 49983), and the ports of
- * programs in sandboxes.
+ * What E2B's doors share. Clients made for E2B drive the hallway through three: a control plane
+ * (JSON over REST), the services that they expect inside a sandbox ("envd", port 49983), and the
+ * ports of programs in sandboxes.
  */
 
-#include "api/service.h"
 #include "base/list.h"
-#include "front/http/exchange.h"
+#include "front/http/door.h"
+#include "wire/e2b/target.h"
 
 struct cay_e2b_cutter;
 
-struct cay_e2b_door {
-    struct cay_service *service;
-    struct cay_bodies *bodies; /* set by the router; NULL: bodies have no budget */
+struct cay_e2b {
+    struct cay_porch *porch;
+    unsigned ref_count; /* one for each door */
     struct cay_e2b_cutter *cutter;
     struct cay_list inside;  /* requests that passed the gate of a sandbox */
     struct cay_list pollers; /* watchers that clients ask for news */
     struct cay_list orders;  /* builds of templates that were asked for */
-    bool is_on;
-    bool allow_anonymous;
     char *domain;         /* below which sandboxes have host names, a port included; may be empty */
     char *template;       /* base that the template "base" stands for; NULL: one of that name */
     char *default_base;   /* or this, when there is none */
@@ -43,14 +41,10 @@ struct cay_e2b_options {
     bool is_network_open;
 };
 
-void cay_e2b_door_init(struct cay_e2b_door *door, struct cay_service *service,
-                       const struct cay_e2b_options *options, bool allow_anonymous);
-void cay_e2b_door_finish(struct cay_e2b_door *door);
+/* For each door when it is made, and when it goes: their `self`. NULL: they are shut. */
+void *cay_e2b_ref(struct cay_porch *porch);
+void cay_e2b_unref(void *self);
 
-/* Takes the exchange if its headers or its host name speak of a sandbox: whatever its path, it is
- * for that. False: not its business. */
-[[nodiscard]] bool cay_e2b_door_open_sandbox(struct cay_e2b_door *door,
-                                             struct cay_exchange *exchange);
-/* Takes the exchange if its path is the control plane's. */
-[[nodiscard]] bool cay_e2b_door_open_control(struct cay_e2b_door *door,
-                                             struct cay_exchange *exchange);
+/* What of sandboxes, if anything, a request is about. */
+[[nodiscard]] struct cay_e2b_target cay_e2b_target_of(const struct cay_e2b *e2b,
+                                                      const struct cay_exchange *exchange);

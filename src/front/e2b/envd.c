@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/envd.h"
 
+#include "front/e2b/cors.h"
 #include "front/e2b/envd_files.h"
 #include "front/e2b/gate.h"
+#include "front/e2b/pollers.h"
+#include "front/e2b/signed.h"
 #include "front/e2b/token.h"
 #include "wire/e2b/e2b.h"
 
@@ -57,7 +60,8 @@ static const char *refusal(struct cay_e2b_request *request, const struct cay_e2b
                  "supported";
 }
 
-bool cay_e2b_envd_admit(struct cay_e2b_request *request)
+/* Does the request carry the sandbox's token, or is its route open? */
+static bool admit(struct cay_e2b_request *request)
 {
     int status = 401;
     const struct cay_e2b_route *route =
@@ -75,7 +79,47 @@ bool cay_e2b_envd_admit(struct cay_e2b_request *request)
     return !fault && cay_e2b_may_know(request);
 }
 
-void cay_e2b_envd(struct cay_e2b_request *request)
+static void pass(struct cay_e2b_request *request)
 {
     cay_e2b_request_go(request, request->route);
 }
+
+static bool owns(const void *self, const struct cay_exchange *exchange)
+{
+    const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
+    if (target.place == CAY_E2B_SANDBOX)
+        return target.port == CAY_E2B_ENVD_PORT;
+    return target.place == CAY_E2B_NOWHERE &&
+           (cay_e2b_is_signed(exchange) || cay_e2b_cors_is_question(exchange, &target));
+}
+
+static void open_envd(void *self, struct cay_exchange *exchange)
+{
+    static const struct cay_e2b_inside inside = {.admit = admit, .pass = pass};
+    const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
+    if (cay_e2b_cors_is_question(exchange, &target)) {
+        cay_e2b_cors_answer(exchange);
+        return;
+    }
+    struct cay_e2b_request *request = cay_e2b_request_new(self, exchange);
+    cay_e2b_enter(request);
+    request->sandbox_id = target.id;
+    request->port = target.port;
+    if (target.place == CAY_E2B_SANDBOX || cay_e2b_signed_find(request))
+        cay_e2b_gate(request, &inside);
+    cay_e2b_leave(request);
+}
+
+static void destroy(void *self)
+{
+    cay_e2b_pollers_close(self);
+    cay_e2b_unref(self);
+}
+
+const struct cay_door cay_e2b_envd_door = {
+    .name = "e2b-envd",
+    .create = cay_e2b_ref,
+    .destroy = destroy,
+    .owns = owns,
+    .open = open_envd,
+};

@@ -8,15 +8,12 @@
 
 #include "front/e2b/request.h"
 
-/* Does the request carry the sandbox's token, or is its route open? Answers 401 or 404 when not.
- * Sets the route. */
-[[nodiscard]] bool cay_e2b_envd_admit(struct cay_e2b_request *request);
+/* Owns what is for that port; signed URLs of files; and what browsers ask before they send such a
+ * request. */
+extern const struct cay_door cay_e2b_envd_door;
 
 /* Is it the path of one of the services? */
 [[nodiscard]] bool cay_e2b_envd_owns(struct cay_str path);
-
-/* For a request that passed the gate: the sandbox runs, and the caller may. */
-void cay_e2b_envd(struct cay_e2b_request *request);
 
 cay_e2b_handler cay_e2b_envd_health;
 cay_e2b_handler cay_e2b_envd_envs;

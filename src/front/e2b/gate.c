@@ -9,9 +9,7 @@
 #include "front/auth/auth.h"
 #include "front/e2b/control_shape.h"
 #include "front/e2b/cutter.h"
-#include "front/e2b/envd.h"
 #include "front/e2b/hall.h"
-#include "front/e2b/proxy.h"
 #include "front/e2b/token.h"
 
 enum { RESUMED_MIN_S = 300 }; /* what a sandbox woken by traffic gets at least */
@@ -120,10 +118,7 @@ static void pass(struct cay_e2b_request *request)
 {
     become_user(request);
     cay_e2b_cutter_add(request);
-    if (request->port == CAY_E2B_ENVD_PORT)
-        cay_e2b_envd(request);
-    else
-        cay_e2b_proxy(request);
+    request->inside->pass(request);
 }
 
 static void resumed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
@@ -162,9 +157,7 @@ static void wake(struct cay_e2b_request *request)
 /* Who may not pass learns nothing of its state, and wakes nobody. */
 static void admit(struct cay_e2b_request *request)
 {
-    bool may_pass = request->port == CAY_E2B_ENVD_PORT ? cay_e2b_envd_admit(request)
-                                                       : cay_e2b_proxy_admit(request);
-    if (!may_pass)
+    if (!request->inside->admit(request))
         return;
     if (request->session->state == CAY_V1_SESSION_STATE_ACTIVE)
         pass(request);
@@ -197,8 +190,8 @@ static void find_out(struct cay_e2b_request *request)
                                            request->tokens->access_token) ||
                           cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
                                            request->tokens->traffic_token);
-    if (request->is_trusted || !cay_auth_known(request->exchange, request->door->service,
-                                               request->door->allow_anonymous, &caller)) {
+    if (request->is_trusted || !cay_auth_known(request->exchange, request->door->porch->service,
+                                               request->door->porch->allow_anonymous, &caller)) {
         admit(request);
         return;
     }
@@ -230,8 +223,9 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
         cay_e2b_reply_unknown(request);
 }
 
-void cay_e2b_gate(struct cay_e2b_request *request)
+void cay_e2b_gate(struct cay_e2b_request *request, const struct cay_e2b_inside *inside)
 {
+    request->inside = inside;
     /* The door itself looks: a request to a public port has no caller to speak of. */
     request->caller = cay_e2b_door_caller();
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",

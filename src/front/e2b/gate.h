@@ -9,8 +9,16 @@
 
 #include "front/e2b/request.h"
 
+/* What is behind the gate. */
+struct cay_e2b_inside {
+    /* May who asks pass? Answers when not. Sets the route. */
+    bool (*admit)(struct cay_e2b_request *request);
+    /* They may, and the sandbox runs. */
+    void (*pass)(struct cay_e2b_request *request);
+};
+
 /* For a request whose sandbox_id and port are set. */
-void cay_e2b_gate(struct cay_e2b_request *request);
+void cay_e2b_gate(struct cay_e2b_request *request, const struct cay_e2b_inside *inside);
 
 /* {"sandboxId":…,"message":…,"code":…}: how clients of this wire learn that a sandbox does not
  * answer. `port` 0: not about a port. `why` is for humans, and may be NULL. */

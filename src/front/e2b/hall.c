@@ -77,7 +77,7 @@ struct cay_e2b_call *cay_e2b_call_new(struct cay_e2b_request *request, unsigned 
 {
     assert(request->exchange);
     struct cay_e2b_call *call = cay_new(struct cay_e2b_call);
-    cay_errand_init(&call->errand, request->door->service, method, &request->caller, &ops);
+    cay_errand_init(&call->errand, request->door->porch->service, method, &request->caller, &ops);
     call->request = request;
     call->errand.call.request_id = request->exchange->id;
     cay_list_push_back(&request->calls, &call->in_request);

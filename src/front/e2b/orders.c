@@ -77,7 +77,7 @@ struct cay_e2b_order *cay_e2b_order_of(struct cay_e2b_request *request)
                               cay_e2b_template_name(request->params[0]));
 }
 
-void cay_e2b_orders_close(struct cay_e2b_door *door)
+void cay_e2b_orders_close(struct cay_e2b *door)
 {
     cay_list_for_each (struct cay_e2b_order, order, &door->orders, in_door)
         drop(order);

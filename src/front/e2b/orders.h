@@ -36,4 +36,4 @@ struct cay_e2b_order *cay_e2b_order_find(struct cay_e2b_request *request, struct
                                          struct cay_str name);
 /* The one that a path with a template and a build speaks of. */
 struct cay_e2b_order *cay_e2b_order_of(struct cay_e2b_request *request);
-void cay_e2b_orders_close(struct cay_e2b_door *door);
+void cay_e2b_orders_close(struct cay_e2b *door);

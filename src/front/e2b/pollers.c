@@ -20,7 +20,7 @@ enum {
 
 struct poller {
     struct cay_errand errand;
-    struct cay_e2b_door *door;
+    struct cay_e2b *door;
     struct cay_list_node in_door;
     struct cay_e2b_request *maker; /* waits for its start */
     char sandbox_id[CAY_ID_SIZE];
@@ -134,7 +134,7 @@ static void on_maker_closed(struct cay_e2b_request *request)
         drop(self);
 }
 
-static size_t count_of(struct cay_e2b_door *door, struct cay_str sandbox_id)
+static size_t count_of(struct cay_e2b *door, struct cay_str sandbox_id)
 {
     size_t count = 0;
     cay_list_for_each (struct poller, poller, &door->pollers, in_door)
@@ -155,7 +155,7 @@ static struct poller *make(struct cay_e2b_request *request,
     begin_news(self);
     cay_timer_open(&self->silence, request->loop, on_silence);
     cay_timer_start(&self->silence, SILENCE_MS, 0);
-    cay_errand_init(&self->errand, request->door->service, CAY_V1_FILE_SERVICE_WATCH_DIR,
+    cay_errand_init(&self->errand, request->door->porch->service, CAY_V1_FILE_SERVICE_WATCH_DIR,
                     &request->caller, &ops);
     self->errand.message =
         cay_noun_copy(&cay_v1_watch_dir_request_desc, wanted, &self->errand.call.arena);
@@ -229,7 +229,7 @@ void cay_e2b_filesystem_remove_watcher(struct cay_e2b_request *request)
     cay_e2b_rpc_reply(request, CAY_STR("{}"));
 }
 
-void cay_e2b_pollers_close(struct cay_e2b_door *door)
+void cay_e2b_pollers_close(struct cay_e2b *door)
 {
     struct cay_list_node *node;
     while ((node = cay_list_first(&door->pollers))) {

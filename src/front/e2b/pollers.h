@@ -9,4 +9,4 @@
 
 #include "front/e2b/request.h"
 
-void cay_e2b_pollers_close(struct cay_e2b_door *door);
+void cay_e2b_pollers_close(struct cay_e2b *door);

@@ -62,7 +62,7 @@ static bool is_exposed(const struct cay_e2b_request *request)
     return false;
 }
 
-bool cay_e2b_proxy_admit(struct cay_e2b_request *request)
+static bool admit(struct cay_e2b_request *request)
 {
     static const struct cay_e2b_route stream = {.body = CAY_E2B_BODY_STREAM};
     request->route = &stream; /* a body that comes early waits */
@@ -328,8 +328,36 @@ static void handle(struct cay_e2b_request *request)
     cay_e2b_call_start(call, ended);
 }
 
-void cay_e2b_proxy(struct cay_e2b_request *request)
+static void pass(struct cay_e2b_request *request)
 {
     static const struct cay_e2b_route route = {.handle = handle, .body = CAY_E2B_BODY_STREAM};
     cay_e2b_request_go(request, &route);
 }
+
+static bool owns(const void *self, const struct cay_exchange *exchange)
+{
+    return cay_e2b_target_of(self, exchange).place != CAY_E2B_NOWHERE;
+}
+
+static void open_proxy(void *self, struct cay_exchange *exchange)
+{
+    static const struct cay_e2b_inside inside = {.admit = admit, .pass = pass};
+    const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
+    struct cay_e2b_request *request = cay_e2b_request_new(self, exchange);
+    cay_e2b_enter(request);
+    request->sandbox_id = target.id;
+    request->port = target.port;
+    if (target.place == CAY_E2B_SANDBOX)
+        cay_e2b_gate(request, &inside);
+    else
+        cay_e2b_reply_fault(request, 400, target.fault);
+    cay_e2b_leave(request);
+}
+
+const struct cay_door cay_e2b_proxy_door = {
+    .name = "e2b-proxy",
+    .create = cay_e2b_ref,
+    .destroy = cay_e2b_unref,
+    .owns = owns,
+    .open = open_proxy,
+};

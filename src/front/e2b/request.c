@@ -67,7 +67,7 @@ static void decode_away(struct cay_away *away)
 static bool charge(struct cay_e2b_request *request)
 {
     struct cay_error err = {};
-    if (cay_body_charge_to(&request->charge, request->door->bodies, request->caller.owner,
+    if (cay_body_charge_to(&request->charge, &request->door->porch->bodies, request->caller.owner,
                            request->body.len + (request->is_read ? request->arena.used_bytes : 0),
                            &err))
         return true;
@@ -166,8 +166,7 @@ static const struct cay_handler handler = {
     .closed = on_closed,
 };
 
-struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b_door *door,
-                                            struct cay_exchange *exchange)
+struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b *door, struct cay_exchange *exchange)
 {
     struct cay_e2b_request *request = cay_new(struct cay_e2b_request);
     request->door = door;
@@ -225,7 +224,7 @@ const struct cay_e2b_route *cay_e2b_route_find(struct cay_e2b_request *request,
     *out_status = 404;
     for (size_t i = 0; i < count; i++) {
         if (!cay_path_match(request->exchange->path, routes[i].pattern, &request->arena,
-                                request->params))
+                            request->params))
             continue;
         if (cay_str_is(request->exchange->method, routes[i].method))
             return &routes[i];

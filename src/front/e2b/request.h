@@ -5,7 +5,6 @@
  * One request at the door, private to this room. It begins with its exchange and ends when the
  * exchange is closed and every call it made on the hallway (hall.h) has been answered.
  *
- *   e2b.c      from the head of a request to its route
  *   request.c  bodies, answers, errors, the end
  *   gate.c     whether a sandbox takes requests now, and from this caller
  *   control*.c the control plane: one file per noun, control.h lists the handlers
@@ -24,9 +23,10 @@
 #include "front/http/away.h"
 #include "front/http/bodies.h"
 #include "io/loop.h"
-#include "wire/path.h"
 #include "wire/e2b/target.h"
+#include "wire/path.h"
 
+struct cay_e2b_inside;
 struct cay_e2b_request;
 
 typedef void cay_e2b_handler(struct cay_e2b_request *request);
@@ -50,7 +50,7 @@ struct cay_e2b_route {
 };
 
 struct cay_e2b_request {
-    struct cay_e2b_door *door;
+    struct cay_e2b *door;
     struct cay_exchange *exchange; /* NULL once closed */
     struct cay_loop *loop;
     const struct cay_e2b_route *route;
@@ -62,7 +62,8 @@ struct cay_e2b_request {
     /* Requests to a sandbox. */
     struct cay_str sandbox_id; /* empty: the control plane */
     uint16_t port;
-    struct cay_v1_session *session; /* as it was at the gate; in the arena */
+    const struct cay_e2b_inside *inside; /* who answers behind the gate */
+    struct cay_v1_session *session;      /* as it was at the gate; in the arena */
     struct cay_v1_session_tokens *tokens;
     bool is_trusted; /* showed a token of the session, or a key that may know of it */
 
@@ -103,8 +104,7 @@ struct cay_caller cay_e2b_door_caller(void);
 void cay_e2b_enter(struct cay_e2b_request *request);
 void cay_e2b_leave(struct cay_e2b_request *request);
 
-struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b_door *door,
-                                            struct cay_exchange *exchange);
+struct cay_e2b_request *cay_e2b_request_new(struct cay_e2b *door, struct cay_exchange *exchange);
 
 /* The caller and the route are known: runs the handler, now or when the body is there. */
 void cay_e2b_request_go(struct cay_e2b_request *request, const struct cay_e2b_route *route);

@@ -53,7 +53,7 @@ static bool fits(void *context, struct cay_str token)
  * nobody anything. */
 static int64_t *tries_of(struct cay_e2b_request *request)
 {
-    struct cay_e2b_door *door = request->door;
+    struct cay_e2b *door = request->door;
     const char *peer = request->exchange->peer->text;
     const char *port = strrchr(peer, ':');
     struct cay_str address = {peer, port ? (size_t)(port - peer) : strlen(peer)};
@@ -69,7 +69,7 @@ static int64_t *tries_of(struct cay_e2b_request *request)
 
 static bool find(struct cay_e2b_request *request, struct cay_str path, char session_id[CAY_ID_SIZE])
 {
-    struct cay_service *service = request->door->service;
+    struct cay_service *service = request->door->porch->service;
     struct wanted wanted = {.signature = cay_e2b_signature(request)};
     cay_e2b_signer_init(
         &wanted.signer, path, cay_str_is(request->exchange->method, "GET") ? "read" : "write",
@@ -94,7 +94,7 @@ bool cay_e2b_signed_find(struct cay_e2b_request *request)
     if (path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX ||
         cay_e2b_query(request, "username").len > CAY_LIMIT_ID_BYTES ||
         cay_e2b_signature(request).len != SIGNATURE_LEN ||
-        !request->door->service->ops->find_token || !find(request, path, session_id) ||
+        !request->door->porch->service->ops->find_token || !find(request, path, session_id) ||
         !cay_e2b_id_valid(cay_str(session_id))) {
         cay_e2b_reply_fault(request, 401, "invalid signature");
         return false;

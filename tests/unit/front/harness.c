@@ -30,7 +30,7 @@ void harness_open(struct harness *harness)
         .send_timeout_ms = 30000,
     };
     harness->server = cay_server_create(harness->loop, &options);
-    harness->router.server = harness->server;
+    harness->router.porch.server = harness->server;
 }
 
 void harness_close(struct harness *harness)
