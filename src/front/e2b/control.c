@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/control.h"
 
-#include "front/auth/auth.h"
 #include "front/e2b/orders.h"
 #include "wire/e2b/e2b.h"
 
 /* clang-format off */
-static const struct cay_e2b_route routes[] = {
+static const struct cay_rest_route routes[] = {
     {"POST",   "/v2/sandboxes",                    cay_e2b_create, .input = &e2b_new_sandbox_desc},
     {"POST",   "/sandboxes",                       cay_e2b_create, .input = &e2b_new_sandbox_desc},
     {"GET",    "/v2/sandboxes",                    cay_e2b_list},
@@ -37,7 +36,7 @@ static const struct cay_e2b_route routes[] = {
     {"GET",    "/templates/{}/tags",               cay_e2b_list_tags},
     {"DELETE", "/templates/{}",                    cay_e2b_delete_template},
     /* By the signature in its query. */
-    {"PUT",    "/templates/uploads/{}/{}",         cay_e2b_put_files, CAY_E2B_BODY_STREAM, .is_public = true},
+    {"PUT",    "/templates/uploads/{}/{}",         cay_e2b_put_files, CAY_REST_BODY_STREAM, .is_public = true},
 };
 /* clang-format on */
 
@@ -74,52 +73,47 @@ static size_t noun_of(struct cay_str path)
     return at;
 }
 
-static const struct cay_e2b_route *route_of(struct cay_e2b_request *request, int *out_status)
+static const struct cay_rest_route *route_of(struct cay_rest_request *request, int *out_status)
 {
     size_t noun = noun_of(request->exchange->path);
     if (noun < CAY_COUNT(nouns) && nouns[noun].is_missing) {
         *out_status = 501;
         return NULL;
     }
-    return cay_e2b_route_find(request, routes, CAY_COUNT(routes), out_status);
+    return cay_rest_route_find(request, routes, CAY_COUNT(routes), out_status);
 }
 
-static bool authenticate(struct cay_e2b_request *request)
+static bool authenticate(struct cay_rest_request *request)
 {
     struct cay_error err = {};
-    struct cay_exchange *exchange = request->exchange;
-    const struct cay_porch *porch = request->door->porch;
-    if (!cay_auth(exchange, porch->service, porch->allow_anonymous, &request->caller, &err)) {
-        if (err.reason == CAY_R_RESOURCE_EXHAUSTED)
-            cay_e2b_reply_fault(request, 429, err.text);
-        else
-            cay_e2b_reply_fault(request, 401,
-                                "an API key is needed: set E2B_API_KEY to a key of this daemon "
-                                "('cay key create --e2b' makes one)");
-        return false;
-    }
-    exchange->log_key = cay_arena_copy(
-        &exchange->arena,
-        cay_str(request->caller.key_id[0] ? request->caller.key_id : request->caller.owner));
-    return true;
+    if (cay_rest_authenticate(request, &err))
+        return true;
+    if (err.reason == CAY_R_RESOURCE_EXHAUSTED)
+        cay_rest_reply_fault(request, 429, err.text);
+    else
+        cay_rest_reply_fault(request, 401,
+                             "an API key is needed: set E2B_API_KEY to a key of this daemon "
+                             "('cay key create --e2b' makes one)");
+    return false;
 }
 
 static void open_control(void *self, struct cay_exchange *exchange)
 {
+    static const struct cay_rest_dialect dialect = {CAY_E2B_DIALECT};
     int status = 0;
-    struct cay_e2b_request *request = cay_e2b_request_new(self, exchange);
-    cay_e2b_enter(request);
-    const struct cay_e2b_route *route = route_of(request, &status);
+    struct cay_rest_request *request = cay_e2b_request_new(self, exchange, &dialect);
+    cay_rest_enter(request);
+    const struct cay_rest_route *route = route_of(request, &status);
     if ((!route || !route->is_public) && !authenticate(request))
         ;
     else if (route)
-        cay_e2b_request_go(request, route);
+        cay_rest_go(request, route);
     else
-        cay_e2b_reply_fault(request, status,
-                            status == 405   ? "not by this method"
-                            : status == 501 ? "this host has no volumes and secrets of E2B"
-                                            : "there is no such call");
-    cay_e2b_leave(request);
+        cay_rest_reply_fault(request, status,
+                             status == 405   ? "not by this method"
+                             : status == 501 ? "this host has no volumes and secrets of E2B"
+                                             : "there is no such call");
+    cay_rest_leave(request);
 }
 
 static bool owns(const void *, const struct cay_exchange *exchange)

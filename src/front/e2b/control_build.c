@@ -37,7 +37,7 @@ static void texts(struct cay_json_writer *json, const char *key, struct cay_pb_s
     cay_json_array_end(json);
 }
 
-static void reply_order(struct cay_e2b_request *request, struct cay_e2b_order *order)
+static void reply_order(struct cay_rest_request *request, struct cay_e2b_order *order)
 {
     const char *full = cay_arena_printf(&request->arena, "%s/%.*s", order->owner,
                                         (int)order->name.len, order->name.ptr);
@@ -54,11 +54,11 @@ static void reply_order(struct cay_e2b_request *request, struct cay_e2b_order *o
     texts(&json, "aliases", (struct cay_pb_strs){&order->name, 1});
     texts(&json, "tags", order->tags);
     cay_json_object_end(&json);
-    cay_e2b_reply_json(request, 202, cay_buf_str(&body));
+    cay_rest_reply_json(request, 202, cay_buf_str(&body));
 }
 
 /* The name's tag and the others, each once; `default` when there is none. */
-static bool read_tags(struct cay_e2b_request *request, const struct cay_e2b_ref *ref,
+static bool read_tags(struct cay_rest_request *request, const struct cay_e2b_ref *ref,
                       struct cay_pb_strs wanted, struct cay_pb_strs *out_tags)
 {
     struct cay_pb_strs tags = {
@@ -83,9 +83,9 @@ static bool read_tags(struct cay_e2b_request *request, const struct cay_e2b_ref 
     return true;
 }
 
-void cay_e2b_order_template(struct cay_e2b_request *request)
+void cay_e2b_order_template(struct cay_rest_request *request)
 {
-    const struct e2b_new_template *wanted = cay_e2b_read(request, &e2b_new_template_desc);
+    const struct e2b_new_template *wanted = cay_rest_read(request, &e2b_new_template_desc);
     struct cay_e2b_ref ref;
     struct cay_pb_strs tags;
     if (!wanted || !cay_e2b_own_ref(request, wanted->name.len ? wanted->name : wanted->alias, &ref))
@@ -99,7 +99,7 @@ void cay_e2b_order_template(struct cay_e2b_request *request)
                                        wanted->memory_mb > MEMORY_MB_MAX))
         fault = "memoryMB: 16 or more";
     if (fault) {
-        cay_e2b_reply_fault(request, 400, fault);
+        cay_rest_reply_fault(request, 400, fault);
         return;
     }
     struct cay_e2b_order *order = cay_e2b_order_new(request, ref.name, tags);
@@ -199,7 +199,7 @@ static bool add_settings(const struct e2b_start_template_build *wanted,
     return true;
 }
 
-static bool add_names(struct cay_e2b_request *request, const struct cay_e2b_order *order,
+static bool add_names(struct cay_rest_request *request, const struct cay_e2b_order *order,
                       struct cay_v1_build_base_request *build, struct cay_arena *arena)
 {
     struct cay_pb_pair *label = cay_arena_new(arena, struct cay_pb_pair);
@@ -217,38 +217,38 @@ static bool add_names(struct cay_e2b_request *request, const struct cay_e2b_orde
     return true;
 }
 
-static void started(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void started(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                     const struct cay_error *err)
 {
     struct cay_e2b_order *order = cay_e2b_order_of(request);
     if (err && err->reason == CAY_R_ALREADY_EXISTS) {
-        cay_e2b_reply_fault(request, 409, "this build was started before");
+        cay_rest_reply_fault(request, 409, "this build was started before");
         return;
     }
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     if (order)
         order->is_started = true;
-    cay_e2b_reply_json(request, 202, CAY_STR("{}"));
+    cay_rest_reply_json(request, 202, CAY_STR("{}"));
 }
 
-static void start_on(struct cay_e2b_request *request, struct cay_str from,
+static void start_on(struct cay_rest_request *request, struct cay_str from,
                      const struct cay_v1_base *base)
 {
     const struct e2b_start_template_build *wanted = request->state;
     const struct cay_e2b_order *order = cay_e2b_order_of(request);
     const struct cay_v1_base_settings *settings = base ? base->settings : NULL;
     if (!from.len || !order) {
-        cay_e2b_reply_fault(request, 404,
-                            from.len ? "there is no such build"
-                                     : "what the template is to be built from is not there; "
-                                       "'cay base ls' lists what is");
+        cay_rest_reply_fault(request, 404,
+                             from.len ? "there is no such build"
+                                      : "what the template is to be built from is not there; "
+                                        "'cay base ls' lists what is");
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_START_BUILD);
-    struct cay_v1_start_build_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_START_BUILD);
+    struct cay_v1_start_build_request *ask = cay_rest_call_message(call);
     struct cay_arena *arena = &call->errand.call.arena;
     struct cay_v1_build_base_request *build =
         cay_arena_new(arena, struct cay_v1_build_base_request);
@@ -267,7 +267,7 @@ static void start_on(struct cay_e2b_request *request, struct cay_str from,
     ask->build_id = cay_arena_str(arena, cay_str(order->id));
     if (!is_good)
         ask->build = NULL; /* refused by the verb */
-    cay_e2b_call_start(call, started);
+    cay_rest_call_start(call, started);
 }
 
 static const char *refusal(const struct e2b_start_template_build *wanted)
@@ -288,9 +288,9 @@ static const char *refusal(const struct e2b_start_template_build *wanted)
     return NULL;
 }
 
-static void start_on_image(struct cay_e2b_request *request, struct cay_str image)
+static void start_on_image(struct cay_rest_request *request, struct cay_str image)
 {
-    const struct cay_e2b *door = request->door;
+    const struct cay_e2b *door = cay_e2b_visit(request)->e2b;
     struct cay_str base = cay_e2b_image_base(door->images, door->image_count, image);
     if (!base.len) {
         static const char *const own[] = {DEFAULT_IMAGE "=base"};
@@ -304,23 +304,24 @@ static void start_on_image(struct cay_e2b_request *request, struct cay_str image
                                         "no base stands for the image '%.*s' here: add IMAGE=BASE "
                                         "for it to e2b_images in cayd.conf",
                                         (int)CAY_MIN(image.len, (size_t)200), image.ptr);
-    cay_e2b_reply_fault(request, 400, text ? text : "no base stands for the image");
+    cay_rest_reply_fault(request, 400, text ? text : "no base stands for the image");
 }
 
-void cay_e2b_start_build(struct cay_e2b_request *request)
+void cay_e2b_start_build(struct cay_rest_request *request)
 {
-    struct e2b_start_template_build *wanted = cay_e2b_read(request, &e2b_start_template_build_desc);
+    struct e2b_start_template_build *wanted =
+        cay_rest_read(request, &e2b_start_template_build_desc);
     if (!wanted)
         return;
     const struct cay_e2b_order *order = cay_e2b_order_of(request);
     const char *fault = refusal(wanted);
     request->state = wanted;
     if (!order)
-        cay_e2b_reply_fault(request, 404, "there is no such build (any more); order it again");
+        cay_rest_reply_fault(request, 404, "there is no such build (any more); order it again");
     else if (order->is_started)
-        cay_e2b_reply_fault(request, 409, "this build was started before");
+        cay_rest_reply_fault(request, 409, "this build was started before");
     else if (fault)
-        cay_e2b_reply_fault(request, 400, fault);
+        cay_rest_reply_fault(request, 400, fault);
     else if (wanted->from_template.len)
         cay_e2b_template_find(request, wanted->from_template, start_on);
     else

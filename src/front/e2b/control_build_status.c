@@ -53,7 +53,7 @@ static void write_reason(struct cay_json_writer *json, const struct cay_v1_build
 }
 
 /* `got` may be NULL: nothing is known but the status. */
-static void reply_status(struct cay_e2b_request *request, const char *status,
+static void reply_status(struct cay_rest_request *request, const char *status,
                          const struct cay_v1_get_build_response *got)
 {
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -80,26 +80,26 @@ static void reply_status(struct cay_e2b_request *request, const char *status,
     if (got && got->build->failure)
         write_reason(&json, got->build);
     cay_json_object_end(&json);
-    cay_e2b_reply_json(request, 200, cay_buf_str(&body));
+    cay_rest_reply_json(request, 200, cay_buf_str(&body));
 }
 
 /* The log may be gone when the base is not. */
-static void found_base(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                       const struct cay_error *err)
+static void found_base(struct cay_rest_request *request, struct cay_rest_call *,
+                       const void *response, const struct cay_error *err)
 {
     const struct cay_v1_list_bases_response *list = response;
     if (err)
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
     else if (list->bases.count)
         reply_status(request, "ready", NULL);
     else
-        cay_e2b_reply_fault(request, 404, "there is no such build (any more)");
+        cay_rest_reply_fault(request, 404, "there is no such build (any more)");
 }
 
-static void find_base(struct cay_e2b_request *request)
+static void find_base(struct cay_rest_request *request)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
-    struct cay_v1_list_bases_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
+    struct cay_v1_list_bases_request *ask = cay_rest_call_message(call);
     struct cay_pb_pair *label = cay_arena_new(&call->errand.call.arena, struct cay_pb_pair);
     ask->name = request->params[1];
     ask->page_size = 1;
@@ -108,11 +108,11 @@ static void find_base(struct cay_e2b_request *request)
                                       cay_e2b_template_name(request->params[0])};
         ask->labels = (struct cay_pb_pairs){label, 1};
     }
-    cay_e2b_call_start(call, found_base);
+    cay_rest_call_start(call, found_base);
 }
 
-static void got_build(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                      const struct cay_error *err)
+static void got_build(struct cay_rest_request *request, struct cay_rest_call *,
+                      const void *response, const struct cay_error *err)
 {
     static const char *const states[] = {
         [CAY_V1_BUILD_STATE_RUNNING] = "building",
@@ -123,17 +123,17 @@ static void got_build(struct cay_e2b_request *request, struct cay_e2b_call *, co
     if (err && err->reason == CAY_R_NOT_FOUND)
         find_base(request);
     else if (err)
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
     else
         reply_status(request, states[got->build->state], got);
 }
 
-void cay_e2b_build_status(struct cay_e2b_request *request)
+void cay_e2b_build_status(struct cay_rest_request *request)
 {
-    struct cay_str offset = cay_e2b_query(request, "logsOffset");
+    struct cay_str offset = cay_rest_query(request, "logsOffset");
     uint64_t skip = 0;
     if (offset.len && cay_str_to_u64(offset, INT64_MAX, &skip) < 0) {
-        cay_e2b_reply_fault(request, 400, "logsOffset: a number, 0 or more");
+        cay_rest_reply_fault(request, 400, "logsOffset: a number, 0 or more");
         return;
     }
     const struct cay_e2b_order *order = cay_e2b_order_of(request);
@@ -141,10 +141,10 @@ void cay_e2b_build_status(struct cay_e2b_request *request)
         reply_status(request, "waiting", NULL);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_GET_BUILD);
-    struct cay_v1_get_build_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_GET_BUILD);
+    struct cay_v1_get_build_request *ask = cay_rest_call_message(call);
     ask->build_id = request->params[1];
     ask->log_offset = (int64_t)skip;
     ask->page_size = LOG_PAGE;
-    cay_e2b_call_start(call, got_build);
+    cay_rest_call_start(call, got_build);
 }

@@ -9,7 +9,7 @@
 #include "front/e2b/control_shape.h"
 #include "front/e2b/control_snapshot.h"
 #include "front/e2b/control_template.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 #include "wire/e2b/e2b.h"
 
 enum {
@@ -19,16 +19,16 @@ enum {
 static_assert(METADATA_MAX == 60);
 
 /* What the hallway calls labels, clients know as metadata. */
-static void reply_error(struct cay_e2b_request *request, const struct cay_error *err)
+static void reply_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     static const char labels[] = "labels:";
     struct cay_error told = *err;
     if (cay_str_starts(cay_str(err->text), labels))
         snprintf(told.text, sizeof(told.text), "metadata:%s", err->text + sizeof(labels) - 1);
-    cay_e2b_reply_error(request, &told);
+    cay_rest_reply_error(request, &told);
 }
 
-static void created(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void created(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                     const struct cay_error *err)
 {
     const struct cay_v1_create_session_response *made = response;
@@ -98,20 +98,20 @@ struct plan {
     struct cay_v1_network_policy *network;
 };
 
-static void create_from_base(struct cay_e2b_request *request, const struct plan *plan,
+static void create_from_base(struct cay_rest_request *request, const struct plan *plan,
                              struct cay_str base)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
-    struct cay_v1_create_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
+    struct cay_v1_create_session_request *ask = cay_rest_call_message(call);
     ask->base = base;
     ask->labels = plan->wanted->metadata;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
     ask->lifecycle = lifecycle_of(plan->wanted, &call->errand.call.arena);
-    cay_e2b_call_start(call, created);
+    cay_rest_call_start(call, created);
 }
 
-static void forked(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void forked(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     const struct cay_v1_fork_session_response *made = response;
@@ -122,11 +122,11 @@ static void forked(struct cay_e2b_request *request, struct cay_e2b_call *, const
                                    made->forks.items[0].tokens);
 }
 
-static void create_from_snapshot(struct cay_e2b_request *request, const struct plan *plan,
+static void create_from_snapshot(struct cay_rest_request *request, const struct plan *plan,
                                  struct cay_str session_id)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
-    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
+    struct cay_v1_fork_session_request *ask = cay_rest_call_message(call);
     /* A fork has the labels of what it was forked from; this one must not be taken for another
      * snapshot. */
     struct cay_pb_pair mark = {CAY_STR(CAY_LABEL_HIDDEN), CAY_STR("")};
@@ -138,18 +138,18 @@ static void create_from_snapshot(struct cay_e2b_request *request, const struct p
     if (!cay_noun_merge(&call->errand.call.arena, plan->wanted->metadata,
                         (struct cay_pb_pairs){&mark, 1}, &ask->labels))
         ask->labels = plan->wanted->metadata;
-    cay_e2b_call_start(call, forked);
+    cay_rest_call_start(call, forked);
 }
 
 /* What is not there is the verb's to refuse. */
-static void base_found(struct cay_e2b_request *request, struct cay_str name,
+static void base_found(struct cay_rest_request *request, struct cay_str name,
                        const struct cay_v1_base *)
 {
     const struct plan *plan = request->state;
     create_from_base(request, plan, name.len ? name : plan->wanted->template_id);
 }
 
-static void template_found(struct cay_e2b_request *request, struct cay_str session_id)
+static void template_found(struct cay_rest_request *request, struct cay_str session_id)
 {
     const struct plan *plan = request->state;
     if (session_id.len)
@@ -158,9 +158,9 @@ static void template_found(struct cay_e2b_request *request, struct cay_str sessi
         cay_e2b_template_find(request, plan->wanted->template_id, base_found);
 }
 
-void cay_e2b_create(struct cay_e2b_request *request)
+void cay_e2b_create(struct cay_rest_request *request)
 {
-    const struct e2b_new_sandbox *wanted = cay_e2b_read(request, &e2b_new_sandbox_desc);
+    const struct e2b_new_sandbox *wanted = cay_rest_read(request, &e2b_new_sandbox_desc);
     if (!wanted)
         return;
     const char *fault = missing(wanted);
@@ -173,10 +173,11 @@ void cay_e2b_create(struct cay_e2b_request *request)
          * deny it. */
         bool is_denied = wanted->has_allow_internet_access && !wanted->allow_internet_access;
         plan->network = cay_e2b_network_policy(
-            wanted->network, request->door->is_network_open && !is_denied, &request->arena, &fault);
+            wanted->network, cay_e2b_visit(request)->e2b->is_network_open && !is_denied,
+            &request->arena, &fault);
     }
     if (fault || !plan) {
-        cay_e2b_reply_fault(request, 400, fault ? fault : "the request is too large");
+        cay_rest_reply_fault(request, 400, fault ? fault : "the request is too large");
         return;
     }
     request->state = plan;

@@ -13,7 +13,7 @@ struct lines {
     struct cay_json_writer json;
 };
 
-static bool add_line(struct cay_e2b_request *, struct cay_e2b_call *call, const void *message)
+static bool add_line(struct cay_rest_request *, struct cay_rest_call *call, const void *message)
 {
     const struct cay_v1_watch_events_response *response = message;
     struct lines *lines = call->state;
@@ -41,28 +41,28 @@ static bool add_line(struct cay_e2b_request *, struct cay_e2b_call *call, const 
     return true;
 }
 
-static void all_told(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void all_told(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                      const struct cay_error *err)
 {
     struct lines *lines = call->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     cay_json_array_end(&lines->json);
     cay_json_object_end(&lines->json);
-    cay_e2b_reply_json(request, 200, cay_buf_str(&lines->body));
+    cay_rest_reply_json(request, 200, cay_buf_str(&lines->body));
 }
 
-static void free_lines(struct cay_e2b_request *request)
+static void free_lines(struct cay_rest_request *request)
 {
     struct lines *lines = cay_take_ptr(request->state);
     cay_buf_finish(&lines->body);
     free(lines);
 }
 
-static void got_session(struct cay_e2b_request *request, const struct cay_v1_get_session_response *,
-                        void *)
+static void got_session(struct cay_rest_request *request,
+                        const struct cay_v1_get_session_response *, void *)
 {
     struct lines *lines = cay_new(struct lines);
     cay_buf_init(&lines->body, CAY_LIMIT_MESSAGE_BYTES);
@@ -72,8 +72,8 @@ static void got_session(struct cay_e2b_request *request, const struct cay_v1_get
     cay_json_array_begin(&lines->json);
     request->state = lines;
     request->on_closed = free_lines;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS);
-    struct cay_v1_watch_events_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS);
+    struct cay_v1_watch_events_request *ask = cay_rest_call_message(call);
     struct cay_str *id = cay_arena_new(&call->errand.call.arena, struct cay_str);
     if (id)
         *id = cay_e2b_id_cut(request->params[0]);
@@ -82,10 +82,10 @@ static void got_session(struct cay_e2b_request *request, const struct cay_v1_get
     ask->since = cay_noun_time(&call->errand.call.arena, 1);
     call->state = lines;
     call->on_message = add_line;
-    cay_e2b_call_start(call, all_told);
+    cay_rest_call_start(call, all_told);
 }
 
-void cay_e2b_logs(struct cay_e2b_request *request)
+void cay_e2b_logs(struct cay_rest_request *request)
 {
     cay_e2b_get_sandbox(request, got_session, NULL);
 }

@@ -51,13 +51,13 @@ static struct cay_v1_usage_sample now_of(const struct cay_v1_get_usage_response 
     };
 }
 
-static void got_usage(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
-                      const struct cay_error *err)
+static void got_usage(struct cay_rest_request *request, struct cay_rest_call *,
+                      const void *response, const struct cay_error *err)
 {
     const struct cay_v1_get_usage_response *got = response;
     const struct range *range = request->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     int64_t now_ns = cay_clock_wall_ns();
@@ -73,32 +73,32 @@ static void got_usage(struct cay_e2b_request *request, struct cay_e2b_call *, co
         write_metric(&json, range->session, &now);
     }
     cay_json_array_end(&json);
-    cay_e2b_reply_json(request, 200, cay_buf_str(&body));
+    cay_rest_reply_json(request, 200, cay_buf_str(&body));
 }
 
-static void got_session(struct cay_e2b_request *request,
+static void got_session(struct cay_rest_request *request,
                         const struct cay_v1_get_session_response *got, void *)
 {
     struct range *range = request->state;
     range->session = cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
     if (!range->session) {
-        cay_e2b_reply_fault(request, 413, "the request is too large");
+        cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_USAGE);
-    struct cay_v1_get_usage_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_USAGE);
+    struct cay_v1_get_usage_request *ask = cay_rest_call_message(call);
     ask->session_id = range->session->id;
     ask->start_time = cay_noun_time(&call->errand.call.arena, CAY_MAX(range->start_ns, 1));
     if (range->end_ns != INT64_MAX)
         ask->end_time = cay_noun_time(&call->errand.call.arena, CAY_MAX(range->end_ns, 1));
-    cay_e2b_call_start(call, got_usage);
+    cay_rest_call_start(call, got_usage);
 }
 
 /* Seconds since 1970. */
-static bool read_bound(struct cay_e2b_request *request, const char *name, int64_t *out_ns)
+static bool read_bound(struct cay_rest_request *request, const char *name, int64_t *out_ns)
 {
     uint64_t seconds = 0;
-    struct cay_str text = cay_e2b_query(request, name);
+    struct cay_str text = cay_rest_query(request, name);
     if (!text.len)
         return true;
     if (cay_str_to_u64(text, (uint64_t)(INT64_MAX / CAY_NS_PER_SEC), &seconds) < 0)
@@ -107,14 +107,14 @@ static bool read_bound(struct cay_e2b_request *request, const char *name, int64_
     return true;
 }
 
-void cay_e2b_metrics(struct cay_e2b_request *request)
+void cay_e2b_metrics(struct cay_rest_request *request)
 {
     struct range *range = cay_arena_new(&request->arena, struct range);
     if (range)
         range->end_ns = INT64_MAX;
     if (!range || !read_bound(request, "start", &range->start_ns) ||
         !read_bound(request, "end", &range->end_ns)) {
-        cay_e2b_reply_fault(request, 400, "start, end: seconds since 1970");
+        cay_rest_reply_fault(request, 400, "start, end: seconds since 1970");
         return;
     }
     request->state = range;

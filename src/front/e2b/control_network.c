@@ -71,12 +71,12 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
     return policy;
 }
 
-static void got_session(struct cay_e2b_request *request,
+static void got_session(struct cay_rest_request *request,
                         const struct cay_v1_get_session_response *got, void *state)
 {
     struct cay_v1_network_policy *policy = state;
     if (got->session->state != CAY_V1_SESSION_STATE_ACTIVE) {
-        cay_e2b_reply_fault(request, 409, "the sandbox does not run");
+        cay_rest_reply_fault(request, 409, "the sandbox does not run");
         return;
     }
     /* Who may reach its ports was settled when it was made. */
@@ -86,26 +86,26 @@ static void got_session(struct cay_e2b_request *request,
         policy->mask_request_host =
             cay_arena_str(&request->arena, got->session->network->mask_request_host);
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
-    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
+    struct cay_v1_update_session_request *ask = cay_rest_call_message(call);
     ask->session_id = cay_e2b_id_cut(request->params[0]);
     ask->network = policy;
-    cay_e2b_call_start(call, cay_e2b_done_empty);
+    cay_rest_call_start(call, cay_e2b_done_empty);
 }
 
-void cay_e2b_set_network(struct cay_e2b_request *request)
+void cay_e2b_set_network(struct cay_rest_request *request)
 {
     const char *fault = NULL;
-    const struct e2b_network *wanted = cay_e2b_read(request, &e2b_network_desc);
+    const struct e2b_network *wanted = cay_rest_read(request, &e2b_network_desc);
     if (!wanted)
         return;
     /* Nobody says this but who means it, unlike on create. What is not said is as it was made. */
     bool is_open = wanted->has_allow_internet_access ? wanted->allow_internet_access
-                                                     : request->door->is_network_open;
+                                                     : cay_e2b_visit(request)->e2b->is_network_open;
     struct cay_v1_network_policy *policy =
         cay_e2b_network_policy(wanted, is_open, &request->arena, &fault);
     if (!policy) {
-        cay_e2b_reply_fault(request, 400, fault);
+        cay_rest_reply_fault(request, 400, fault);
         return;
     }
     cay_e2b_get_sandbox(request, got_session, policy);

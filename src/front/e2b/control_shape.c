@@ -215,13 +215,13 @@ void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b *d
     cay_json_object_end(json);
 }
 
-void cay_e2b_reply_sandbox_made(struct cay_e2b_request *request, int status,
+void cay_e2b_reply_sandbox_made(struct cay_rest_request *request, int status,
                                 const struct cay_v1_session *session,
                                 const struct cay_v1_session_tokens *tokens)
 {
     cay_auto(cay_buf_finish) struct cay_buf body;
     cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
     struct cay_json_writer json = {.buf = &body};
-    cay_e2b_write_sandbox(&json, request->door, session, tokens);
-    cay_e2b_reply_json(request, status, cay_buf_str(&body));
+    cay_e2b_write_sandbox(&json, cay_e2b_visit(request)->e2b, session, tokens);
+    cay_rest_reply_json(request, status, cay_buf_str(&body));
 }

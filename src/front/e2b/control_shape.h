@@ -3,7 +3,7 @@
 
 /* How sessions look to clients of the control plane. */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 /* What envd a client may count on: it switches features by this. */
 #define CAY_E2B_ENVD_VERSION "0.6.13"
@@ -37,7 +37,7 @@ void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b *d
                            const struct cay_v1_session *session,
                            const struct cay_v1_session_tokens *tokens);
 /* That as a whole answer. */
-void cay_e2b_reply_sandbox_made(struct cay_e2b_request *request, int status,
+void cay_e2b_reply_sandbox_made(struct cay_rest_request *request, int status,
                                 const struct cay_v1_session *session,
                                 const struct cay_v1_session_tokens *tokens);
 

@@ -7,7 +7,7 @@
 #include "front/e2b/control_shape.h"
 #include "wire/e2b/e2b.h"
 
-static void write_snapshot(struct cay_e2b_request *request, struct cay_json_writer *json,
+static void write_snapshot(struct cay_rest_request *request, struct cay_json_writer *json,
                            const struct cay_v1_session *session)
 {
     struct cay_arena *arena = &request->arena;
@@ -30,7 +30,7 @@ static void write_snapshot(struct cay_e2b_request *request, struct cay_json_writ
 }
 
 /* "owner/name:tag", "name", "id:tag": the part between. False when it is of somebody else. */
-static bool bare_name(const struct cay_e2b_request *request, struct cay_str text,
+static bool bare_name(const struct cay_rest_request *request, struct cay_str text,
                       struct cay_str *out_name)
 {
     struct cay_str owner;
@@ -44,12 +44,12 @@ static bool bare_name(const struct cay_e2b_request *request, struct cay_str text
 }
 
 /* A list of the caller's snapshots. */
-static struct cay_e2b_call *list_call(struct cay_e2b_request *request, struct cay_str source,
-                                      struct cay_str name)
+static struct cay_rest_call *list_call(struct cay_rest_request *request, struct cay_str source,
+                                       struct cay_str name)
 {
     enum { LABELS_MAX = 3 };
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS);
+    struct cay_v1_list_sessions_request *ask = cay_rest_call_message(call);
     struct cay_pb_pair *labels =
         cay_arena_array(&call->errand.call.arena, LABELS_MAX, sizeof(struct cay_pb_pair));
     ask->owner = cay_str(request->caller.owner);
@@ -76,28 +76,28 @@ struct taking {
     size_t at;
 };
 
-static void remove_next(struct cay_e2b_request *request, struct taking *self);
+static void remove_next(struct cay_rest_request *request, struct taking *self);
 
 /* One that cannot be removed is harmless: the newest of a name counts. */
-static void removed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void removed(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                     const struct cay_error *)
 {
     remove_next(request, request->state);
 }
 
-static void remove_next(struct cay_e2b_request *request, struct taking *self)
+static void remove_next(struct cay_rest_request *request, struct taking *self)
 {
     if (self->at == self->older_count) {
-        cay_e2b_reply_json(request, 201, self->answer);
+        cay_rest_reply_json(request, 201, self->answer);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
-    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
+    struct cay_v1_destroy_session_request *ask = cay_rest_call_message(call);
     ask->session_id = self->older[self->at++];
-    cay_e2b_call_start(call, removed);
+    cay_rest_call_start(call, removed);
 }
 
-static void listed_same(struct cay_e2b_request *request, struct cay_e2b_call *,
+static void listed_same(struct cay_rest_request *request, struct cay_rest_call *,
                         const void *response, const struct cay_error *err)
 {
     const struct cay_v1_list_sessions_response *list = response;
@@ -114,31 +114,31 @@ static void listed_same(struct cay_e2b_request *request, struct cay_e2b_call *,
     remove_next(request, self);
 }
 
-static void stripped(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void stripped(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                      const struct cay_error *err)
 {
     struct taking *self = request->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     if (!self->name.len) {
-        cay_e2b_reply_json(request, 201, self->answer);
+        cay_rest_reply_json(request, 201, self->answer);
         return;
     }
-    struct cay_e2b_call *call = list_call(request, (struct cay_str){}, self->name);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = list_call(request, (struct cay_str){}, self->name);
+    struct cay_v1_list_sessions_request *ask = cay_rest_call_message(call);
     ask->order = CAY_V1_ORDER_CREATED_DESC;
-    cay_e2b_call_start(call, listed_same);
+    cay_rest_call_start(call, listed_same);
 }
 
-static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void taken(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                   const struct cay_error *err)
 {
     const struct cay_v1_fork_session_response *made = response;
     struct taking *self = request->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -148,14 +148,14 @@ static void taken(struct cay_e2b_request *request, struct cay_e2b_call *, const 
     self->answer = cay_arena_str(&request->arena, cay_buf_str(&body));
     self->made_id = cay_arena_str(&request->arena, made->forks.items[0].session->id);
     if (!self->made_id.len || !self->answer.len) {
-        cay_e2b_reply_fault(request, 413, "the request is too large");
+        cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
-    struct cay_v1_update_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION);
+    struct cay_v1_update_session_request *ask = cay_rest_call_message(call);
     ask->session_id = self->made_id;
     ask->remove_labels = self->metadata;
-    cay_e2b_call_start(call, stripped);
+    cay_rest_call_start(call, stripped);
 }
 
 static struct cay_pb_strs metadata_of(const struct cay_v1_session *session, struct cay_arena *arena)
@@ -169,15 +169,15 @@ static struct cay_pb_strs metadata_of(const struct cay_v1_session *session, stru
     return keys;
 }
 
-static void take(struct cay_e2b_request *request, const struct cay_v1_get_session_response *got,
+static void take(struct cay_rest_request *request, const struct cay_v1_get_session_response *got,
                  void *state)
 {
     enum { LABELS = 3 };
     struct taking *self = state;
     self->metadata = metadata_of(got->session, &request->arena);
     struct cay_str id = cay_e2b_id_cut(request->params[0]);
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
-    struct cay_v1_fork_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_FORK_SESSION);
+    struct cay_v1_fork_session_request *ask = cay_rest_call_message(call);
     struct cay_pb_pair *labels =
         cay_arena_array(&call->errand.call.arena, LABELS, sizeof(struct cay_pb_pair));
     ask->session_id = id;
@@ -191,12 +191,12 @@ static void take(struct cay_e2b_request *request, const struct cay_v1_get_sessio
         ask->labels = (struct cay_pb_pairs){labels, LABELS};
     }
     request->state = self;
-    cay_e2b_call_start(call, taken);
+    cay_rest_call_start(call, taken);
 }
 
-void cay_e2b_take_snapshot(struct cay_e2b_request *request)
+void cay_e2b_take_snapshot(struct cay_rest_request *request)
 {
-    const struct e2b_new_snapshot *wanted = cay_e2b_read(request, &e2b_new_snapshot_desc);
+    const struct e2b_new_snapshot *wanted = cay_rest_read(request, &e2b_new_snapshot_desc);
     if (!wanted)
         return;
     struct taking *self = cay_arena_new(&request->arena, struct taking);
@@ -205,43 +205,43 @@ void cay_e2b_take_snapshot(struct cay_e2b_request *request)
     if (is_good)
         cay_e2b_get_sandbox(request, take, self);
     else
-        cay_e2b_reply_fault(request, 400,
-                            "name: letters, digits, '.', '_' or '-', the first a letter or digit");
+        cay_rest_reply_fault(request, 400,
+                             "name: letters, digits, '.', '_' or '-', the first a letter or digit");
 }
 
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void listed(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     cay_e2b_reply_list(request, response, err, write_snapshot);
 }
 
-void cay_e2b_list_snapshots(struct cay_e2b_request *request)
+void cay_e2b_list_snapshots(struct cay_rest_request *request)
 {
     int32_t page_size = 0;
     struct cay_str token;
-    struct cay_str wanted = cay_e2b_query(request, "name");
+    struct cay_str wanted = cay_rest_query(request, "name");
     struct cay_str name = {};
     if (wanted.len && !bare_name(request, wanted, &name)) {
-        cay_e2b_reply_json(request, 200, CAY_STR("[]"));
+        cay_rest_reply_json(request, 200, CAY_STR("[]"));
         return;
     }
     if (!cay_e2b_read_page(request, &page_size, &token))
         return;
-    struct cay_e2b_call *call =
-        list_call(request, cay_e2b_id_cut(cay_e2b_query(request, "sandboxID")), name);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call =
+        list_call(request, cay_e2b_id_cut(cay_rest_query(request, "sandboxID")), name);
+    struct cay_v1_list_sessions_request *ask = cay_rest_call_message(call);
     ask->page_size = page_size;
     ask->page_token = token;
-    cay_e2b_call_start(call, listed);
+    cay_rest_call_start(call, listed);
 }
 
-static void found_by_name(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static void found_by_name(struct cay_rest_request *request, struct cay_rest_call *call,
                           const void *response, const struct cay_error *err)
 {
     const struct cay_v1_list_sessions_response *list = response;
     cay_e2b_snapshot_fn *found = *(cay_e2b_snapshot_fn **)call->state;
     if (err)
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
     else
         found(request, list->sessions.count
                            ? cay_arena_str(&request->arena, list->sessions.items[0].id)
@@ -253,7 +253,7 @@ struct lookup {
     struct cay_str name;
 };
 
-static void found_by_id(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static void found_by_id(struct cay_rest_request *request, struct cay_rest_call *call,
                         const void *response, const struct cay_error *err)
 {
     const struct cay_v1_get_session_response *got = response;
@@ -262,14 +262,14 @@ static void found_by_id(struct cay_e2b_request *request, struct cay_e2b_call *ca
         lookup->found(request, lookup->name);
         return;
     }
-    struct cay_e2b_call *next = list_call(request, (struct cay_str){}, lookup->name);
-    struct cay_v1_list_sessions_request *ask = cay_e2b_call_message(next);
+    struct cay_rest_call *next = list_call(request, (struct cay_str){}, lookup->name);
+    struct cay_v1_list_sessions_request *ask = cay_rest_call_message(next);
     ask->page_size = 1;
     next->state = lookup;
-    cay_e2b_call_start(next, found_by_name);
+    cay_rest_call_start(next, found_by_name);
 }
 
-void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
+void cay_e2b_snapshot_find(struct cay_rest_request *request, struct cay_str name,
                            cay_e2b_snapshot_fn *found)
 {
     struct lookup *lookup = cay_arena_new(&request->arena, struct lookup);
@@ -278,17 +278,17 @@ void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
         return;
     }
     lookup->found = found;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
     ask->session_id = lookup->name;
     call->state = lookup;
-    cay_e2b_call_start(call, found_by_id);
+    cay_rest_call_start(call, found_by_id);
 }
 
-void cay_e2b_delete_snapshot(struct cay_e2b_request *request, struct cay_str session_id)
+void cay_e2b_delete_snapshot(struct cay_rest_request *request, struct cay_str session_id)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
-    struct cay_v1_destroy_session_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION);
+    struct cay_v1_destroy_session_request *ask = cay_rest_call_message(call);
     ask->session_id = session_id;
-    cay_e2b_call_start(call, cay_e2b_done_empty);
+    cay_rest_call_start(call, cay_e2b_done_empty);
 }

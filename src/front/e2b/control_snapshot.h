@@ -13,11 +13,11 @@
 #include "front/e2b/control.h"
 
 /* Tells whether a template's name stands for a snapshot. `session_id` is empty when it does not. */
-typedef void cay_e2b_snapshot_fn(struct cay_e2b_request *request, struct cay_str session_id);
+typedef void cay_e2b_snapshot_fn(struct cay_rest_request *request, struct cay_str session_id);
 
 /* Looks it up as the caller. `found` runs once, unless an error was answered. */
-void cay_e2b_snapshot_find(struct cay_e2b_request *request, struct cay_str name,
+void cay_e2b_snapshot_find(struct cay_rest_request *request, struct cay_str name,
                            cay_e2b_snapshot_fn *found);
 
 /* Answers 204, or the error. */
-void cay_e2b_delete_snapshot(struct cay_e2b_request *request, struct cay_str session_id);
+void cay_e2b_delete_snapshot(struct cay_rest_request *request, struct cay_str session_id);

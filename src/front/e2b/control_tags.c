@@ -21,7 +21,7 @@ struct chain {
 };
 
 /* "OWNER/NAME:", which the aliases of a template begin with. */
-static struct cay_str alias_prefix(struct cay_e2b_request *request, struct cay_str name)
+static struct cay_str alias_prefix(struct cay_rest_request *request, struct cay_str name)
 {
     struct cay_str alias = cay_e2b_own_alias(request, name, CAY_STR("x"));
     return (struct cay_str){alias.ptr, alias.len ? alias.len - 1 : 0};
@@ -36,22 +36,23 @@ static struct cay_str tag_of(struct cay_str alias, struct cay_str prefix)
 }
 
 /* All builds of the template that have a name. */
-static void list_builds(struct cay_e2b_request *request, struct cay_str name, cay_e2b_done_fn *done)
+static void list_builds(struct cay_rest_request *request, struct cay_str name,
+                        cay_rest_done_fn *done)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
-    struct cay_v1_list_bases_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
+    struct cay_v1_list_bases_request *ask = cay_rest_call_message(call);
     struct cay_pb_pair *label = cay_arena_new(&call->errand.call.arena, struct cay_pb_pair);
     if (label) {
         *label = (struct cay_pb_pair){CAY_STR(CAY_E2B_LABEL_TEMPLATE), name};
         ask->labels = (struct cay_pb_pairs){label, 1};
     }
     ask->page_size = CAY_LIMIT_PAGE_SIZE;
-    cay_e2b_call_start(call, done);
+    cay_rest_call_start(call, done);
 }
 
-static void not_found(struct cay_e2b_request *request)
+static void not_found(struct cay_rest_request *request)
 {
-    cay_e2b_reply_fault(request, 404, "there is no such template of yours");
+    cay_rest_reply_fault(request, 404, "there is no such template of yours");
 }
 
 /* --- GET /templates/{}/tags --- */
@@ -75,7 +76,7 @@ static void write_tags(struct cay_json_writer *json, const struct cay_v1_base *b
     }
 }
 
-static void listed_tags(struct cay_e2b_request *request, struct cay_e2b_call *,
+static void listed_tags(struct cay_rest_request *request, struct cay_rest_call *,
                         const void *response, const struct cay_error *err)
 {
     const struct cay_v1_list_bases_response *list = response;
@@ -86,7 +87,7 @@ static void listed_tags(struct cay_e2b_request *request, struct cay_e2b_call *,
     struct cay_json_writer json = {.buf = &body};
     size_t count = 0;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     cay_json_array_begin(&json);
@@ -94,13 +95,13 @@ static void listed_tags(struct cay_e2b_request *request, struct cay_e2b_call *,
         write_tags(&json, &list->bases.items[i], prefix, &count);
     cay_json_array_end(&json);
     if (count)
-        cay_e2b_reply_json(request, 200, cay_buf_str(&body));
+        cay_rest_reply_json(request, 200, cay_buf_str(&body));
     else
         not_found(request);
 }
 
 /* The template in the path, kept as the request's state; NULL: answered. */
-static struct cay_e2b_ref *path_ref(struct cay_e2b_request *request)
+static struct cay_e2b_ref *path_ref(struct cay_rest_request *request)
 {
     struct cay_e2b_ref *ref = cay_arena_new(&request->arena, struct cay_e2b_ref);
     if (!ref || !cay_e2b_ref_parse(request->params[0], &request->arena, ref) ||
@@ -112,7 +113,7 @@ static struct cay_e2b_ref *path_ref(struct cay_e2b_request *request)
     return ref;
 }
 
-void cay_e2b_list_tags(struct cay_e2b_request *request)
+void cay_e2b_list_tags(struct cay_rest_request *request)
 {
     const struct cay_e2b_ref *ref = path_ref(request);
     if (ref)
@@ -122,7 +123,7 @@ void cay_e2b_list_tags(struct cay_e2b_request *request)
 /* --- POST and DELETE /templates/tags --- */
 
 /* Tags as clients write them, without doubles. NULL: answered. */
-static struct chain *read_tags(struct cay_e2b_request *request, struct cay_pb_strs tags)
+static struct chain *read_tags(struct cay_rest_request *request, struct cay_pb_strs tags)
 {
     struct chain *chain = cay_arena_new(&request->arena, struct chain);
     struct cay_str *names = cay_arena_array(&request->arena, tags.count, sizeof(struct cay_str));
@@ -137,21 +138,21 @@ static struct chain *read_tags(struct cay_e2b_request *request, struct cay_pb_st
             names[chain->count++] = tag;
     }
     if (!is_good) {
-        cay_e2b_reply_fault(request, 400,
-                            "tags: 1 to 64 of them, of letters, digits, '-', '_' and '.'");
+        cay_rest_reply_fault(request, 400,
+                             "tags: 1 to 64 of them, of letters, digits, '-', '_' and '.'");
         return NULL;
     }
     chain->names = names;
     return chain;
 }
 
-static void assigned(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void assigned(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                      const struct cay_error *err)
 {
     const struct cay_v1_update_base_response *made = response;
     const struct chain *tags = request->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -166,20 +167,20 @@ static void assigned(struct cay_e2b_request *request, struct cay_e2b_call *, con
         cay_json_string(&json, tags->names[i]);
     cay_json_array_end(&json);
     cay_json_object_end(&json);
-    cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+    cay_rest_reply_json(request, 201, cay_buf_str(&body));
 }
 
-void cay_e2b_assign_tags(struct cay_e2b_request *request)
+void cay_e2b_assign_tags(struct cay_rest_request *request)
 {
-    const struct e2b_assign_tags *wanted = cay_e2b_read(request, &e2b_assign_tags_desc);
+    const struct e2b_assign_tags *wanted = cay_rest_read(request, &e2b_assign_tags_desc);
     struct cay_e2b_ref ref;
     if (!wanted || !cay_e2b_own_ref(request, wanted->target, &ref))
         return;
     struct chain *tags = read_tags(request, wanted->tags);
     if (!tags)
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_UPDATE_BASE);
-    struct cay_v1_update_base_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_UPDATE_BASE);
+    struct cay_v1_update_base_request *ask = cay_rest_call_message(call);
     ask->name = cay_e2b_own_alias(request, ref.name, ref.tag);
     ask->add_aliases.items =
         cay_arena_array(&call->errand.call.arena, tags->count, sizeof(struct cay_str));
@@ -187,17 +188,17 @@ void cay_e2b_assign_tags(struct cay_e2b_request *request)
         ask->add_aliases.items[ask->add_aliases.count++] =
             cay_e2b_own_alias(request, ref.name, tags->names[i]);
     request->state = tags;
-    cay_e2b_call_start(call, assigned);
+    cay_rest_call_start(call, assigned);
 }
 
-static void remove_next(struct cay_e2b_request *request);
+static void remove_next(struct cay_rest_request *request);
 
-static void removed_one(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void removed_one(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                         const struct cay_error *err)
 {
     struct chain *chain = request->state;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     chain->at++;
@@ -205,23 +206,23 @@ static void removed_one(struct cay_e2b_request *request, struct cay_e2b_call *, 
 }
 
 /* Bases or aliases, whichever the chain has. */
-static void remove_next(struct cay_e2b_request *request)
+static void remove_next(struct cay_rest_request *request)
 {
     const struct chain *chain = request->state;
     if (chain->at == chain->count) {
-        cay_e2b_reply_empty(request, 204);
+        cay_rest_reply_empty(request, 204);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_REMOVE_BASE);
-    struct cay_v1_remove_base_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_REMOVE_BASE);
+    struct cay_v1_remove_base_request *ask = cay_rest_call_message(call);
     ask->name = chain->names[chain->at];
     ask->force = true; /* sandboxes go on */
-    cay_e2b_call_start(call, removed_one);
+    cay_rest_call_start(call, removed_one);
 }
 
-void cay_e2b_remove_tags(struct cay_e2b_request *request)
+void cay_e2b_remove_tags(struct cay_rest_request *request)
 {
-    const struct e2b_remove_tags *wanted = cay_e2b_read(request, &e2b_remove_tags_desc);
+    const struct e2b_remove_tags *wanted = cay_rest_read(request, &e2b_remove_tags_desc);
     struct cay_e2b_ref ref;
     if (!wanted || !cay_e2b_own_ref(request, wanted->name, &ref))
         return;
@@ -245,7 +246,7 @@ static bool is_build_of(const struct cay_v1_base *base, struct cay_str prefix)
     return false;
 }
 
-static void listed_builds(struct cay_e2b_request *request, struct cay_e2b_call *,
+static void listed_builds(struct cay_rest_request *request, struct cay_rest_call *,
                           const void *response, const struct cay_error *err)
 {
     const struct cay_v1_list_bases_response *list = response;
@@ -253,7 +254,7 @@ static void listed_builds(struct cay_e2b_request *request, struct cay_e2b_call *
     struct cay_str prefix = alias_prefix(request, ref->name);
     struct chain *chain = cay_arena_new(&request->arena, struct chain);
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     if (chain)
@@ -271,7 +272,7 @@ static void listed_builds(struct cay_e2b_request *request, struct cay_e2b_call *
     remove_next(request);
 }
 
-static void delete_found(struct cay_e2b_request *request, struct cay_str session_id)
+static void delete_found(struct cay_rest_request *request, struct cay_str session_id)
 {
     if (session_id.len) {
         cay_e2b_delete_snapshot(request, session_id);
@@ -282,7 +283,7 @@ static void delete_found(struct cay_e2b_request *request, struct cay_str session
         list_builds(request, ref->name, listed_builds);
 }
 
-void cay_e2b_delete_template(struct cay_e2b_request *request)
+void cay_e2b_delete_template(struct cay_rest_request *request)
 {
     cay_e2b_snapshot_find(request, request->params[0], delete_found);
 }

@@ -8,7 +8,8 @@
  * name; the id of a build is the name of its base.
  */
 
-#include "front/e2b/hall.h"
+#include "front/e2b/visit.h"
+#include "front/rest/call.h"
 #include "wire/e2b/template.h"
 
 /* On bases that were built here: the template. */
@@ -17,20 +18,20 @@
 /* What a base is to be called by verbs, and the base; empty and NULL when there is none, NULL only
  * when it is made with the first that asks for it. Both are gone when this returns, except `name`.
  */
-typedef void cay_e2b_template_fn(struct cay_e2b_request *request, struct cay_str name,
+typedef void cay_e2b_template_fn(struct cay_rest_request *request, struct cay_str name,
                                  const struct cay_v1_base *base);
 /* Looks for what a client calls a template: the caller's own, then what is for everybody, then a
  * base of that name; for "base", at last the host's default. Answers errors itself. */
-void cay_e2b_template_find(struct cay_e2b_request *request, struct cay_str text,
+void cay_e2b_template_find(struct cay_rest_request *request, struct cay_str text,
                            cay_e2b_template_fn *found);
 
 /* The alias of a template of the caller's own; empty when the arena is full. */
-[[nodiscard]] struct cay_str cay_e2b_own_alias(struct cay_e2b_request *request, struct cay_str name,
-                                               struct cay_str tag);
+[[nodiscard]] struct cay_str cay_e2b_own_alias(struct cay_rest_request *request,
+                                               struct cay_str name, struct cay_str tag);
 
 /* A name of a template of the caller's own: answers 400 or 404 and returns false when it is none.
  */
-[[nodiscard]] bool cay_e2b_own_ref(struct cay_e2b_request *request, struct cay_str text,
+[[nodiscard]] bool cay_e2b_own_ref(struct cay_rest_request *request, struct cay_str text,
                                    struct cay_e2b_ref *out_ref);
 
 /* The template that a base, as a session has it, is a build of: the name alone. */

@@ -111,13 +111,13 @@ static void write_template(struct cay_json_writer *json, const struct template *
     cay_json_object_end(json);
 }
 
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void listed(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     const struct cay_v1_list_bases_response *list = response;
     struct template template;
     if (err) {
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
         return;
     }
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -130,15 +130,15 @@ static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const
     }
     cay_json_array_end(&json);
     if (body.failed)
-        cay_e2b_reply_fault(request, 413, "there are too many templates for one answer");
+        cay_rest_reply_fault(request, 413, "there are too many templates for one answer");
     else
-        cay_e2b_reply_json(request, 200, cay_buf_str(&body));
+        cay_rest_reply_json(request, 200, cay_buf_str(&body));
 }
 
-void cay_e2b_list_templates(struct cay_e2b_request *request)
+void cay_e2b_list_templates(struct cay_rest_request *request)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
-    struct cay_v1_list_bases_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
+    struct cay_v1_list_bases_request *ask = cay_rest_call_message(call);
     ask->page_size = CAY_LIMIT_PAGE_SIZE;
-    cay_e2b_call_start(call, listed);
+    cay_rest_call_start(call, listed);
 }

@@ -32,7 +32,7 @@ static void sign(const struct cay_e2b *door, struct cay_str owner, struct cay_st
 
 /* --- GET /templates/{}/files/{} --- */
 
-static void reply_link(struct cay_e2b_request *request, bool is_present)
+static void reply_link(struct cay_rest_request *request, bool is_present)
 {
     struct cay_exchange *exchange = request->exchange;
     struct cay_str owner = cay_str(request->caller.owner);
@@ -40,8 +40,8 @@ static void reply_link(struct cay_e2b_request *request, bool is_present)
     char signature[CAY_SHA256_HEX_SIZE];
     int len = snprintf(expires, sizeof(expires), "%lld",
                        (long long)(cay_clock_wall_ns() / CAY_NS_PER_SEC + LINK_S));
-    sign(request->door, owner, request->params[1], (struct cay_str){expires, (size_t)len},
-         signature);
+    sign(cay_e2b_visit(request)->e2b, owner, request->params[1],
+         (struct cay_str){expires, (size_t)len}, signature);
     /* Who stands between may speak TLS for us. */
     struct cay_str scheme = cay_http_header(&exchange->headers, "x-forwarded-proto");
     bool is_tls = exchange->is_tls || cay_str_is(scheme, "https");
@@ -59,58 +59,58 @@ static void reply_link(struct cay_e2b_request *request, bool is_present)
     cay_json_key(&json, "url");
     cay_json_text(&json, url ? url : "");
     cay_json_object_end(&json);
-    cay_e2b_reply_json(request, 201, cay_buf_str(&body));
+    cay_rest_reply_json(request, 201, cay_buf_str(&body));
 }
 
-static void got_files(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void got_files(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                       const struct cay_error *err)
 {
     if (err && err->reason != CAY_R_NOT_FOUND)
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
     else
         reply_link(request, !err);
 }
 
-void cay_e2b_files_link(struct cay_e2b_request *request)
+void cay_e2b_files_link(struct cay_rest_request *request)
 {
     if (!cay_sha256_is_hex(request->params[1])) {
-        cay_e2b_reply_fault(request, 400, "the hash of files has 64 lower-case hex digits");
+        cay_rest_reply_fault(request, 400, "the hash of files has 64 lower-case hex digits");
         return;
     }
     if (!cay_e2b_order_find(request, (struct cay_str){},
                             cay_e2b_template_name(request->params[0]))) {
-        cay_e2b_reply_fault(request, 404, "no build of such a template was asked for");
+        cay_rest_reply_fault(request, 404, "no build of such a template was asked for");
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_GET_BUILD_FILES);
-    struct cay_v1_get_build_files_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_GET_BUILD_FILES);
+    struct cay_v1_get_build_files_request *ask = cay_rest_call_message(call);
     ask->key = request->params[1];
-    cay_e2b_call_start(call, got_files);
+    cay_rest_call_start(call, got_files);
 }
 
 /* --- PUT /templates/uploads/{}/{} --- */
 
 struct upload {
-    struct cay_e2b_call *call; /* NULL once answered */
-    struct cay_buf in;         /* came, and is not handed on yet */
-    char *piece;               /* being kept; the request's, which lives as long as its calls */
+    struct cay_rest_call *call; /* NULL once answered */
+    struct cay_buf in;          /* came, and is not handed on yet */
+    char *piece;                /* being kept; the request's, which lives as long as its calls */
     bool is_keyed;
     bool is_over;
     bool is_pumping;
 };
 
-static void give_next(struct cay_e2b_request *request, struct upload *self)
+static void give_next(struct cay_rest_request *request, struct upload *self)
 {
     struct cay_v1_put_build_files_request message = {};
     if (!self->is_keyed) {
         self->is_keyed = true;
         message.which_frame = CAY_V1_PUT_BUILD_FILES_REQUEST_FRAME_KEY;
         message.frame.key = request->params[1];
-        cay_e2b_call_give(self->call, &message);
+        cay_rest_call_give(self->call, &message);
         return;
     }
     if (!self->in.len) {
-        cay_e2b_call_give(self->call, NULL);
+        cay_rest_call_give(self->call, NULL);
         return;
     }
     message.which_frame = CAY_V1_PUT_BUILD_FILES_REQUEST_FRAME_DATA;
@@ -118,53 +118,53 @@ static void give_next(struct cay_e2b_request *request, struct upload *self)
     memcpy(self->piece, self->in.data, self->in.len);
     cay_buf_clear(&self->in, PIECE_BYTES);
     cay_exchange_taken(request->exchange, message.frame.data.len);
-    cay_e2b_call_give(self->call, &message);
+    cay_rest_call_give(self->call, &message);
 }
 
 /* What came goes on as long as it is wanted. */
-static void pump(struct cay_e2b_request *request)
+static void pump(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     if (self->is_pumping)
         return;
-    cay_e2b_enter(request); /* the end of it may be in between */
+    cay_rest_enter(request); /* the end of it may be in between */
     self->is_pumping = true;
     while (self->call && self->call->errand.wants && !request->is_answered &&
            (!self->is_keyed || self->in.len || self->is_over))
         give_next(request, self);
     self->is_pumping = false;
-    cay_e2b_leave(request);
+    cay_rest_leave(request);
 }
 
-static void on_want(struct cay_e2b_request *request, struct cay_e2b_call *)
+static void on_want(struct cay_rest_request *request, struct cay_rest_call *)
 {
     pump(request);
 }
 
-static void on_body(struct cay_e2b_request *request, const char *data, size_t len)
+static void on_body(struct cay_rest_request *request, const char *data, size_t len)
 {
     struct upload *self = request->state;
     cay_buf_append(&self->in, data, len);
     if (self->in.failed)
-        cay_e2b_reply_fault(request, 500, "more of the body came than was asked for");
+        cay_rest_reply_fault(request, 500, "more of the body came than was asked for");
     else
         pump(request);
 }
 
-static void on_body_end(struct cay_e2b_request *request)
+static void on_body_end(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     self->is_over = true;
     pump(request);
 }
 
-static void on_closed(struct cay_e2b_request *request)
+static void on_closed(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     cay_buf_finish(&self->in);
 }
 
-static void put_done(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void put_done(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                      const struct cay_error *err)
 {
     struct upload *self = request->state;
@@ -172,24 +172,24 @@ static void put_done(struct cay_e2b_request *request, struct cay_e2b_call *, con
     if (request->is_answered)
         return;
     if (err)
-        cay_e2b_reply_error(request, err);
+        cay_rest_reply_error(request, err);
     else
-        cay_e2b_reply_empty(request, 200);
+        cay_rest_reply_empty(request, 200);
 }
 
 /* Sets the caller to the owner in the path when the signature holds. */
-static bool admit(struct cay_e2b_request *request)
+static bool admit(struct cay_rest_request *request)
 {
     struct cay_str owner = request->params[0];
     struct cay_str hash = request->params[1];
-    struct cay_str expires = cay_e2b_query(request, "expires");
-    struct cay_str signature = cay_e2b_query(request, "signature");
+    struct cay_str expires = cay_rest_query(request, "expires");
+    struct cay_str signature = cay_rest_query(request, "signature");
     char wanted[CAY_SHA256_HEX_SIZE];
     uint64_t until_s = 0;
     if (owner.len >= sizeof(request->caller.owner) || !cay_sha256_is_hex(hash) ||
         cay_str_to_u64(expires, INT64_MAX, &until_s) < 0 || expires.len > 20)
         return false;
-    sign(request->door, owner, hash, expires, wanted);
+    sign(cay_e2b_visit(request)->e2b, owner, hash, expires, wanted);
     if (!cay_e2b_token_is(signature, cay_str(wanted)) ||
         (int64_t)until_s < cay_clock_wall_ns() / CAY_NS_PER_SEC)
         return false;
@@ -199,23 +199,23 @@ static bool admit(struct cay_e2b_request *request)
     return true;
 }
 
-void cay_e2b_put_files(struct cay_e2b_request *request)
+void cay_e2b_put_files(struct cay_rest_request *request)
 {
     struct cay_str length = cay_http_header(&request->exchange->headers, "content-length");
     uint64_t bytes = 0;
     if (!admit(request)) {
-        cay_e2b_reply_fault(request, 403, "this link is not valid (any more); ask for another");
+        cay_rest_reply_fault(request, 403, "this link is not valid (any more); ask for another");
         return;
     }
     if (length.len && cay_str_to_u64(length, UINT64_MAX, &bytes) == 0 &&
         bytes > CAY_LIMIT_BUILD_FILES_BYTES) {
-        cay_e2b_reply_fault(request, 413, "the files of one step are too large");
+        cay_rest_reply_fault(request, 413, "the files of one step are too large");
         return;
     }
     struct upload *self = cay_arena_new(&request->arena, struct upload);
     char *piece = cay_arena_alloc(&request->arena, PIECE_BYTES);
     if (!self || !piece) {
-        cay_e2b_reply_fault(request, 413, "the request is too large");
+        cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
     self->piece = piece;
@@ -224,7 +224,7 @@ void cay_e2b_put_files(struct cay_e2b_request *request)
     request->on_body = on_body;
     request->on_body_end = on_body_end;
     request->on_closed = on_closed;
-    self->call = cay_e2b_call_new(request, CAY_V1_BASE_SERVICE_PUT_BUILD_FILES);
+    self->call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_PUT_BUILD_FILES);
     self->call->on_want = on_want;
-    cay_e2b_call_start(self->call, put_done);
+    cay_rest_call_start(self->call, put_done);
 }

@@ -6,7 +6,7 @@
  * browser adds by itself. Nothing else at this door is open to them.
  */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 /* Does a browser ask whether it may send such a request? It does so without any of the headers that
  * the request will have, so nothing is known of the sandbox unless the host's name says it. */

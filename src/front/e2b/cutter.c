@@ -19,22 +19,23 @@ static struct cay_e2b_cutter *of(struct cay_errand *errand)
 /* Not where an event is heard: whoever tells it is in the middle of something. */
 static void cut(struct cay_task *task)
 {
-    struct cay_e2b_request *request = CAY_CONTAINER_OF(task, struct cay_e2b_request, cut);
-    request->is_cut = false;
+    struct cay_e2b_visit *visit = CAY_CONTAINER_OF(task, struct cay_e2b_visit, cut);
+    struct cay_rest_request *request = visit->request;
+    visit->is_cut = false;
     if (request->exchange)
         cay_exchange_reset(request->exchange);
-    cay_e2b_leave(request);
+    cay_rest_leave(request);
 }
 
-static void mark(struct cay_e2b *door, struct cay_str session_id)
+static void mark(struct cay_e2b *e2b, struct cay_str session_id)
 {
-    cay_list_for_each (struct cay_e2b_request, request, &door->inside, in_door) {
-        if (request->is_cut || !cay_str_equal(request->sandbox_id, session_id))
+    cay_list_for_each (struct cay_e2b_visit, visit, &e2b->inside, in_door) {
+        if (visit->is_cut || !cay_str_equal(visit->sandbox_id, session_id))
             continue;
-        request->is_cut = true;
-        request->cut.run = cut;
-        cay_e2b_enter(request); /* until then */
-        cay_loop_post(request->loop, &request->cut);
+        visit->is_cut = true;
+        visit->cut.run = cut;
+        cay_rest_enter(visit->request); /* until then */
+        cay_loop_post(visit->request->loop, &visit->cut);
     }
 }
 
@@ -85,7 +86,7 @@ void cay_e2b_cutter_close(struct cay_e2b *door)
         cay_errand_cancel(&cutter->errand);
 }
 
-void cay_e2b_cutter_add(struct cay_e2b_request *request)
+void cay_e2b_cutter_add(struct cay_rest_request *request)
 {
-    cay_list_push_back(&request->door->inside, &request->in_door);
+    cay_list_push_back(&cay_e2b_visit(request)->e2b->inside, &cay_e2b_visit(request)->in_door);
 }

@@ -7,10 +7,10 @@
  * everybody does, by watching events.
  */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 void cay_e2b_cutter_open(struct cay_e2b *door);
 void cay_e2b_cutter_close(struct cay_e2b *door);
 
 /* For a request that has passed the gate. It is forgotten when it ends. */
-void cay_e2b_cutter_add(struct cay_e2b_request *request);
+void cay_e2b_cutter_add(struct cay_rest_request *request);

@@ -7,13 +7,13 @@
 #include "api/noun.h"
 #include "base/clock.h"
 
-struct cay_str cay_e2b_default_cwd(const struct cay_e2b_request *request)
+struct cay_str cay_e2b_default_cwd(const struct cay_rest_request *request)
 {
-    struct cay_str cwd = request->session->default_cwd;
+    struct cay_str cwd = cay_e2b_visit(request)->session->default_cwd;
     return cwd.len && !cay_str_is(cwd, "/workspace") ? cwd : CAY_STR("~");
 }
 
-struct cay_str cay_e2b_path(struct cay_e2b_request *request, struct cay_str path)
+struct cay_str cay_e2b_path(struct cay_rest_request *request, struct cay_str path)
 {
     if (!path.len)
         return cay_e2b_default_cwd(request);

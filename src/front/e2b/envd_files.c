@@ -14,21 +14,21 @@ static bool is_expired(struct cay_str expiration)
            (int64_t)until_s < cay_clock_wall_ns() / CAY_NS_PER_SEC;
 }
 
-void cay_e2b_files_query(struct cay_e2b_request *request, struct cay_e2b_file *out_file)
+void cay_e2b_files_query(struct cay_rest_request *request, struct cay_e2b_file *out_file)
 {
-    out_file->path = cay_e2b_query(request, "path");
-    out_file->user = cay_e2b_query(request, "username");
+    out_file->path = cay_rest_query(request, "path");
+    out_file->user = cay_rest_query(request, "username");
 }
 
-const char *cay_e2b_files_refusal(struct cay_e2b_request *request)
+const char *cay_e2b_files_refusal(struct cay_rest_request *request)
 {
     bool is_read = cay_str_is(request->exchange->method, "GET");
     struct cay_e2b_file file;
     cay_e2b_files_query(request, &file);
     struct cay_str sent = cay_http_header(&request->exchange->headers, "x-access-token");
-    struct cay_str token = request->tokens->access_token;
+    struct cay_str token = cay_e2b_visit(request)->tokens->access_token;
     struct cay_str signature = cay_e2b_signature(request);
-    struct cay_str expiration = cay_e2b_query(request, "signature_expiration");
+    struct cay_str expiration = cay_rest_query(request, "signature_expiration");
     if (sent.len)
         return cay_e2b_token_is(sent, token) ? NULL
                                              : "access token present in header but does not match";
@@ -52,12 +52,12 @@ static struct cay_str path_in(const struct cay_error *err)
     return (struct cay_str){err->text + 1, (size_t)(end - err->text - 1)};
 }
 
-void cay_e2b_files_error(struct cay_e2b_request *request, const struct cay_error *err)
+void cay_e2b_files_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     char text[sizeof(err->text) + 64];
     struct cay_str path = path_in(err);
-    struct cay_str user = cay_e2b_query(request, "username");
-    int status = cay_e2b_status(err);
+    struct cay_str user = cay_rest_query(request, "username");
+    int status = cay_rest_status(request, err);
     snprintf(text, sizeof(text), "%s", err->text);
     if (err->reason == CAY_R_USER_NOT_FOUND || cay_str_starts(cay_str(err->text), "user:")) {
         status = 401;
@@ -72,5 +72,5 @@ void cay_e2b_files_error(struct cay_e2b_request *request, const struct cay_error
         status = 507;
     }
     request->exchange->log_code = cay_reason_info(err->reason)->name;
-    cay_e2b_reply_fault(request, status, text);
+    cay_rest_reply_fault(request, status, text);
 }

@@ -3,7 +3,7 @@
 
 /* What reading and writing of /files share. */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 struct cay_e2b_file {
     struct cay_str path; /* as the query has it; may be empty */
@@ -12,8 +12,8 @@ struct cay_e2b_file {
 
 /* May this caller read or write there, by the sandbox's token or by a signature of it? NULL, or why
  * not. */
-[[nodiscard]] const char *cay_e2b_files_refusal(struct cay_e2b_request *request);
+[[nodiscard]] const char *cay_e2b_files_refusal(struct cay_rest_request *request);
 
-void cay_e2b_files_query(struct cay_e2b_request *request, struct cay_e2b_file *out_file);
+void cay_e2b_files_query(struct cay_rest_request *request, struct cay_e2b_file *out_file);
 
-void cay_e2b_files_error(struct cay_e2b_request *request, const struct cay_error *err);
+void cay_e2b_files_error(struct cay_rest_request *request, const struct cay_error *err);

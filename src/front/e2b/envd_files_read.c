@@ -4,7 +4,7 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_files.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 
 /*
  * GET /files: a file, or a part of it. Bytes go out as fast as the client takes them. A file that
@@ -13,14 +13,14 @@
 
 struct download {
     struct cay_e2b_file file;
-    struct cay_e2b_call *call; /* NULL once it is answered */
-    int64_t first;             /* of a part */
+    struct cay_rest_call *call; /* NULL once it is answered */
+    int64_t first;              /* of a part */
     int64_t left;
     int64_t size;
     bool is_part;
 };
 
-static void respond(struct cay_e2b_request *request, const struct download *self)
+static void respond(struct cay_rest_request *request, const struct download *self)
 {
     char range[80];
     struct cay_http_header headers[] = {
@@ -32,11 +32,11 @@ static void respond(struct cay_e2b_request *request, const struct download *self
     snprintf(range, sizeof(range), "bytes %lld-%lld/%lld", (long long)self->first,
              (long long)(self->first + self->left - 1), (long long)self->size);
     headers[3] = (struct cay_http_header){CAY_STR("content-range"), cay_str(range)};
-    cay_e2b_respond(request, self->is_part ? 206 : 200, headers,
-                    CAY_COUNT(headers) - !self->is_part, self->left);
+    cay_rest_respond(request, self->is_part ? 206 : 200, headers,
+                     CAY_COUNT(headers) - !self->is_part, self->left);
 }
 
-static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static bool on_frame(struct cay_rest_request *request, struct cay_rest_call *call,
                      const void *message)
 {
     const struct cay_v1_read_file_response *response = message;
@@ -54,7 +54,7 @@ static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
     return cay_exchange_has_room(request->exchange);
 }
 
-static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void ended(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                   const struct cay_error *err)
 {
     struct download *self = call->state;
@@ -67,18 +67,18 @@ static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, co
         cay_exchange_finish(request->exchange, NULL, 0);
 }
 
-static void on_room(struct cay_e2b_request *request)
+static void on_room(struct cay_rest_request *request)
 {
     const struct download *self = request->state;
     if (self->call)
-        cay_e2b_call_room(self->call);
+        cay_rest_call_room(self->call);
 }
 
-static void start(struct cay_e2b_request *request, struct download *self)
+static void start(struct cay_rest_request *request, struct download *self)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_READ_FILE);
-    struct cay_v1_read_file_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_READ_FILE);
+    struct cay_v1_read_file_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = cay_e2b_path(request, self->file.path);
     ask->user = self->file.user;
     if (self->is_part) {
@@ -89,7 +89,7 @@ static void start(struct cay_e2b_request *request, struct download *self)
     self->call = call;
     call->state = self;
     call->on_message = on_frame;
-    cay_e2b_call_start(call, ended);
+    cay_rest_call_start(call, ended);
 }
 
 /* `bytes=A-B`, `A-` or `-N` of a file of that size. False for anything else: all of it is sent. */
@@ -119,8 +119,8 @@ static bool read_range(struct cay_str text, int64_t size, int64_t *out_first, in
     return !to.len || !from.len || last >= first;
 }
 
-static void looked(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *response,
-                   const struct cay_error *err)
+static void looked(struct cay_rest_request *request, struct cay_rest_call *call,
+                   const void *response, const struct cay_error *err)
 {
     const struct cay_v1_stat_file_response *stat = response;
     struct download *self = call->state;
@@ -137,20 +137,20 @@ static void looked(struct cay_e2b_request *request, struct cay_e2b_call *call, c
         char size[48];
         snprintf(size, sizeof(size), "bytes */%lld", (long long)self->size);
         const struct cay_http_header header = {CAY_STR("content-range"), cay_str(size)};
-        cay_e2b_reply_json_with(request, 416,
-                                CAY_STR("{\"code\":416,\"message\":\"the file has no such part\"}"),
-                                &header, 1);
+        cay_rest_reply_json_with(
+            request, 416, CAY_STR("{\"code\":416,\"message\":\"the file has no such part\"}"),
+            &header, 1);
         return;
     }
     self->left = self->is_part ? last - self->first + 1 : 0;
     start(request, self);
 }
 
-void cay_e2b_files_get(struct cay_e2b_request *request)
+void cay_e2b_files_get(struct cay_rest_request *request)
 {
     struct download *self = cay_arena_new(&request->arena, struct download);
     if (!self) {
-        cay_e2b_reply_fault(request, 413, "the request is too large");
+        cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
     cay_e2b_files_query(request, &self->file);
@@ -160,12 +160,12 @@ void cay_e2b_files_get(struct cay_e2b_request *request)
         start(request, self);
         return;
     }
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
-    struct cay_v1_stat_file_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
+    struct cay_v1_stat_file_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = cay_e2b_path(request, self->file.path);
     ask->user = self->file.user;
     ask->follow = true;
     call->state = self;
-    cay_e2b_call_start(call, looked);
+    cay_rest_call_start(call, looked);
 }

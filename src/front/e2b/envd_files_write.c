@@ -4,7 +4,7 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_files.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 #include "wire/e2b/multipart.h"
 #include "wire/gzip.h"
 
@@ -38,18 +38,18 @@ struct upload {
     char *piece;         /* plain bytes; stays until whoever got it wants more */
     struct cay_str left; /* of the piece */
 
-    struct cay_e2b_call *call; /* writes a file */
-    struct target *targets;    /* the newest first */
-    bool is_opened;            /* the call knows which file */
+    struct cay_rest_call *call; /* writes a file */
+    struct target *targets;     /* the newest first */
+    bool is_opened;             /* the call knows which file */
     bool is_pumping;
 
     struct cay_buf answer;
     struct cay_json_writer json;
 };
 
-static void pump(struct cay_e2b_request *request);
+static void pump(struct cay_rest_request *request);
 
-static void on_closed(struct cay_e2b_request *request)
+static void on_closed(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     cay_gunzip_close(&self->zip);
@@ -57,10 +57,10 @@ static void on_closed(struct cay_e2b_request *request)
     cay_buf_finish(&self->answer);
 }
 
-static void finish(struct cay_e2b_request *request, struct upload *self)
+static void finish(struct cay_rest_request *request, struct upload *self)
 {
     cay_json_array_end(&self->json);
-    cay_e2b_reply_json(request, 200, cay_buf_str(&self->answer));
+    cay_rest_reply_json(request, 200, cay_buf_str(&self->answer));
 }
 
 static void write_result(struct cay_json_writer *json, const struct cay_v1_file_info *info)
@@ -76,7 +76,7 @@ static void write_result(struct cay_json_writer *json, const struct cay_v1_file_
     cay_json_object_end(json);
 }
 
-static void written(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void written(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                     const struct cay_error *err)
 {
     const struct cay_v1_write_file_response *file = response;
@@ -95,37 +95,37 @@ static void written(struct cay_e2b_request *request, struct cay_e2b_call *, cons
         finish(request, self);
 }
 
-static void on_want(struct cay_e2b_request *request, struct cay_e2b_call *)
+static void on_want(struct cay_rest_request *request, struct cay_rest_call *)
 {
     pump(request);
 }
 
-static void start_file(struct cay_e2b_request *request, struct upload *self, struct cay_str path)
+static void start_file(struct cay_rest_request *request, struct upload *self, struct cay_str path)
 {
     struct target *target = cay_arena_new(&request->arena, struct target);
     struct cay_str copy = cay_arena_str(&request->arena, path);
     if (!target || !copy.ptr) {
-        cay_e2b_reply_fault(request, 413, "too many files for one request");
+        cay_rest_reply_fault(request, 413, "too many files for one request");
         return;
     }
     *target = (struct target){.path = cay_e2b_path(request, copy), .next = self->targets};
     for (const struct target *other = self->targets; other; other = other->next) {
         if (cay_str_equal(other->path, target->path)) {
-            cay_e2b_reply_fault(request, 400, "two files of the request have the same path");
+            cay_rest_reply_fault(request, 400, "two files of the request have the same path");
             return;
         }
     }
     self->targets = target;
     self->is_opened = false;
-    self->call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_WRITE_FILE);
+    self->call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_WRITE_FILE);
     self->call->on_want = on_want;
-    cay_e2b_call_start(self->call, written);
+    cay_rest_call_start(self->call, written);
 }
 
-static void open_file(struct cay_e2b_request *request, struct upload *self)
+static void open_file(struct cay_rest_request *request, struct upload *self)
 {
     struct cay_v1_write_file_open open = {
-        .session_id = request->sandbox_id,
+        .session_id = cay_e2b_visit(request)->sandbox_id,
         .path = self->targets->path,
         .user = self->file.user,
         .create_parents = true,
@@ -138,18 +138,18 @@ static void open_file(struct cay_e2b_request *request, struct upload *self)
     const struct cay_v1_write_file_request message = {
         .which_frame = CAY_V1_WRITE_FILE_REQUEST_FRAME_OPEN, .frame.open = &open};
     self->is_opened = true;
-    cay_e2b_call_give(self->call, &message);
+    cay_rest_call_give(self->call, &message);
 }
 
 static void give(struct upload *self, struct cay_str data)
 {
     const struct cay_v1_write_file_request message = {
         .which_frame = CAY_V1_WRITE_FILE_REQUEST_FRAME_DATA, .frame.data = data};
-    cay_e2b_call_give(self->call, &message);
+    cay_rest_call_give(self->call, &message);
 }
 
 /* Makes the next piece out of what came. False when that is no gzip. */
-static bool fill(struct cay_e2b_request *request, struct upload *self)
+static bool fill(struct cay_rest_request *request, struct upload *self)
 {
     while (!self->left.len && self->in_at < self->in.len) {
         struct cay_str from = {self->in.data + self->in_at, self->in.len - self->in_at};
@@ -162,7 +162,7 @@ static bool fill(struct cay_e2b_request *request, struct upload *self)
             from.len -= (size_t)len;
         }
         if (len < 0) {
-            cay_e2b_reply_fault(request, 400, "the body is not gzip as it says");
+            cay_rest_reply_fault(request, 400, "the body is not gzip as it says");
             return false;
         }
         size_t used = before - from.len;
@@ -182,15 +182,15 @@ static bool is_drained(const struct upload *self)
     return self->is_body_over && !self->left.len && self->in_at == self->in.len;
 }
 
-static bool check_end(struct cay_e2b_request *request, const struct upload *self)
+static bool check_end(struct cay_rest_request *request, const struct upload *self)
 {
     if (!self->is_packed || self->zip.is_over)
         return true;
-    cay_e2b_reply_fault(request, 400, "the body ends before its gzip does");
+    cay_rest_reply_fault(request, 400, "the body ends before its gzip does");
     return false;
 }
 
-static bool step_whole(struct cay_e2b_request *request, struct upload *self)
+static bool step_whole(struct cay_rest_request *request, struct upload *self)
 {
     if (self->left.len) {
         struct cay_str data = self->left;
@@ -199,11 +199,11 @@ static bool step_whole(struct cay_e2b_request *request, struct upload *self)
         return true;
     }
     if (is_drained(self) && check_end(request, self))
-        cay_e2b_call_give(self->call, NULL);
+        cay_rest_call_give(self->call, NULL);
     return false;
 }
 
-static void on_part(struct cay_e2b_request *request, struct upload *self)
+static void on_part(struct cay_rest_request *request, struct upload *self)
 {
     const struct cay_multipart *parts = self->parts;
     if (!cay_str_is(parts->name, "file"))
@@ -212,16 +212,16 @@ static void on_part(struct cay_e2b_request *request, struct upload *self)
     if (path.len)
         start_file(request, self, path);
     else
-        cay_e2b_reply_fault(request, 400, "a file of the request has no name");
+        cay_rest_reply_fault(request, 400, "a file of the request has no name");
 }
 
-static bool step_parts(struct cay_e2b_request *request, struct upload *self)
+static bool step_parts(struct cay_rest_request *request, struct upload *self)
 {
     enum cay_multipart_event event = CAY_MULTIPART_MORE;
     struct cay_str data;
     if (is_drained(self) && self->parts->state != CAY_MULTIPART_CLOSED) {
         if (!cay_multipart_is_over(self->parts))
-            cay_e2b_reply_fault(request, 400, "the form breaks off");
+            cay_rest_reply_fault(request, 400, "the form breaks off");
         else if (check_end(request, self))
             finish(request, self);
         return false;
@@ -230,9 +230,9 @@ static bool step_parts(struct cay_e2b_request *request, struct upload *self)
         return false;
     ssize_t used = cay_multipart_feed(self->parts, self->left.ptr, self->left.len, &event, &data);
     if (used < 0) {
-        cay_e2b_reply_fault(request, 400,
-                            used == -EMSGSIZE ? "the head of a part is too long"
-                                              : "the body is not a form as it says");
+        cay_rest_reply_fault(request, 400,
+                             used == -EMSGSIZE ? "the head of a part is too long"
+                                               : "the body is not a form as it says");
         return false;
     }
     self->left = (struct cay_str){self->left.ptr + used, self->left.len - (size_t)used};
@@ -241,12 +241,12 @@ static bool step_parts(struct cay_e2b_request *request, struct upload *self)
     else if (event == CAY_MULTIPART_DATA && self->call)
         give(self, data);
     else if (event == CAY_MULTIPART_PART_END && self->call)
-        cay_e2b_call_give(self->call, NULL);
+        cay_rest_call_give(self->call, NULL);
     return true;
 }
 
 /* One thing at a time; false when there is nothing to do until more comes or more is wanted. */
-static bool step(struct cay_e2b_request *request, struct upload *self)
+static bool step(struct cay_rest_request *request, struct upload *self)
 {
     if (self->call && !self->call->errand.wants)
         return false;
@@ -259,7 +259,7 @@ static bool step(struct cay_e2b_request *request, struct upload *self)
     return self->parts ? step_parts(request, self) : step_whole(request, self);
 }
 
-static void pump(struct cay_e2b_request *request)
+static void pump(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     if (self->is_pumping)
@@ -270,7 +270,7 @@ static void pump(struct cay_e2b_request *request)
     self->is_pumping = false;
 }
 
-static void on_body(struct cay_e2b_request *request, const char *data, size_t len)
+static void on_body(struct cay_rest_request *request, const char *data, size_t len)
 {
     struct upload *self = request->state;
     /* What was used goes first: somebody who sends without a pause never lets it run empty. */
@@ -280,13 +280,13 @@ static void on_body(struct cay_e2b_request *request, const char *data, size_t le
     self->in_at = 0;
     cay_buf_append(&self->in, data, len);
     if (self->in.failed) {
-        cay_e2b_reply_fault(request, 413, "more came than was asked for");
+        cay_rest_reply_fault(request, 413, "more came than was asked for");
         return;
     }
     pump(request);
 }
 
-static void on_body_end(struct cay_e2b_request *request)
+static void on_body_end(struct cay_rest_request *request)
 {
     struct upload *self = request->state;
     self->is_body_over = true;
@@ -303,7 +303,7 @@ static bool is_printable(struct cay_str text)
 }
 
 /* X-Metadata-KEY: VALUE */
-static const char *read_metadata(struct cay_e2b_request *request, struct cay_pb_pairs *out)
+static const char *read_metadata(struct cay_rest_request *request, struct cay_pb_pairs *out)
 {
     static const char prefix[] = "x-metadata-";
     const struct cay_http_headers *headers = &request->exchange->headers;
@@ -332,7 +332,7 @@ static const char *read_metadata(struct cay_e2b_request *request, struct cay_pb_
 }
 
 /* What the head says of the body; the fault when it cannot be. */
-static const char *read_type(struct cay_e2b_request *request, struct upload *self)
+static const char *read_type(struct cay_rest_request *request, struct upload *self)
 {
     const struct cay_http_headers *headers = &request->exchange->headers;
     struct cay_str type = cay_http_header(headers, "content-type");
@@ -351,13 +351,13 @@ static const char *read_type(struct cay_e2b_request *request, struct upload *sel
                                                                      : "the form has no boundary";
 }
 
-void cay_e2b_files_post(struct cay_e2b_request *request)
+void cay_e2b_files_post(struct cay_rest_request *request)
 {
     /* All that a call may still read is the request's, which lives as long as its calls. */
     struct upload *self = cay_arena_new(&request->arena, struct upload);
     char *piece = cay_arena_alloc(&request->arena, PIECE_BYTES);
     if (!self || !piece) {
-        cay_e2b_reply_fault(request, 413, "the request is too large");
+        cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
     cay_e2b_files_query(request, &self->file);
@@ -372,7 +372,7 @@ void cay_e2b_files_post(struct cay_e2b_request *request)
     if (!fault)
         fault = read_metadata(request, &self->metadata);
     if (fault) {
-        cay_e2b_reply_fault(request, 400, fault);
+        cay_rest_reply_fault(request, 400, fault);
         return;
     }
     request->on_body = on_body;

@@ -3,7 +3,7 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_rpc.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 #include "wire/e2b/e2b.h"
 
 /* filesystem.Filesystem, but for watching. */
@@ -13,7 +13,7 @@ enum {
     LIST_DEPTH_MAX = 64, /* the hallway's */
 };
 
-static void reply_entry(struct cay_e2b_request *request, const struct cay_v1_file_info *info)
+static void reply_entry(struct cay_rest_request *request, const struct cay_v1_file_info *info)
 {
     cay_auto(cay_buf_finish) struct cay_buf body;
     cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
@@ -26,14 +26,14 @@ static void reply_entry(struct cay_e2b_request *request, const struct cay_v1_fil
 }
 
 /* The message of a call about one path, and whom it is made as. */
-static const void *read_call(struct cay_e2b_request *request, const struct cay_pb_message *desc,
+static const void *read_call(struct cay_rest_request *request, const struct cay_pb_message *desc,
                              struct cay_str *out_user)
 {
     const void *message = cay_e2b_rpc_read(request, desc);
     return message && cay_e2b_rpc_user(request, out_user) ? message : NULL;
 }
 
-static void stated(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void stated(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     const struct cay_v1_stat_file_response *stat = response;
@@ -43,22 +43,22 @@ static void stated(struct cay_e2b_request *request, struct cay_e2b_call *, const
         reply_entry(request, stat->info);
 }
 
-void cay_e2b_filesystem_stat(struct cay_e2b_request *request)
+void cay_e2b_filesystem_stat(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_path_request *wanted = read_call(request, &e2b_path_request_desc, &user);
     if (!wanted)
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
-    struct cay_v1_stat_file_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
+    struct cay_v1_stat_file_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
-    cay_e2b_call_start(call, stated);
+    cay_rest_call_start(call, stated);
 }
 
 /* Something is in the way: a directory is what was wanted, and anything else is a mistake. */
-static void looked_at_existing(struct cay_e2b_request *request, struct cay_e2b_call *,
+static void looked_at_existing(struct cay_rest_request *request, struct cay_rest_call *,
                                const void *response, const struct cay_error *err)
 {
     const struct cay_v1_stat_file_response *stat = response;
@@ -71,7 +71,7 @@ static void looked_at_existing(struct cay_e2b_request *request, struct cay_e2b_c
                          "the path exists already, and is not a directory");
 }
 
-static void made(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *response,
+static void made(struct cay_rest_request *request, struct cay_rest_call *call, const void *response,
                  const struct cay_error *err)
 {
     const struct cay_v1_make_dir_response *dir = response;
@@ -84,32 +84,32 @@ static void made(struct cay_e2b_request *request, struct cay_e2b_call *call, con
         cay_e2b_rpc_error(request, err);
         return;
     }
-    struct cay_e2b_call *look = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
-    struct cay_v1_stat_file_request *ask = cay_e2b_call_message(look);
+    struct cay_rest_call *look = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_STAT_FILE);
+    struct cay_v1_stat_file_request *ask = cay_rest_call_message(look);
     ask->session_id = asked->session_id;
     ask->path = asked->path;
     ask->user = asked->user;
     ask->follow = true;
-    cay_e2b_call_start(look, looked_at_existing);
+    cay_rest_call_start(look, looked_at_existing);
 }
 
-void cay_e2b_filesystem_make_dir(struct cay_e2b_request *request)
+void cay_e2b_filesystem_make_dir(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_path_request *wanted = read_call(request, &e2b_path_request_desc, &user);
     if (!wanted)
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_MAKE_DIR);
-    struct cay_v1_make_dir_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_MAKE_DIR);
+    struct cay_v1_make_dir_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     ask->create_parents = true;
     ask->as_root = true;
-    cay_e2b_call_start(call, made);
+    cay_rest_call_start(call, made);
 }
 
-static void moved(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void moved(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                   const struct cay_error *err)
 {
     const struct cay_v1_move_file_response *move = response;
@@ -119,23 +119,23 @@ static void moved(struct cay_e2b_request *request, struct cay_e2b_call *, const 
         reply_entry(request, move->info);
 }
 
-void cay_e2b_filesystem_move(struct cay_e2b_request *request)
+void cay_e2b_filesystem_move(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_move_request *wanted = read_call(request, &e2b_move_request_desc, &user);
     if (!wanted)
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_MOVE_FILE);
-    struct cay_v1_move_file_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_MOVE_FILE);
+    struct cay_v1_move_file_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->source = cay_e2b_path(request, wanted->source);
     ask->destination = cay_e2b_path(request, wanted->destination);
     ask->user = user;
     ask->create_parents = true;
-    cay_e2b_call_start(call, moved);
+    cay_rest_call_start(call, moved);
 }
 
-static void removed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void removed(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                     const struct cay_error *err)
 {
     if (err)
@@ -144,20 +144,20 @@ static void removed(struct cay_e2b_request *request, struct cay_e2b_call *, cons
         cay_e2b_rpc_reply(request, CAY_STR("{}"));
 }
 
-void cay_e2b_filesystem_remove(struct cay_e2b_request *request)
+void cay_e2b_filesystem_remove(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_path_request *wanted = read_call(request, &e2b_path_request_desc, &user);
     if (!wanted)
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_REMOVE_FILE);
-    struct cay_v1_remove_file_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_REMOVE_FILE);
+    struct cay_v1_remove_file_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = cay_e2b_path(request, wanted->path);
     ask->user = user;
     ask->recursive = true;
     ask->missing_ok = true;
-    cay_e2b_call_start(call, removed);
+    cay_rest_call_start(call, removed);
 }
 
 /* A list is asked for page by page and answered at once. */
@@ -168,15 +168,15 @@ struct listing {
     struct cay_json_writer json;
 };
 
-static void ask_page(struct cay_e2b_request *request, struct listing *list, struct cay_str token);
+static void ask_page(struct cay_rest_request *request, struct listing *list, struct cay_str token);
 
-static void finish_listing(struct cay_e2b_request *request)
+static void finish_listing(struct cay_rest_request *request)
 {
     struct listing *list = request->state;
     cay_buf_finish(&list->body);
 }
 
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void listed(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     const struct cay_v1_list_dir_response *page = response;
@@ -200,21 +200,21 @@ static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const
         cay_e2b_rpc_reply(request, cay_buf_str(&list->body));
 }
 
-static void ask_page(struct cay_e2b_request *request, struct listing *list, struct cay_str token)
+static void ask_page(struct cay_rest_request *request, struct listing *list, struct cay_str token)
 {
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_LIST_DIR);
-    struct cay_v1_list_dir_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_LIST_DIR);
+    struct cay_v1_list_dir_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->path = list->path;
     ask->user = list->user;
     ask->depth = list->depth;
     ask->page_size = LIST_PAGE;
     ask->page_token = token;
     ask->include_metadata = true;
-    cay_e2b_call_start(call, listed);
+    cay_rest_call_start(call, listed);
 }
 
-void cay_e2b_filesystem_list_dir(struct cay_e2b_request *request)
+void cay_e2b_filesystem_list_dir(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_list_dir_request *wanted =

@@ -2,7 +2,7 @@
 #include "front/e2b/envd.h"
 
 /* Who got here found the gate open: the sandbox runs. */
-void cay_e2b_envd_health(struct cay_e2b_request *request)
+void cay_e2b_envd_health(struct cay_rest_request *request)
 {
-    cay_e2b_reply_empty(request, 204);
+    cay_rest_reply_empty(request, 204);
 }

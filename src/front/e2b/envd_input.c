@@ -14,7 +14,7 @@ enum {
 
 static void give(struct cay_e2b_input *self);
 
-static void given(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void given(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                   const struct cay_error *err)
 {
     struct cay_e2b_input *self = call->state;
@@ -42,33 +42,33 @@ static void given(struct cay_e2b_request *request, struct cay_e2b_call *call, co
 
 static void give(struct cay_e2b_input *self)
 {
-    struct cay_e2b_request *request = self->request;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_SEND_INPUT);
-    struct cay_v1_send_input_request *ask = cay_e2b_call_message(call);
+    struct cay_rest_request *request = self->request;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_PROCESS_SERVICE_SEND_INPUT);
+    struct cay_v1_send_input_request *ask = cay_rest_call_message(call);
     struct cay_str data = cay_buf_str(&self->data);
     if (self->at) /* else there may be none at all */
         data.ptr += self->at;
     data.len = CAY_MIN(data.len - self->at, (size_t)PIECE_BYTES);
-    ask->session_id = request->sandbox_id;
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->process_id = self->process_id;
     ask->data = cay_arena_str(&call->errand.call.arena, data);
     assert(ask->data.len == data.len); /* the arena is new, and larger than a piece */
     call->state = self;
-    cay_e2b_call_start(call, given);
+    cay_rest_call_start(call, given);
 }
 
 static void on_timer(struct cay_timer *timer)
 {
     struct cay_e2b_input *self = CAY_CONTAINER_OF(timer, struct cay_e2b_input, timer);
-    struct cay_e2b_request *request = self->request;
-    cay_e2b_enter(request);
+    struct cay_rest_request *request = self->request;
+    cay_rest_enter(request);
     if (!request->is_answered)
         give(self);
-    cay_e2b_leave(request);
+    cay_rest_leave(request);
 }
 
-void cay_e2b_input_open(struct cay_e2b_input *self, struct cay_e2b_request *request,
-                        void (*done)(struct cay_e2b_request *request, bool is_good))
+void cay_e2b_input_open(struct cay_e2b_input *self, struct cay_rest_request *request,
+                        void (*done)(struct cay_rest_request *request, bool is_good))
 {
     self->request = request;
     self->done = done;

@@ -7,13 +7,13 @@
 #include "api/limits.h"
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_input.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 
 /* Processes: looking at them, and what is done to them in one step. */
 
 enum { LIST_PAGE = 1000 };
 
-bool cay_e2b_process_id(struct cay_e2b_request *request,
+bool cay_e2b_process_id(struct cay_rest_request *request,
                         const struct e2b_process_selector *selector, struct cay_str *out_id)
 {
     const char *id = NULL;
@@ -31,7 +31,7 @@ bool cay_e2b_process_id(struct cay_e2b_request *request,
     return false;
 }
 
-void cay_e2b_process_missing(struct cay_e2b_request *request, struct cay_str process_id)
+void cay_e2b_process_missing(struct cay_rest_request *request, struct cay_str process_id)
 {
     char text[CAY_LIMIT_TAG_BYTES + 64];
     bool is_pid = cay_str_starts(process_id, "pid:");
@@ -47,7 +47,7 @@ static bool is_gone(const struct cay_error *err)
            (err->reason == CAY_R_FAILED_PRECONDITION && strstr(err->text, "' does not run"));
 }
 
-void cay_e2b_process_error(struct cay_e2b_request *request, struct cay_str process_id,
+void cay_e2b_process_error(struct cay_rest_request *request, struct cay_str process_id,
                            const struct cay_error *err)
 {
     if (is_gone(err))
@@ -91,7 +91,7 @@ static void write_process(struct cay_json_writer *json, const struct cay_v1_proc
     cay_json_object_end(json);
 }
 
-static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *response,
+static void listed(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
                    const struct cay_error *err)
 {
     const struct cay_v1_list_processes_response *list = response;
@@ -115,19 +115,19 @@ static void listed(struct cay_e2b_request *request, struct cay_e2b_call *, const
     cay_e2b_rpc_reply(request, cay_buf_str(&body));
 }
 
-void cay_e2b_process_list(struct cay_e2b_request *request)
+void cay_e2b_process_list(struct cay_rest_request *request)
 {
     if (!cay_e2b_rpc_read(request, &e2b_list_request_desc))
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_LIST_PROCESSES);
-    struct cay_v1_list_processes_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_PROCESS_SERVICE_LIST_PROCESSES);
+    struct cay_v1_list_processes_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->page_size = LIST_PAGE;
-    cay_e2b_call_start(call, listed);
+    cay_rest_call_start(call, listed);
 }
 
 /* Calls that answer {}; the name of the process is the request's state. */
-static void done(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void done(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                  const struct cay_error *err)
 {
     if (err)
@@ -136,18 +136,18 @@ static void done(struct cay_e2b_request *request, struct cay_e2b_call *call, con
         cay_e2b_rpc_reply(request, CAY_STR("{}"));
 }
 
-static struct cay_e2b_call *call_on(struct cay_e2b_request *request, unsigned method,
-                                    const struct e2b_process_selector *selector)
+static struct cay_rest_call *call_on(struct cay_rest_request *request, unsigned method,
+                                     const struct e2b_process_selector *selector)
 {
     struct cay_str *id = cay_arena_new(&request->arena, struct cay_str);
     if (!id || !cay_e2b_process_id(request, selector, id))
         return NULL;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, method);
+    struct cay_rest_call *call = cay_rest_call_new(request, method);
     call->state = id;
     return call;
 }
 
-void cay_e2b_process_update(struct cay_e2b_request *request)
+void cay_e2b_process_update(struct cay_rest_request *request)
 {
     const struct e2b_update_request *wanted = cay_e2b_rpc_read(request, &e2b_update_request_desc);
     if (!wanted)
@@ -156,21 +156,21 @@ void cay_e2b_process_update(struct cay_e2b_request *request)
         cay_e2b_rpc_reply(request, CAY_STR("{}"));
         return;
     }
-    struct cay_e2b_call *call =
+    struct cay_rest_call *call =
         call_on(request, CAY_V1_PROCESS_SERVICE_RESIZE_PTY, wanted->process);
     if (!call)
         return;
-    struct cay_v1_resize_pty_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_v1_resize_pty_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->process_id = *(struct cay_str *)call->state;
     ask->size = cay_arena_new(&call->errand.call.arena, struct cay_v1_pty_size);
     if (ask->size)
         *ask->size = (struct cay_v1_pty_size){.rows = wanted->pty->size->rows,
                                               .cols = wanted->pty->size->cols};
-    cay_e2b_call_start(call, done);
+    cay_rest_call_start(call, done);
 }
 
-void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str process_id,
+void cay_e2b_process_input_error(struct cay_rest_request *request, struct cay_str process_id,
                                  const struct cay_error *err)
 {
     if (err->reason == CAY_R_FAILED_PRECONDITION && !is_gone(err))
@@ -179,18 +179,18 @@ void cay_e2b_process_input_error(struct cay_e2b_request *request, struct cay_str
         cay_e2b_process_error(request, process_id, err);
 }
 
-static void input_done(struct cay_e2b_request *request, bool is_good)
+static void input_done(struct cay_rest_request *request, bool is_good)
 {
     if (is_good)
         cay_e2b_rpc_reply(request, CAY_STR("{}"));
 }
 
-static void close_input(struct cay_e2b_request *request)
+static void close_input(struct cay_rest_request *request)
 {
     cay_e2b_input_close(request->state);
 }
 
-void cay_e2b_process_send_input(struct cay_e2b_request *request)
+void cay_e2b_process_send_input(struct cay_rest_request *request)
 {
     const struct e2b_send_input_request *wanted =
         cay_e2b_rpc_read(request, &e2b_send_input_request_desc);
@@ -210,21 +210,21 @@ void cay_e2b_process_send_input(struct cay_e2b_request *request)
     cay_e2b_input_write(input, cay_e2b_process_bytes(wanted->input));
 }
 
-void cay_e2b_process_close_stdin(struct cay_e2b_request *request)
+void cay_e2b_process_close_stdin(struct cay_rest_request *request)
 {
     const struct e2b_close_stdin_request *wanted =
         cay_e2b_rpc_read(request, &e2b_close_stdin_request_desc);
-    struct cay_e2b_call *call =
+    struct cay_rest_call *call =
         wanted ? call_on(request, CAY_V1_PROCESS_SERVICE_CLOSE_INPUT, wanted->process) : NULL;
     if (!call)
         return;
-    struct cay_v1_close_input_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_v1_close_input_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->process_id = *(struct cay_str *)call->state;
-    cay_e2b_call_start(call, done);
+    cay_rest_call_start(call, done);
 }
 
-static void signalled(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static void signalled(struct cay_rest_request *request, struct cay_rest_call *call,
                       const void *response, const struct cay_error *err)
 {
     const struct cay_v1_kill_process_response *killed = response;
@@ -234,7 +234,7 @@ static void signalled(struct cay_e2b_request *request, struct cay_e2b_call *call
         done(request, call, response, err);
 }
 
-void cay_e2b_process_send_signal(struct cay_e2b_request *request)
+void cay_e2b_process_send_signal(struct cay_rest_request *request)
 {
     const struct e2b_send_signal_request *wanted =
         cay_e2b_rpc_read(request, &e2b_send_signal_request_desc);
@@ -245,15 +245,15 @@ void cay_e2b_process_send_signal(struct cay_e2b_request *request)
                          "the signal is SIGNAL_SIGKILL or SIGNAL_SIGTERM");
         return;
     }
-    struct cay_e2b_call *call =
+    struct cay_rest_call *call =
         call_on(request, CAY_V1_PROCESS_SERVICE_KILL_PROCESS, wanted->process);
     if (!call)
         return;
-    struct cay_v1_kill_process_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_v1_kill_process_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->process_id = *(struct cay_str *)call->state;
     ask->signal = wanted->signal == E2B_SIGNAL_SIGKILL ? SIGKILL : SIGTERM;
     ask->scope = CAY_V1_KILL_SCOPE_PROCESS;
     ask->wait = wanted->signal == E2B_SIGNAL_SIGKILL; /* it is reaped when we answer */
-    cay_e2b_call_start(call, signalled);
+    cay_rest_call_start(call, signalled);
 }

@@ -3,7 +3,7 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_input.h"
 #include "front/e2b/envd_process.h"
-#include "front/e2b/hall.h"
+#include "front/rest/call.h"
 #include "wire/rpc.h"
 
 /*
@@ -20,9 +20,9 @@ struct feed {
     bool is_pumping;
 };
 
-static void pump(struct cay_e2b_request *request);
+static void pump(struct cay_rest_request *request);
 
-static void on_closed(struct cay_e2b_request *request)
+static void on_closed(struct cay_rest_request *request)
 {
     struct feed *self = request->state;
     cay_envelope_reader_finish(&self->reader);
@@ -30,7 +30,7 @@ static void on_closed(struct cay_e2b_request *request)
     cay_e2b_input_close(&self->input);
 }
 
-static void written(struct cay_e2b_request *request, bool is_good)
+static void written(struct cay_rest_request *request, bool is_good)
 {
     struct feed *self = request->state;
     self->is_writing = false;
@@ -38,12 +38,12 @@ static void written(struct cay_e2b_request *request, bool is_good)
         pump(request);
 }
 
-static void refuse(struct cay_e2b_request *request, const char *why)
+static void refuse(struct cay_rest_request *request, const char *why)
 {
     cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT, why);
 }
 
-static void take_message(struct cay_e2b_request *request, struct feed *self)
+static void take_message(struct cay_rest_request *request, struct feed *self)
 {
     cay_auto(cay_arena_finish) struct cay_arena arena;
     struct e2b_stream_input_request message = {};
@@ -76,7 +76,7 @@ static void take_message(struct cay_e2b_request *request, struct feed *self)
     }
 }
 
-static void answer(struct cay_e2b_request *request, const struct feed *self)
+static void answer(struct cay_rest_request *request, const struct feed *self)
 {
     struct cay_e2b_envelope envelope;
     if (!cay_envelope_reader_is_idle(&self->reader)) {
@@ -90,7 +90,7 @@ static void answer(struct cay_e2b_request *request, const struct feed *self)
     cay_e2b_rpc_end(request);
 }
 
-static void read_some(struct cay_e2b_request *request, struct feed *self)
+static void read_some(struct cay_rest_request *request, struct feed *self)
 {
     bool is_complete = false;
     ssize_t took =
@@ -110,7 +110,7 @@ static void read_some(struct cay_e2b_request *request, struct feed *self)
         cay_envelope_reader_next(&self->reader);
 }
 
-static void pump(struct cay_e2b_request *request)
+static void pump(struct cay_rest_request *request)
 {
     struct feed *self = request->state;
     if (self->is_pumping)
@@ -123,7 +123,7 @@ static void pump(struct cay_e2b_request *request)
         answer(request, self);
 }
 
-static void on_body(struct cay_e2b_request *request, const char *data, size_t len)
+static void on_body(struct cay_rest_request *request, const char *data, size_t len)
 {
     struct feed *self = request->state;
     cay_buf_append(&self->unread, data, len);
@@ -133,7 +133,7 @@ static void on_body(struct cay_e2b_request *request, const char *data, size_t le
         pump(request);
 }
 
-void cay_e2b_process_stream_input(struct cay_e2b_request *request)
+void cay_e2b_process_stream_input(struct cay_rest_request *request)
 {
     struct feed *self = cay_arena_new(&request->arena, struct feed);
     if (!self)

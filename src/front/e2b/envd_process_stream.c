@@ -7,8 +7,8 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_process.h"
-#include "front/e2b/hall.h"
 #include "front/e2b/keepalive.h"
+#include "front/rest/call.h"
 
 /*
  * The streams of a process: Start and Connect. Both follow it until it ends; a client that goes
@@ -51,14 +51,14 @@ static struct cay_json_writer *begin_event(struct cay_e2b_envelope *envelope, co
     return &envelope->json;
 }
 
-static bool send_event(struct cay_e2b_request *request, struct cay_e2b_envelope *envelope)
+static bool send_event(struct cay_rest_request *request, struct cay_e2b_envelope *envelope)
 {
     for (int i = 0; i < 3; i++)
         cay_json_object_end(&envelope->json);
     return cay_e2b_envelope_send(request, envelope);
 }
 
-static bool send_start(struct cay_e2b_request *request, const struct cay_v1_process *process)
+static bool send_start(struct cay_rest_request *request, const struct cay_v1_process *process)
 {
     struct cay_e2b_envelope envelope;
     struct cay_json_writer *json = begin_event(&envelope, "start");
@@ -67,7 +67,7 @@ static bool send_start(struct cay_e2b_request *request, const struct cay_v1_proc
     return send_event(request, &envelope);
 }
 
-static bool send_data(struct cay_e2b_request *request, const char *stream, struct cay_str data)
+static bool send_data(struct cay_rest_request *request, const char *stream, struct cay_str data)
 {
     struct cay_e2b_envelope envelope;
     struct cay_json_writer *json = begin_event(&envelope, "data");
@@ -77,7 +77,7 @@ static bool send_data(struct cay_e2b_request *request, const char *stream, struc
 }
 
 /* Their protocol has no field for it: a line among the output says what is missing there. */
-static bool send_gap(struct cay_e2b_request *request, const struct cay_v1_output_chunk *chunk)
+static bool send_gap(struct cay_rest_request *request, const struct cay_v1_output_chunk *chunk)
 {
     bool is_terminal = chunk->stream == CAY_V1_OUTPUT_STREAM_PTY;
     char text[96];
@@ -86,7 +86,7 @@ static bool send_gap(struct cay_e2b_request *request, const struct cay_v1_output
     return send_data(request, is_terminal ? "pty" : "stderr", cay_str(text));
 }
 
-static bool send_output(struct cay_e2b_request *request, const struct cay_v1_output_chunk *chunk)
+static bool send_output(struct cay_rest_request *request, const struct cay_v1_output_chunk *chunk)
 {
     static const char *const names[] = {[CAY_V1_OUTPUT_STREAM_STDOUT] = "stdout",
                                         [CAY_V1_OUTPUT_STREAM_STDERR] = "stderr",
@@ -129,7 +129,7 @@ static void write_why(struct cay_json_writer *json, const struct cay_v1_exec_res
     cay_json_text(json, text);
 }
 
-static bool send_end(struct cay_e2b_request *request, const struct cay_v1_exec_result *result)
+static bool send_end(struct cay_rest_request *request, const struct cay_v1_exec_result *result)
 {
     int32_t code = result->has_exit_code ? result->exit_code : -1;
     char status[64];
@@ -156,16 +156,16 @@ static bool is_forgotten(const struct cay_v1_process *process)
 }
 
 struct follow {
-    struct cay_e2b_call *call; /* NULL once it is answered */
-    struct cay_str process_id; /* of Connect */
-    struct cay_str cwd;        /* of Start, as the client gave it */
-    bool is_over;              /* the client was told how it ended */
+    struct cay_rest_call *call; /* NULL once it is answered */
+    struct cay_str process_id;  /* of Connect */
+    struct cay_str cwd;         /* of Start, as the client gave it */
+    bool is_over;               /* the client was told how it ended */
     struct cay_e2b_keepalive keepalive;
 };
 
 /* One that went with its sandbox was killed and measured by nobody: its stream breaks off. One that
  * was out of the time its client gave it is an error to that client. */
-static bool on_exited(struct cay_e2b_request *request, struct follow *self,
+static bool on_exited(struct cay_rest_request *request, struct follow *self,
                       const struct cay_v1_process *process)
 {
     const struct cay_v1_exec_result *result = process->result;
@@ -182,7 +182,7 @@ static bool on_exited(struct cay_e2b_request *request, struct follow *self,
     return true;
 }
 
-static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static bool on_frame(struct cay_rest_request *request, struct cay_rest_call *call,
                      const void *message)
 {
     const struct cay_v1_attach_process_response *response = message;
@@ -207,7 +207,7 @@ static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
     return true;
 }
 
-static void fail(struct cay_e2b_request *request, const struct follow *self,
+static void fail(struct cay_rest_request *request, const struct follow *self,
                  const struct cay_error *err)
 {
     char text[CAY_LIMIT_PATH_BYTES + 64];
@@ -222,7 +222,7 @@ static void fail(struct cay_e2b_request *request, const struct follow *self,
     }
 }
 
-static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void ended(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                   const struct cay_error *err)
 {
     struct follow *self = call->state;
@@ -237,21 +237,21 @@ static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, co
         fail(request, self, err);
 }
 
-static void on_room(struct cay_e2b_request *request)
+static void on_room(struct cay_rest_request *request)
 {
     const struct follow *self = request->state;
     if (self->call)
-        cay_e2b_call_room(self->call);
+        cay_rest_call_room(self->call);
 }
 
-static void on_closed(struct cay_e2b_request *request)
+static void on_closed(struct cay_rest_request *request)
 {
     struct follow *self = request->state;
     self->call = NULL;
     cay_e2b_keepalive_close(&self->keepalive);
 }
 
-static void start(struct cay_e2b_request *request, struct cay_e2b_call *call, struct follow *self)
+static void start(struct cay_rest_request *request, struct cay_rest_call *call, struct follow *self)
 {
     cay_e2b_keepalive_open(&self->keepalive, request, "event", "keepalive");
     self->call = call;
@@ -260,7 +260,7 @@ static void start(struct cay_e2b_request *request, struct cay_e2b_call *call, st
     request->state = self;
     request->on_room = on_room;
     request->on_closed = on_closed;
-    cay_e2b_call_start(call, ended);
+    cay_rest_call_start(call, ended);
 }
 
 static struct cay_pb_strs argv_of(const struct e2b_process_config *config, struct cay_arena *arena)
@@ -276,13 +276,13 @@ static struct cay_pb_strs argv_of(const struct e2b_process_config *config, struc
 }
 
 /* What programs in such a sandbox find in their environment, unless the client says otherwise. */
-static struct cay_pb_pairs env_of(const struct cay_e2b_request *request,
+static struct cay_pb_pairs env_of(const struct cay_rest_request *request,
                                   const struct e2b_process_config *config, struct cay_arena *arena)
 {
     struct cay_pb_pair facts[] = {
         {.key = CAY_STR("E2B_SANDBOX"), .value = CAY_STR("true")},
-        {.key = CAY_STR("E2B_SANDBOX_ID"), .value = request->sandbox_id},
-        {.key = CAY_STR("E2B_TEMPLATE_ID"), .value = request->session->base},
+        {.key = CAY_STR("E2B_SANDBOX_ID"), .value = cay_e2b_visit(request)->sandbox_id},
+        {.key = CAY_STR("E2B_TEMPLATE_ID"), .value = cay_e2b_visit(request)->session->base},
     };
     const struct cay_pb_pairs own = {facts, CAY_COUNT(facts)};
     struct cay_pb_pairs env = {};
@@ -290,7 +290,7 @@ static struct cay_pb_pairs env_of(const struct cay_e2b_request *request,
     return env;
 }
 
-static struct cay_v1_exec_policy *policy_of(const struct cay_e2b_request *request,
+static struct cay_v1_exec_policy *policy_of(const struct cay_rest_request *request,
                                             struct cay_arena *arena)
 {
     struct cay_v1_exec_policy *policy = cay_arena_new(arena, struct cay_v1_exec_policy);
@@ -303,7 +303,7 @@ static struct cay_v1_exec_policy *policy_of(const struct cay_e2b_request *reques
     return policy;
 }
 
-static struct cay_v1_process_spec *spec_of(struct cay_e2b_request *request,
+static struct cay_v1_process_spec *spec_of(struct cay_rest_request *request,
                                            const struct e2b_start_request *wanted,
                                            struct cay_str user, struct cay_arena *arena)
 {
@@ -326,7 +326,7 @@ static struct cay_v1_process_spec *spec_of(struct cay_e2b_request *request,
     return spec->argv.items && spec->policy && (!wanted->pty || spec->pty) ? spec : NULL;
 }
 
-void cay_e2b_process_start(struct cay_e2b_request *request)
+void cay_e2b_process_start(struct cay_rest_request *request)
 {
     const struct e2b_start_request *wanted = cay_e2b_rpc_read(request, &e2b_start_request_desc);
     struct follow *self = cay_arena_new(&request->arena, struct follow);
@@ -340,15 +340,15 @@ void cay_e2b_process_start(struct cay_e2b_request *request)
         return;
     }
     self->cwd = wanted->process->cwd;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
-    struct cay_v1_attach_process_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
+    struct cay_v1_attach_process_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH;
     ask->target.launch = spec;
     start(request, call, self);
 }
 
-void cay_e2b_process_connect(struct cay_e2b_request *request)
+void cay_e2b_process_connect(struct cay_rest_request *request)
 {
     const struct e2b_connect_request *wanted = cay_e2b_rpc_read(request, &e2b_connect_request_desc);
     if (!wanted)
@@ -360,9 +360,9 @@ void cay_e2b_process_connect(struct cay_e2b_request *request)
     }
     if (!cay_e2b_process_id(request, wanted->process, &self->process_id))
         return;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
-    struct cay_v1_attach_process_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS);
+    struct cay_v1_attach_process_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID;
     ask->target.process_id = self->process_id;
     start(request, call, self);

@@ -11,7 +11,7 @@
 
 enum { USER_BYTES_MAX = 256 };
 
-static bool is_stream(const struct cay_e2b_request *request)
+static bool is_stream(const struct cay_rest_request *request)
 {
     struct cay_rpc_kind kind;
     struct cay_str type = cay_http_header(&request->exchange->headers, "content-type");
@@ -52,14 +52,14 @@ static void write_error(struct cay_json_writer *json, enum cay_connect_code code
     cay_json_object_end(json);
 }
 
-static void open_stream(struct cay_e2b_request *request)
+static void open_stream(struct cay_rest_request *request)
 {
     static const struct cay_http_header type = {CAY_STR("content-type"),
                                                 CAY_STR("application/connect+json")};
     if (request->is_answered)
         return;
     request->exchange->is_long_lived = true;
-    cay_e2b_respond(request, 200, &type, 1, -1);
+    cay_rest_respond(request, 200, &type, 1, -1);
 }
 
 void cay_e2b_envelope_begin(struct cay_e2b_envelope *envelope)
@@ -69,7 +69,7 @@ void cay_e2b_envelope_begin(struct cay_e2b_envelope *envelope)
     envelope->json = (struct cay_json_writer){.buf = &envelope->buf};
 }
 
-static void write_envelope(struct cay_e2b_request *request, struct cay_e2b_envelope *envelope,
+static void write_envelope(struct cay_rest_request *request, struct cay_e2b_envelope *envelope,
                            unsigned char flags)
 {
     open_stream(request);
@@ -79,13 +79,13 @@ static void write_envelope(struct cay_e2b_request *request, struct cay_e2b_envel
     cay_buf_finish(&envelope->buf);
 }
 
-bool cay_e2b_envelope_send(struct cay_e2b_request *request, struct cay_e2b_envelope *envelope)
+bool cay_e2b_envelope_send(struct cay_rest_request *request, struct cay_e2b_envelope *envelope)
 {
     write_envelope(request, envelope, 0);
     return cay_exchange_has_room(request->exchange);
 }
 
-bool cay_e2b_rpc_send_empty(struct cay_e2b_request *request, const char *outer, const char *inner)
+bool cay_e2b_rpc_send_empty(struct cay_rest_request *request, const char *outer, const char *inner)
 {
     struct cay_e2b_envelope envelope;
     cay_e2b_envelope_begin(&envelope);
@@ -102,7 +102,7 @@ bool cay_e2b_rpc_send_empty(struct cay_e2b_request *request, const char *outer, 
     return cay_e2b_envelope_send(request, &envelope);
 }
 
-static void finish_stream(struct cay_e2b_request *request, enum cay_connect_code code,
+static void finish_stream(struct cay_rest_request *request, enum cay_connect_code code,
                           const char *message)
 {
     struct cay_e2b_envelope envelope;
@@ -117,23 +117,23 @@ static void finish_stream(struct cay_e2b_request *request, enum cay_connect_code
     cay_exchange_finish(request->exchange, NULL, 0);
 }
 
-void cay_e2b_rpc_end(struct cay_e2b_request *request)
+void cay_e2b_rpc_end(struct cay_rest_request *request)
 {
     finish_stream(request, CAY_CODE_OK, NULL);
 }
 
-void cay_e2b_rpc_cut(struct cay_e2b_request *request)
+void cay_e2b_rpc_cut(struct cay_rest_request *request)
 {
     request->is_answered = true;
     cay_exchange_reset(request->exchange);
 }
 
-void cay_e2b_rpc_reply(struct cay_e2b_request *request, struct cay_str json)
+void cay_e2b_rpc_reply(struct cay_rest_request *request, struct cay_str json)
 {
-    cay_e2b_reply_json(request, 200, json);
+    cay_rest_reply_json(request, 200, json);
 }
 
-void cay_e2b_rpc_fail(struct cay_e2b_request *request, enum cay_connect_code code,
+void cay_e2b_rpc_fail(struct cay_rest_request *request, enum cay_connect_code code,
                       const char *message)
 {
     request->exchange->log_code = cay_code_name(code);
@@ -145,7 +145,7 @@ void cay_e2b_rpc_fail(struct cay_e2b_request *request, enum cay_connect_code cod
     cay_buf_init(&body, 8192);
     struct cay_json_writer json = {.buf = &body};
     write_error(&json, code, message);
-    cay_e2b_reply_json(request, status_of(code), cay_buf_str(&body));
+    cay_rest_reply_json(request, status_of(code), cay_buf_str(&body));
 }
 
 /* Codes by which clients of this wire know what went wrong, where ours differ. */
@@ -169,7 +169,7 @@ static enum cay_connect_code code_of(enum cay_reason reason)
     return cay_reason_info(reason)->code;
 }
 
-void cay_e2b_rpc_error(struct cay_e2b_request *request, const struct cay_error *err)
+void cay_e2b_rpc_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     struct cay_str user = {};
     bool is_stranger = err->reason == CAY_R_USER_NOT_FOUND ||
@@ -196,19 +196,19 @@ static bool open_envelope(struct cay_str body, struct cay_str *out_payload)
     return out_payload->len == len;
 }
 
-bool cay_e2b_rpc_payload(const struct cay_e2b_request *request, struct cay_str *out_payload)
+bool cay_e2b_rpc_payload(const struct cay_rest_request *request, struct cay_str *out_payload)
 {
     *out_payload = cay_buf_str(&request->body);
     return !is_stream(request) || open_envelope(*out_payload, out_payload);
 }
 
-void *cay_e2b_rpc_read(struct cay_e2b_request *request, const struct cay_pb_message *desc)
+void *cay_e2b_rpc_read(struct cay_rest_request *request, const struct cay_pb_message *desc)
 {
     static const char fault[] = "the request is not the JSON this call takes";
     struct cay_str payload;
     bool is_whole = cay_e2b_rpc_payload(request, &payload);
     if (is_whole)
-        cay_e2b_decode(request, payload, desc);
+        cay_rest_decode(request, payload, desc);
     void *message = request->message; /* the request may be gone once it is answered */
     if (!message)
         cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT,
@@ -216,7 +216,7 @@ void *cay_e2b_rpc_read(struct cay_e2b_request *request, const struct cay_pb_mess
     return message;
 }
 
-static bool decode_user(struct cay_e2b_request *request, struct cay_str encoded,
+static bool decode_user(struct cay_rest_request *request, struct cay_str encoded,
                         struct cay_str *out_user)
 {
     char *text = cay_arena_alloc(&request->arena, cay_base64_decoded_len_max(encoded.len) + 1);
@@ -228,7 +228,7 @@ static bool decode_user(struct cay_e2b_request *request, struct cay_str encoded,
     return out_user->len < USER_BYTES_MAX && cay_utf8_valid(*out_user);
 }
 
-bool cay_e2b_rpc_user(struct cay_e2b_request *request, struct cay_str *out_user)
+bool cay_e2b_rpc_user(struct cay_rest_request *request, struct cay_str *out_user)
 {
     static const char scheme[] = "Basic ";
     struct cay_str value = cay_http_header(&request->exchange->headers, "authorization");
@@ -245,7 +245,7 @@ bool cay_e2b_rpc_user(struct cay_e2b_request *request, struct cay_str *out_user)
     return false;
 }
 
-uint64_t cay_e2b_rpc_timeout_ms(const struct cay_e2b_request *request)
+uint64_t cay_e2b_rpc_timeout_ms(const struct cay_rest_request *request)
 {
     struct cay_str value = cay_http_header(&request->exchange->headers, "connect-timeout-ms");
     uint64_t ms = 0;

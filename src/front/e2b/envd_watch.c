@@ -4,20 +4,20 @@
 #include "front/e2b/envd.h"
 #include "front/e2b/envd_entry.h"
 #include "front/e2b/envd_rpc.h"
-#include "front/e2b/hall.h"
 #include "front/e2b/keepalive.h"
+#include "front/rest/call.h"
 #include "wire/e2b/e2b.h"
 
 /* filesystem.Filesystem/WatchDir: changes of a directory as a stream. */
 
 struct watch {
-    struct cay_e2b_request *request;
-    struct cay_e2b_call *call; /* NULL once it is answered, or nobody wants it */
+    struct cay_rest_request *request;
+    struct cay_rest_call *call; /* NULL once it is answered, or nobody wants it */
     struct cay_timer deadline;
     struct cay_e2b_keepalive keepalive;
 };
 
-const struct cay_v1_watch_dir_request *cay_e2b_watch_read(struct cay_e2b_request *request)
+const struct cay_v1_watch_dir_request *cay_e2b_watch_read(struct cay_rest_request *request)
 {
     struct cay_str user;
     const struct e2b_watch_dir_request *wanted =
@@ -31,7 +31,7 @@ const struct cay_v1_watch_dir_request *cay_e2b_watch_read(struct cay_e2b_request
         return NULL;
     }
     *ask = (struct cay_v1_watch_dir_request){
-        .session_id = request->sandbox_id,
+        .session_id = cay_e2b_visit(request)->sandbox_id,
         .path = cay_e2b_path(request, wanted->path),
         .user = user,
         .recursive = wanted->recursive,
@@ -62,7 +62,7 @@ void cay_e2b_write_watch_event(struct cay_json_writer *json, const struct cay_v1
     cay_json_object_end(json);
 }
 
-static bool send_event(struct cay_e2b_request *request, const struct cay_v1_file_event *event)
+static bool send_event(struct cay_rest_request *request, const struct cay_v1_file_event *event)
 {
     struct cay_e2b_envelope envelope;
     cay_e2b_envelope_begin(&envelope);
@@ -76,14 +76,14 @@ static bool send_event(struct cay_e2b_request *request, const struct cay_v1_file
 /* The end comes from here: nothing of the hallway may be written after it. */
 static void stop(struct watch *self, enum cay_connect_code code, const char *message)
 {
-    struct cay_e2b_call *call = cay_take_ptr(self->call);
+    struct cay_rest_call *call = cay_take_ptr(self->call);
     if (call)
-        cay_e2b_call_cancel(call);
+        cay_rest_call_cancel(call);
     cay_timer_stop(&self->deadline);
     cay_e2b_rpc_fail(self->request, code, message);
 }
 
-static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
+static bool on_frame(struct cay_rest_request *request, struct cay_rest_call *call,
                      const void *message)
 {
     const struct cay_v1_watch_dir_response *response = message;
@@ -104,7 +104,7 @@ static bool on_frame(struct cay_e2b_request *request, struct cay_e2b_call *call,
     return true;
 }
 
-static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, const void *,
+static void ended(struct cay_rest_request *request, struct cay_rest_call *call, const void *,
                   const struct cay_error *err)
 {
     struct watch *self = call->state;
@@ -121,20 +121,20 @@ static void ended(struct cay_e2b_request *request, struct cay_e2b_call *call, co
 static void on_deadline(struct cay_timer *timer)
 {
     struct watch *self = CAY_CONTAINER_OF(timer, struct watch, deadline);
-    struct cay_e2b_request *request = self->request;
-    cay_e2b_enter(request);
+    struct cay_rest_request *request = self->request;
+    cay_rest_enter(request);
     stop(self, CAY_CODE_DEADLINE_EXCEEDED, "the time that the client gave this call is over");
-    cay_e2b_leave(request);
+    cay_rest_leave(request);
 }
 
-static void on_room(struct cay_e2b_request *request)
+static void on_room(struct cay_rest_request *request)
 {
     const struct watch *self = request->state;
     if (self->call)
-        cay_e2b_call_room(self->call);
+        cay_rest_call_room(self->call);
 }
 
-static void on_closed(struct cay_e2b_request *request)
+static void on_closed(struct cay_rest_request *request)
 {
     struct watch *self = request->state;
     self->call = NULL;
@@ -142,7 +142,7 @@ static void on_closed(struct cay_e2b_request *request)
     cay_e2b_keepalive_close(&self->keepalive);
 }
 
-void cay_e2b_filesystem_watch_dir(struct cay_e2b_request *request)
+void cay_e2b_filesystem_watch_dir(struct cay_rest_request *request)
 {
     const struct cay_v1_watch_dir_request *wanted = cay_e2b_watch_read(request);
     if (!wanted) /* it was answered, and the exchange may be gone */
@@ -154,10 +154,10 @@ void cay_e2b_filesystem_watch_dir(struct cay_e2b_request *request)
     }
     uint64_t timeout_ms = cay_e2b_rpc_timeout_ms(request);
     self->request = request;
-    self->call = cay_e2b_call_new(request, CAY_V1_FILE_SERVICE_WATCH_DIR);
+    self->call = cay_rest_call_new(request, CAY_V1_FILE_SERVICE_WATCH_DIR);
     self->call->state = self;
     self->call->on_message = on_frame;
-    struct cay_v1_watch_dir_request *ask = cay_e2b_call_message(self->call);
+    struct cay_v1_watch_dir_request *ask = cay_rest_call_message(self->call);
     *ask = *wanted;
     request->state = self;
     request->on_room = on_room;
@@ -166,5 +166,5 @@ void cay_e2b_filesystem_watch_dir(struct cay_e2b_request *request)
     cay_e2b_keepalive_open(&self->keepalive, request, "keepalive", NULL);
     if (timeout_ms)
         cay_timer_start(&self->deadline, timeout_ms, 0);
-    cay_e2b_call_start(self->call, ended);
+    cay_rest_call_start(self->call, ended);
 }

@@ -9,27 +9,28 @@
 #include "front/auth/auth.h"
 #include "front/e2b/control_shape.h"
 #include "front/e2b/cutter.h"
-#include "front/e2b/hall.h"
 #include "front/e2b/token.h"
+#include "front/rest/call.h"
 
 enum { RESUMED_MIN_S = 300 }; /* what a sandbox woken by traffic gets at least */
 
 /* People follow links to ports; they get something to read. */
-static bool is_browser(const struct cay_e2b_request *request)
+static bool is_browser(const struct cay_rest_request *request)
 {
-    return request->port != CAY_E2B_ENVD_PORT &&
+    return cay_e2b_visit(request)->port != CAY_E2B_ENVD_PORT &&
            cay_http_list_has(cay_http_header(&request->exchange->headers, "accept"), "text/html");
 }
 
 /* Nothing here needs escaping but the reason, whose quotes and brackets are left out. */
-static void reply_page(struct cay_e2b_request *request, int status, const char *message,
+static void reply_page(struct cay_rest_request *request, int status, const char *message,
                        uint16_t port, const char *why)
 {
     cay_auto(cay_buf_finish) struct cay_buf page;
     cay_buf_init(&page, 8192);
     cay_buf_printf(&page,
                    "<!doctype html><meta charset=utf-8><title>%d</title><h1>%s</h1><p>Sandbox %.*s",
-                   status, message, (int)request->sandbox_id.len, request->sandbox_id.ptr);
+                   status, message, (int)cay_e2b_visit(request)->sandbox_id.len,
+                   cay_e2b_visit(request)->sandbox_id.ptr);
     if (port)
         cay_buf_printf(&page, ", port %u", port);
     cay_buf_append_text(&page, "</p><p>");
@@ -42,7 +43,7 @@ static void reply_page(struct cay_e2b_request *request, int status, const char *
     cay_exchange_reply(request->exchange, status, "text/html; charset=utf-8", cay_buf_str(&page));
 }
 
-void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const char *message,
+void cay_e2b_reply_sandbox(struct cay_rest_request *request, int status, const char *message,
                            uint16_t port, const char *why)
 {
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -50,7 +51,7 @@ void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const ch
     struct cay_json_writer json = {.buf = &body};
     cay_json_object_begin(&json);
     cay_json_key(&json, "sandboxId");
-    cay_json_string(&json, request->sandbox_id);
+    cay_json_string(&json, cay_e2b_visit(request)->sandbox_id);
     cay_json_key(&json, "message");
     cay_json_text(&json, message);
     if (port) {
@@ -67,61 +68,63 @@ void cay_e2b_reply_sandbox(struct cay_e2b_request *request, int status, const ch
     if (is_browser(request))
         reply_page(request, status, message, port, why);
     else
-        cay_e2b_reply_json(request, status, cay_buf_str(&body));
+        cay_rest_reply_json(request, status, cay_buf_str(&body));
 }
 
-void cay_e2b_reply_port_closed(struct cay_e2b_request *request)
+void cay_e2b_reply_port_closed(struct cay_rest_request *request)
 {
     /* Whoever listened may have gone with a sandbox that was lost. */
-    const char *why = cay_e2b_may_know(request)
-                          ? cay_arena_copy(&request->arena, request->session->state_message)
-                          : NULL;
+    const char *why =
+        cay_e2b_may_know(request)
+            ? cay_arena_copy(&request->arena, cay_e2b_visit(request)->session->state_message)
+            : NULL;
     cay_e2b_reply_sandbox(request, 502, "The sandbox is running but port is not open",
-                          request->port, why && *why ? why : NULL);
+                          cay_e2b_visit(request)->port, why && *why ? why : NULL);
 }
 
-static void reply_gone(struct cay_e2b_request *request, const char *why)
+static void reply_gone(struct cay_rest_request *request, const char *why)
 {
     cay_e2b_reply_sandbox(request, 502, "The sandbox was not found", 0, why);
 }
 
-void cay_e2b_reply_unknown(struct cay_e2b_request *request)
+void cay_e2b_reply_unknown(struct cay_rest_request *request)
 {
     reply_gone(request, cay_reason_info(CAY_R_SESSION_NOT_FOUND)->text);
 }
 
-bool cay_e2b_has_public_ports(const struct cay_e2b_request *request)
+bool cay_e2b_has_public_ports(const struct cay_rest_request *request)
 {
-    const struct cay_v1_network_policy *network = request->session->network;
+    const struct cay_v1_network_policy *network = cay_e2b_visit(request)->session->network;
     return network && network->public_ports;
 }
 
 /* Of a sandbox with public ports, or with ports that ask for their token, the world knows. */
-bool cay_e2b_may_know(const struct cay_e2b_request *request)
+bool cay_e2b_may_know(const struct cay_rest_request *request)
 {
-    const struct cay_v1_network_policy *network = request->session->network;
-    return request->is_trusted || (network && (network->public_ports || network->private_ports));
+    const struct cay_v1_network_policy *network = cay_e2b_visit(request)->session->network;
+    return cay_e2b_visit(request)->is_trusted ||
+           (network && (network->public_ports || network->private_ports));
 }
 
 /* Whoever passed the gate is nobody but a user of this one session. */
-static void become_user(struct cay_e2b_request *request)
+static void become_user(struct cay_rest_request *request)
 {
-    const struct cay_v1_session *session = request->session;
+    const struct cay_v1_session *session = cay_e2b_visit(request)->session;
     request->caller = (struct cay_caller){.role = CAY_ROLE_USER};
     snprintf(request->caller.owner, sizeof(request->caller.owner), "%.*s", (int)session->owner.len,
              session->owner.ptr);
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
-             (int)request->sandbox_id.len, request->sandbox_id.ptr);
+             (int)cay_e2b_visit(request)->sandbox_id.len, cay_e2b_visit(request)->sandbox_id.ptr);
 }
 
-static void pass(struct cay_e2b_request *request)
+static void pass(struct cay_rest_request *request)
 {
     become_user(request);
     cay_e2b_cutter_add(request);
-    request->inside->pass(request);
+    cay_e2b_visit(request)->inside->pass(request);
 }
 
-static void resumed(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void resumed(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                     const struct cay_error *err)
 {
     if (err)
@@ -131,78 +134,83 @@ static void resumed(struct cay_e2b_request *request, struct cay_e2b_call *, cons
 }
 
 /* Strangers wake what is public, by its ports; whoever has shown nothing else does not. */
-static bool may_wake(const struct cay_e2b_request *request)
+static bool may_wake(const struct cay_rest_request *request)
 {
-    const struct cay_v1_session *session = request->session;
-    bool is_traffic = request->port != CAY_E2B_ENVD_PORT && cay_e2b_has_public_ports(request);
+    const struct cay_v1_session *session = cay_e2b_visit(request)->session;
+    bool is_traffic =
+        cay_e2b_visit(request)->port != CAY_E2B_ENVD_PORT && cay_e2b_has_public_ports(request);
     return session->lifecycle && session->lifecycle->auto_resume &&
-           session->pause_mode != CAY_V1_PAUSE_MODE_STOP && (request->is_trusted || is_traffic);
+           session->pause_mode != CAY_V1_PAUSE_MODE_STOP &&
+           (cay_e2b_visit(request)->is_trusted || is_traffic);
 }
 
-static void wake(struct cay_e2b_request *request)
+static void wake(struct cay_rest_request *request)
 {
-    const struct cay_v1_lifecycle *lifecycle = request->session->lifecycle;
+    const struct cay_v1_lifecycle *lifecycle = cay_e2b_visit(request)->session->lifecycle;
     become_user(request);
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION);
-    struct cay_v1_resume_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION);
+    struct cay_v1_resume_session_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->allow_active = true;
     if (lifecycle->timeout) {
         int64_t ms = CAY_MAX(cay_noun_duration_ms(lifecycle->timeout), RESUMED_MIN_S * 1000);
         ask->expire_in = cay_noun_duration(&call->errand.call.arena, ms * CAY_NS_PER_MS);
     }
-    cay_e2b_call_start(call, resumed);
+    cay_rest_call_start(call, resumed);
 }
 
 /* Who may not pass learns nothing of its state, and wakes nobody. */
-static void admit(struct cay_e2b_request *request)
+static void admit(struct cay_rest_request *request)
 {
-    if (!request->inside->admit(request))
+    if (!cay_e2b_visit(request)->inside->admit(request))
         return;
-    if (request->session->state == CAY_V1_SESSION_STATE_ACTIVE)
+    if (cay_e2b_visit(request)->session->state == CAY_V1_SESSION_STATE_ACTIVE)
         pass(request);
-    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED && may_wake(request))
+    else if (cay_e2b_visit(request)->session->state == CAY_V1_SESSION_STATE_PAUSED &&
+             may_wake(request))
         wake(request);
     else if (!cay_e2b_may_know(request))
         cay_e2b_reply_unknown(request);
-    else if (request->session->state == CAY_V1_SESSION_STATE_PAUSED)
+    else if (cay_e2b_visit(request)->session->state == CAY_V1_SESSION_STATE_PAUSED)
         reply_gone(request, "the sandbox is paused; connect to it to resume it");
-    else if (request->session->state == CAY_V1_SESSION_STATE_DESTROYING)
+    else if (cay_e2b_visit(request)->session->state == CAY_V1_SESSION_STATE_DESTROYING)
         reply_gone(request, "the sandbox is being destroyed");
     else
         reply_gone(request, "the sandbox does not run");
 }
 
-static void vouched(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void vouched(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                     const struct cay_error *err)
 {
-    request->is_trusted = !err;
+    cay_e2b_visit(request)->is_trusted = !err;
     admit(request);
 }
 
 /* What whoever asks has to show: a token of the session, or a key whose owner may know of it, which
  * is for the hallway to say. */
-static void find_out(struct cay_e2b_request *request)
+static void find_out(struct cay_rest_request *request)
 {
     const struct cay_http_headers *headers = &request->exchange->headers;
     struct cay_caller caller = {};
-    request->is_trusted = cay_e2b_token_is(cay_http_header(headers, "x-access-token"),
-                                           request->tokens->access_token) ||
-                          cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
-                                           request->tokens->traffic_token);
-    if (request->is_trusted || !cay_auth_known(request->exchange, request->door->porch->service,
-                                               request->door->porch->allow_anonymous, &caller)) {
+    cay_e2b_visit(request)->is_trusted =
+        cay_e2b_token_is(cay_http_header(headers, "x-access-token"),
+                         cay_e2b_visit(request)->tokens->access_token) ||
+        cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
+                         cay_e2b_visit(request)->tokens->traffic_token);
+    if (cay_e2b_visit(request)->is_trusted ||
+        !cay_auth_known(request->exchange, cay_e2b_visit(request)->e2b->porch->service,
+                        cay_e2b_visit(request)->e2b->porch->allow_anonymous, &caller)) {
         admit(request);
         return;
     }
     request->caller = caller;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
-    cay_e2b_call_start(call, vouched);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
+    cay_rest_call_start(call, vouched);
 }
 
-static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
+static void got_session(struct cay_rest_request *request, struct cay_rest_call *,
                         const void *response, const struct cay_error *err)
 {
     const struct cay_v1_get_session_response *got = response;
@@ -210,29 +218,31 @@ static void got_session(struct cay_e2b_request *request, struct cay_e2b_call *,
         reply_gone(request, err->text);
         return;
     }
-    request->session = cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
+    cay_e2b_visit(request)->session =
+        cay_noun_copy(&cay_v1_session_desc, got->session, &request->arena);
     if (got->tokens)
-        request->tokens = cay_noun_copy(&cay_v1_session_tokens_desc, got->tokens, &request->arena);
-    if (!request->session || !request->tokens) {
-        cay_e2b_reply_fault(request, 500, "the sandbox cannot be looked at");
+        cay_e2b_visit(request)->tokens =
+            cay_noun_copy(&cay_v1_session_tokens_desc, got->tokens, &request->arena);
+    if (!cay_e2b_visit(request)->session || !cay_e2b_visit(request)->tokens) {
+        cay_rest_reply_fault(request, 500, "the sandbox cannot be looked at");
         return;
     }
-    if (cay_e2b_is_sandbox(request->session)) /* a snapshot never runs */
+    if (cay_e2b_is_sandbox(cay_e2b_visit(request)->session)) /* a snapshot never runs */
         find_out(request);
     else
         cay_e2b_reply_unknown(request);
 }
 
-void cay_e2b_gate(struct cay_e2b_request *request, const struct cay_e2b_inside *inside)
+void cay_e2b_gate(struct cay_rest_request *request, const struct cay_e2b_inside *inside)
 {
-    request->inside = inside;
+    cay_e2b_visit(request)->inside = inside;
     /* The door itself looks: a request to a public port has no caller to speak of. */
     request->caller = cay_e2b_door_caller();
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
-             (int)request->sandbox_id.len, request->sandbox_id.ptr);
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
-    struct cay_v1_get_session_request *ask = cay_e2b_call_message(call);
-    ask->session_id = request->sandbox_id;
+             (int)cay_e2b_visit(request)->sandbox_id.len, cay_e2b_visit(request)->sandbox_id.ptr);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+    struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
+    ask->session_id = cay_e2b_visit(request)->sandbox_id;
     ask->include_tokens = true;
-    cay_e2b_call_start(call, got_session);
+    cay_rest_call_start(call, got_session);
 }

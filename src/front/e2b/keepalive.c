@@ -6,7 +6,7 @@
 /* Clients give a silent stream up after five minutes. */
 enum { INTERVAL_MIN_S = 1, INTERVAL_DEFAULT_S = 90, INTERVAL_MAX_S = 300 };
 
-static uint64_t interval_ms(const struct cay_e2b_request *request)
+static uint64_t interval_ms(const struct cay_rest_request *request)
 {
     struct cay_str value = cay_http_header(&request->exchange->headers, "keepalive-ping-interval");
     uint64_t seconds = 0;
@@ -20,7 +20,7 @@ static uint64_t interval_ms(const struct cay_e2b_request *request)
 static void on_timer(struct cay_timer *timer)
 {
     struct cay_e2b_keepalive *self = CAY_CONTAINER_OF(timer, struct cay_e2b_keepalive, timer);
-    struct cay_e2b_request *request = self->request;
+    struct cay_rest_request *request = self->request;
     if (request->exchange->is_finished)
         return;
     uint64_t silent_ms = cay_loop_now_ms(request->loop) - self->said_ms;
@@ -30,13 +30,13 @@ static void on_timer(struct cay_timer *timer)
     }
     self->said_ms += silent_ms;
     cay_timer_start(timer, self->interval_ms, 0);
-    cay_e2b_enter(request);
+    cay_rest_enter(request);
     if (cay_exchange_has_room(request->exchange)) /* else the client has enough to read */
         (void)cay_e2b_rpc_send_empty(request, self->outer, self->inner);
-    cay_e2b_leave(request);
+    cay_rest_leave(request);
 }
 
-void cay_e2b_keepalive_open(struct cay_e2b_keepalive *self, struct cay_e2b_request *request,
+void cay_e2b_keepalive_open(struct cay_e2b_keepalive *self, struct cay_rest_request *request,
                             const char *outer, const char *inner)
 {
     *self = (struct cay_e2b_keepalive){

@@ -8,10 +8,10 @@
  * Order: open -> said, from the first message of the stream on -> close when the request is closed.
  */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 struct cay_e2b_keepalive {
-    struct cay_e2b_request *request;
+    struct cay_rest_request *request;
     const char *outer; /* the keys of its message, as cay_e2b_rpc_send_empty has them */
     const char *inner;
     struct cay_timer timer;
@@ -19,7 +19,7 @@ struct cay_e2b_keepalive {
     uint64_t said_ms; /* when something was said; 0: nothing yet */
 };
 
-void cay_e2b_keepalive_open(struct cay_e2b_keepalive *keepalive, struct cay_e2b_request *request,
+void cay_e2b_keepalive_open(struct cay_e2b_keepalive *keepalive, struct cay_rest_request *request,
                             const char *outer, const char *inner);
 
 /* The stream has just said something. */

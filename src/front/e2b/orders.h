@@ -8,7 +8,7 @@
  */
 
 #include "base/id.h"
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 enum {
     CAY_E2B_ORDERS_OF_OWNER = 64,
@@ -29,11 +29,11 @@ struct cay_e2b_order {
 };
 
 /* Name and tags are copied. */
-struct cay_e2b_order *cay_e2b_order_new(struct cay_e2b_request *request, struct cay_str name,
+struct cay_e2b_order *cay_e2b_order_new(struct cay_rest_request *request, struct cay_str name,
                                         struct cay_pb_strs tags);
 /* The caller's, by id (empty: any) and template; NULL when there is none. */
-struct cay_e2b_order *cay_e2b_order_find(struct cay_e2b_request *request, struct cay_str id,
+struct cay_e2b_order *cay_e2b_order_find(struct cay_rest_request *request, struct cay_str id,
                                          struct cay_str name);
 /* The one that a path with a template and a build speaks of. */
-struct cay_e2b_order *cay_e2b_order_of(struct cay_e2b_request *request);
+struct cay_e2b_order *cay_e2b_order_of(struct cay_rest_request *request);
 void cay_e2b_orders_close(struct cay_e2b *door);

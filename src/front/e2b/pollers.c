@@ -22,7 +22,7 @@ struct poller {
     struct cay_errand errand;
     struct cay_e2b *door;
     struct cay_list_node in_door;
-    struct cay_e2b_request *maker; /* waits for its start */
+    struct cay_rest_request *maker; /* waits for its start */
     char sandbox_id[CAY_ID_SIZE];
     char id[32];
     struct cay_buf news; /* the next answer, as far as it is known */
@@ -63,9 +63,9 @@ static void drop(struct poller *self)
 }
 
 /* The request that waits for the start, which is not to hear of it again. */
-static struct cay_e2b_request *take_maker(struct poller *self)
+static struct cay_rest_request *take_maker(struct poller *self)
 {
-    struct cay_e2b_request *maker = cay_take_ptr(self->maker);
+    struct cay_rest_request *maker = cay_take_ptr(self->maker);
     if (maker)
         maker->state = NULL;
     return maker;
@@ -73,7 +73,7 @@ static struct cay_e2b_request *take_maker(struct poller *self)
 
 static void answer_made(struct poller *self)
 {
-    struct cay_e2b_request *maker = take_maker(self);
+    struct cay_rest_request *maker = take_maker(self);
     if (!maker)
         return;
     cay_auto(cay_buf_finish) struct cay_buf body;
@@ -83,9 +83,9 @@ static void answer_made(struct poller *self)
     cay_json_key(&json, "watcherId");
     cay_json_text(&json, self->id);
     cay_json_object_end(&json);
-    cay_e2b_enter(maker);
+    cay_rest_enter(maker);
     cay_e2b_rpc_reply(maker, cay_buf_str(&body));
-    cay_e2b_leave(maker);
+    cay_rest_leave(maker);
 }
 
 /* Never "enough": what does not fit is missed here, so that the hallway keeps nothing for it. */
@@ -113,12 +113,12 @@ static void ended(struct cay_errand *errand, const void *, const struct cay_erro
     }
     if (!err)
         return;
-    struct cay_e2b_request *maker = take_maker(self);
+    struct cay_rest_request *maker = take_maker(self);
     drop(self);
     if (maker) {
-        cay_e2b_enter(maker);
+        cay_rest_enter(maker);
         cay_e2b_rpc_error(maker, err);
-        cay_e2b_leave(maker);
+        cay_rest_leave(maker);
     }
 }
 
@@ -127,7 +127,7 @@ static void on_silence(struct cay_timer *timer)
     drop(CAY_CONTAINER_OF(timer, struct poller, silence));
 }
 
-static void on_maker_closed(struct cay_e2b_request *request)
+static void on_maker_closed(struct cay_rest_request *request)
 {
     struct poller *self = cay_take_ptr(request->state);
     if (self)
@@ -142,33 +142,34 @@ static size_t count_of(struct cay_e2b *door, struct cay_str sandbox_id)
     return count;
 }
 
-static struct poller *make(struct cay_e2b_request *request,
+static struct poller *make(struct cay_rest_request *request,
                            const struct cay_v1_watch_dir_request *wanted)
 {
     static const struct cay_errand_ops ops = {.ended = ended, .heard = heard};
     struct poller *self = cay_new(struct poller);
-    self->door = request->door;
-    snprintf(self->sandbox_id, sizeof(self->sandbox_id), "%.*s", (int)request->sandbox_id.len,
-             request->sandbox_id.ptr);
+    self->door = cay_e2b_visit(request)->e2b;
+    snprintf(self->sandbox_id, sizeof(self->sandbox_id), "%.*s",
+             (int)cay_e2b_visit(request)->sandbox_id.len, cay_e2b_visit(request)->sandbox_id.ptr);
     cay_id_make(self->id, sizeof(self->id), "w");
     cay_buf_init(&self->news, NEWS_BYTES_MAX);
     begin_news(self);
     cay_timer_open(&self->silence, request->loop, on_silence);
     cay_timer_start(&self->silence, SILENCE_MS, 0);
-    cay_errand_init(&self->errand, request->door->porch->service, CAY_V1_FILE_SERVICE_WATCH_DIR,
-                    &request->caller, &ops);
+    cay_errand_init(&self->errand, cay_e2b_visit(request)->e2b->porch->service,
+                    CAY_V1_FILE_SERVICE_WATCH_DIR, &request->caller, &ops);
     self->errand.message =
         cay_noun_copy(&cay_v1_watch_dir_request_desc, wanted, &self->errand.call.arena);
-    cay_list_push_back(&request->door->pollers, &self->in_door);
+    cay_list_push_back(&cay_e2b_visit(request)->e2b->pollers, &self->in_door);
     return self;
 }
 
-void cay_e2b_filesystem_create_watcher(struct cay_e2b_request *request)
+void cay_e2b_filesystem_create_watcher(struct cay_rest_request *request)
 {
     const struct cay_v1_watch_dir_request *wanted = cay_e2b_watch_read(request);
     if (!wanted)
         return;
-    if (count_of(request->door, request->sandbox_id) >= CAY_LIMIT_POLLERS) {
+    if (count_of(cay_e2b_visit(request)->e2b, cay_e2b_visit(request)->sandbox_id) >=
+        CAY_LIMIT_POLLERS) {
         cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED,
                          "the sandbox has too many watchers; remove some");
         return;
@@ -187,14 +188,14 @@ void cay_e2b_filesystem_create_watcher(struct cay_e2b_request *request)
 }
 
 /* The watcher that the request names. Answers and returns NULL when there is none. */
-static struct poller *find(struct cay_e2b_request *request)
+static struct poller *find(struct cay_rest_request *request)
 {
     const struct e2b_watcher_request *wanted = cay_e2b_rpc_read(request, &e2b_watcher_request_desc);
     if (!wanted)
         return NULL;
-    cay_list_for_each (struct poller, poller, &request->door->pollers, in_door) {
+    cay_list_for_each (struct poller, poller, &cay_e2b_visit(request)->e2b->pollers, in_door) {
         if (!poller->maker && cay_str_is(wanted->watcher_id, poller->id) &&
-            cay_str_is(request->sandbox_id, poller->sandbox_id))
+            cay_str_is(cay_e2b_visit(request)->sandbox_id, poller->sandbox_id))
             return poller;
     }
     cay_e2b_rpc_fail(request, CAY_CODE_NOT_FOUND,
@@ -202,7 +203,7 @@ static struct poller *find(struct cay_e2b_request *request)
     return NULL;
 }
 
-void cay_e2b_filesystem_get_watcher_events(struct cay_e2b_request *request)
+void cay_e2b_filesystem_get_watcher_events(struct cay_rest_request *request)
 {
     struct poller *self = find(request);
     if (!self)
@@ -220,7 +221,7 @@ void cay_e2b_filesystem_get_watcher_events(struct cay_e2b_request *request)
         cay_e2b_rpc_reply(request, cay_buf_str(&news));
 }
 
-void cay_e2b_filesystem_remove_watcher(struct cay_e2b_request *request)
+void cay_e2b_filesystem_remove_watcher(struct cay_rest_request *request)
 {
     struct poller *self = find(request);
     if (!self)

@@ -7,6 +7,6 @@
  * sandbox is gone. The door has a list of them.
  */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 void cay_e2b_pollers_close(struct cay_e2b *door);

@@ -5,9 +5,9 @@
 
 #include "api/limits.h"
 #include "front/e2b/gate.h"
-#include "front/e2b/hall.h"
 #include "front/e2b/proxy_head.h"
 #include "front/e2b/token.h"
+#include "front/rest/call.h"
 #include "wire/http1.h"
 
 /*
@@ -16,8 +16,8 @@
  */
 
 struct proxy {
-    struct cay_e2b_request *request;
-    struct cay_e2b_call *call; /* NULL once it has ended */
+    struct cay_rest_request *request;
+    struct cay_rest_call *call; /* NULL once it has ended */
 
     /* To the program: what waits for it, and what it is just given. */
     struct cay_buf waiting;
@@ -47,27 +47,28 @@ static bool is_loopback(struct cay_str address)
 
 /* The port is on an address of the host, on purpose. Whoever reaches that reaches it here, too,
  * unless the sandbox asks for its token. */
-static bool is_exposed(const struct cay_e2b_request *request)
+static bool is_exposed(const struct cay_rest_request *request)
 {
-    const struct cay_v1_exposed_port_array ports = request->session->ports;
-    const struct cay_v1_network_policy *network = request->session->network;
+    const struct cay_v1_exposed_port_array ports = cay_e2b_visit(request)->session->ports;
+    const struct cay_v1_network_policy *network = cay_e2b_visit(request)->session->network;
     const struct cay_peer *peer = request->exchange->peer;
     bool is_local = peer->is_unix || is_loopback(cay_str(peer->text));
     for (size_t i = 0; i < ports.count; i++) {
         const struct cay_v1_exposed_port *port = &ports.items[i];
-        if (port->port == request->port)
+        if (port->port == cay_e2b_visit(request)->port)
             return (is_local || !is_loopback(port->bind_address)) &&
                    !(network && network->private_ports);
     }
     return false;
 }
 
-static bool admit(struct cay_e2b_request *request)
+static bool admit(struct cay_rest_request *request)
 {
-    static const struct cay_e2b_route stream = {.body = CAY_E2B_BODY_STREAM};
+    static const struct cay_rest_route stream = {.body = CAY_REST_BODY_STREAM};
     request->route = &stream; /* a body that comes early waits */
     bool is_public = cay_e2b_has_public_ports(request);
-    if (request->is_trusted || (is_public && request->port != DNS_PORT) || is_exposed(request))
+    if (cay_e2b_visit(request)->is_trusted ||
+        (is_public && cay_e2b_visit(request)->port != DNS_PORT) || is_exposed(request))
         return true;
     struct cay_str sent = cay_http_header(&request->exchange->headers, "e2b-traffic-access-token");
     if (!cay_e2b_may_know(request))
@@ -78,11 +79,11 @@ static bool admit(struct cay_e2b_request *request)
         cay_e2b_reply_sandbox(request, 403,
                               sent.len ? "The traffic access token is not valid"
                                        : "The sandbox is secured with a traffic access token",
-                              request->port, NULL);
+                              cay_e2b_visit(request)->port, NULL);
     return false;
 }
 
-static void free_proxy(struct cay_e2b_request *request)
+static void free_proxy(struct cay_rest_request *request)
 {
     struct proxy *proxy = cay_take_ptr(request->state);
     cay_buf_finish(&proxy->waiting);
@@ -94,7 +95,7 @@ static void free_proxy(struct cay_e2b_request *request)
 /* Gives what waits, if it is wanted. */
 static void push(struct proxy *proxy)
 {
-    struct cay_e2b_call *call = proxy->call;
+    struct cay_rest_call *call = proxy->call;
     if (!call || !call->errand.wants || call->errand.is_giving || !proxy->waiting.len)
         return;
     struct cay_buf done = proxy->given;
@@ -107,10 +108,10 @@ static void push(struct proxy *proxy)
         .which_frame = CAY_V1_CONNECT_PORT_REQUEST_FRAME_DATA,
         .frame.data = cay_buf_str(&proxy->given),
     };
-    cay_e2b_call_give(call, &message);
+    cay_rest_call_give(call, &message);
 }
 
-static void wanted(struct cay_e2b_request *request, struct cay_e2b_call *)
+static void wanted(struct cay_rest_request *request, struct cay_rest_call *)
 {
     struct proxy *proxy = request->state;
     size_t taken = proxy->given_taken;
@@ -120,7 +121,7 @@ static void wanted(struct cay_e2b_request *request, struct cay_e2b_call *)
     push(proxy);
 }
 
-static void on_body(struct cay_e2b_request *request, const char *data, size_t len)
+static void on_body(struct cay_rest_request *request, const char *data, size_t len)
 {
     struct proxy *proxy = request->state;
     if (!len)
@@ -134,7 +135,7 @@ static void on_body(struct cay_e2b_request *request, const char *data, size_t le
     push(proxy);
 }
 
-static void on_body_end(struct cay_e2b_request *request)
+static void on_body_end(struct cay_rest_request *request)
 {
     struct proxy *proxy = request->state;
     if (!proxy->is_chunked)
@@ -143,29 +144,30 @@ static void on_body_end(struct cay_e2b_request *request)
     push(proxy);
 }
 
-static void on_room(struct cay_e2b_request *request)
+static void on_room(struct cay_rest_request *request)
 {
     struct proxy *proxy = request->state;
     if (proxy->call)
-        cay_e2b_call_room(proxy->call);
+        cay_rest_call_room(proxy->call);
 }
 
 /* The program's answer cannot be understood or came to a bad end. */
-static void give_up(struct cay_e2b_request *request, const char *why)
+static void give_up(struct cay_rest_request *request, const char *why)
 {
     struct proxy *proxy = request->state;
     if (proxy->has_head)
         cay_exchange_reset(request->exchange);
     else
-        cay_e2b_reply_sandbox(request, 502, "The port did not answer as HTTP", request->port, why);
+        cay_e2b_reply_sandbox(request, 502, "The port did not answer as HTTP",
+                              cay_e2b_visit(request)->port, why);
 }
 
-static void finish(struct cay_e2b_request *request)
+static void finish(struct cay_rest_request *request)
 {
     cay_exchange_finish(request->exchange, NULL, 0);
 }
 
-static void begin_answer(struct cay_e2b_request *request, const struct cay_http1_answer *answer)
+static void begin_answer(struct cay_rest_request *request, const struct cay_http1_answer *answer)
 {
     struct proxy *proxy = request->state;
     struct cay_http_header kept[CAY_LIMIT_HEADER_COUNT];
@@ -185,7 +187,7 @@ static void begin_answer(struct cay_e2b_request *request, const struct cay_http1
 }
 
 /* Passes a piece of the body on. False when the answer is complete, or cannot be. */
-static bool pass_body(struct cay_e2b_request *request, struct cay_str bytes)
+static bool pass_body(struct cay_rest_request *request, struct cay_str bytes)
 {
     struct proxy *proxy = request->state;
     struct cay_exchange *exchange = request->exchange;
@@ -222,7 +224,7 @@ static bool pass_body(struct cay_e2b_request *request, struct cay_str bytes)
 }
 
 /* Looks for the head in what has come. True when the body may follow. */
-static bool read_head(struct cay_e2b_request *request)
+static bool read_head(struct cay_rest_request *request)
 {
     struct proxy *proxy = request->state;
     struct cay_http_header headers[CAY_LIMIT_HEADER_COUNT];
@@ -249,7 +251,7 @@ static bool read_head(struct cay_e2b_request *request)
     }
 }
 
-static bool received(struct cay_e2b_request *request, struct cay_e2b_call *, const void *message)
+static bool received(struct cay_rest_request *request, struct cay_rest_call *, const void *message)
 {
     const struct cay_v1_connect_port_response *response = message;
     struct proxy *proxy = request->state;
@@ -276,7 +278,7 @@ static bool received(struct cay_e2b_request *request, struct cay_e2b_call *, con
     return !goes_on || !request->exchange || cay_exchange_has_room(request->exchange);
 }
 
-static void ended(struct cay_e2b_request *request, struct cay_e2b_call *, const void *,
+static void ended(struct cay_rest_request *request, struct cay_rest_call *, const void *,
                   const struct cay_error *err)
 {
     struct proxy *proxy = request->state;
@@ -292,22 +294,24 @@ static void ended(struct cay_e2b_request *request, struct cay_e2b_call *, const 
     } else if (err->reason == CAY_R_PORT_NOT_OPEN) {
         cay_e2b_reply_port_closed(request);
     } else {
-        cay_e2b_reply_sandbox(request, 502, "The sandbox did not answer", request->port, err->text);
+        cay_e2b_reply_sandbox(request, 502, "The sandbox did not answer",
+                              cay_e2b_visit(request)->port, err->text);
     }
 }
 
-static void open_connection(struct cay_e2b_request *request, struct cay_e2b_call *call)
+static void open_connection(struct cay_rest_request *request, struct cay_rest_call *call)
 {
     struct proxy *proxy = request->state;
     call->on_want = wanted;
-    struct cay_v1_port_open open = {.session_id = request->sandbox_id, .port = request->port};
+    struct cay_v1_port_open open = {.session_id = cay_e2b_visit(request)->sandbox_id,
+                                    .port = cay_e2b_visit(request)->port};
     const struct cay_v1_connect_port_request message = {
         .which_frame = CAY_V1_CONNECT_PORT_REQUEST_FRAME_OPEN, .frame.open = &open};
     proxy->call = call;
-    cay_e2b_call_give(call, &message);
+    cay_rest_call_give(call, &message);
 }
 
-static void handle(struct cay_e2b_request *request)
+static void handle(struct cay_rest_request *request)
 {
     struct proxy *proxy = cay_new(struct proxy);
     struct cay_exchange *exchange = request->exchange;
@@ -322,16 +326,16 @@ static void handle(struct cay_e2b_request *request)
     request->on_room = on_room;
     request->on_closed = free_proxy;
     exchange->is_long_lived = true;
-    struct cay_e2b_call *call = cay_e2b_call_new(request, CAY_V1_PROCESS_SERVICE_CONNECT_PORT);
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_PROCESS_SERVICE_CONNECT_PORT);
     call->on_want = open_connection;
     call->on_message = received;
-    cay_e2b_call_start(call, ended);
+    cay_rest_call_start(call, ended);
 }
 
-static void pass(struct cay_e2b_request *request)
+static void pass(struct cay_rest_request *request)
 {
-    static const struct cay_e2b_route route = {.handle = handle, .body = CAY_E2B_BODY_STREAM};
-    cay_e2b_request_go(request, &route);
+    static const struct cay_rest_route route = {.handle = handle, .body = CAY_REST_BODY_STREAM};
+    cay_rest_go(request, &route);
 }
 
 static bool owns(const void *self, const struct cay_exchange *exchange)
@@ -341,17 +345,18 @@ static bool owns(const void *self, const struct cay_exchange *exchange)
 
 static void open_proxy(void *self, struct cay_exchange *exchange)
 {
+    static const struct cay_rest_dialect dialect = {CAY_E2B_DIALECT};
     static const struct cay_e2b_inside inside = {.admit = admit, .pass = pass};
     const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
-    struct cay_e2b_request *request = cay_e2b_request_new(self, exchange);
-    cay_e2b_enter(request);
-    request->sandbox_id = target.id;
-    request->port = target.port;
+    struct cay_rest_request *request = cay_e2b_request_new(self, exchange, &dialect);
+    cay_rest_enter(request);
+    cay_e2b_visit(request)->sandbox_id = target.id;
+    cay_e2b_visit(request)->port = target.port;
     if (target.place == CAY_E2B_SANDBOX)
         cay_e2b_gate(request, &inside);
     else
-        cay_e2b_reply_fault(request, 400, target.fault);
-    cay_e2b_leave(request);
+        cay_rest_reply_fault(request, 400, target.fault);
+    cay_rest_leave(request);
 }
 
 const struct cay_door cay_e2b_proxy_door = {

@@ -41,7 +41,7 @@ static bool is_for_us(const struct cay_http_header *field)
            cay_str_equal_nocase(start, e2b) || cay_auth_is_ours(field->name, field->value);
 }
 
-bool cay_e2b_proxy_is_upgrade(const struct cay_e2b_request *request)
+bool cay_e2b_proxy_is_upgrade(const struct cay_rest_request *request)
 {
     const struct cay_exchange *exchange = request->exchange;
     return !exchange->is_http2 && !request->has_body &&
@@ -74,7 +74,7 @@ static void write_host(struct cay_buf *out, struct cay_str mask, uint16_t port)
 }
 
 /* True: in chunks. */
-static bool write_body_fields(const struct cay_e2b_request *request, struct cay_buf *out)
+static bool write_body_fields(const struct cay_rest_request *request, struct cay_buf *out)
 {
     struct cay_str length = cay_http_header(&request->exchange->headers, "content-length");
     if (length.len)
@@ -84,10 +84,10 @@ static bool write_body_fields(const struct cay_e2b_request *request, struct cay_
     return !length.len && request->has_body;
 }
 
-bool cay_e2b_proxy_write_head(const struct cay_e2b_request *request, struct cay_buf *out)
+bool cay_e2b_proxy_write_head(const struct cay_rest_request *request, struct cay_buf *out)
 {
     const struct cay_exchange *exchange = request->exchange;
-    const struct cay_v1_network_policy *network = request->session->network;
+    const struct cay_v1_network_policy *network = cay_e2b_visit(request)->session->network;
     struct cay_str mask = network ? network->mask_request_host : (struct cay_str){};
     cay_buf_append_str(out, exchange->method);
     cay_buf_append_byte(out, ' ');
@@ -97,7 +97,7 @@ bool cay_e2b_proxy_write_head(const struct cay_e2b_request *request, struct cay_
         cay_buf_append_str(out, exchange->query);
     }
     cay_buf_append_text(out, " HTTP/1.1\r\n");
-    write_host(out, mask.len ? mask : exchange->host, request->port);
+    write_host(out, mask.len ? mask : exchange->host, cay_e2b_visit(request)->port);
     for (size_t i = 0; i < exchange->headers.count; i++) {
         const struct cay_http_header *field = &exchange->headers.items[i];
         if (!is_own(field->name) && !is_for_us(field) && !is_named(&exchange->headers, field->name))

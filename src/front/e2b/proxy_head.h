@@ -3,14 +3,14 @@
 
 /* Heads of requests and answers that pass through: what belongs to one connection stays there. */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 #include "wire/http1.h"
 
 /* The client asks to switch to another protocol, and this connection can. */
-[[nodiscard]] bool cay_e2b_proxy_is_upgrade(const struct cay_e2b_request *request);
+[[nodiscard]] bool cay_e2b_proxy_is_upgrade(const struct cay_rest_request *request);
 
 /* The head for the program. True when a body follows in chunks. */
-[[nodiscard]] bool cay_e2b_proxy_write_head(const struct cay_e2b_request *request,
+[[nodiscard]] bool cay_e2b_proxy_write_head(const struct cay_rest_request *request,
                                             struct cay_buf *out);
 
 /* The fields of the answer for the client; how many. */

@@ -29,9 +29,9 @@ bool cay_e2b_is_signed(const struct cay_exchange *exchange)
     return false;
 }
 
-struct cay_str cay_e2b_signature(struct cay_e2b_request *request)
+struct cay_str cay_e2b_signature(struct cay_rest_request *request)
 {
-    struct cay_str sent = cay_e2b_query(request, "signature");
+    struct cay_str sent = cay_rest_query(request, "signature");
     char *text = cay_arena_copy(&request->arena, sent);
     for (size_t i = 0; text && i < sent.len; i++) {
         if (text[i] == ' ')
@@ -51,9 +51,9 @@ static bool fits(void *context, struct cay_str token)
 
 /* What the peer's address has used up in this second; a few addresses share it. Who was right costs
  * nobody anything. */
-static int64_t *tries_of(struct cay_e2b_request *request)
+static int64_t *tries_of(struct cay_rest_request *request)
 {
-    struct cay_e2b *door = request->door;
+    struct cay_e2b *door = cay_e2b_visit(request)->e2b;
     const char *peer = request->exchange->peer->text;
     const char *port = strrchr(peer, ':');
     struct cay_str address = {peer, port ? (size_t)(port - peer) : strlen(peer)};
@@ -67,39 +67,40 @@ static int64_t *tries_of(struct cay_e2b_request *request)
     return &door->tries[cay_hash(key, address) % CAY_COUNT(door->tries)];
 }
 
-static bool find(struct cay_e2b_request *request, struct cay_str path, char session_id[CAY_ID_SIZE])
+static bool find(struct cay_rest_request *request, struct cay_str path,
+                 char session_id[CAY_ID_SIZE])
 {
-    struct cay_service *service = request->door->porch->service;
+    struct cay_service *service = cay_e2b_visit(request)->e2b->porch->service;
     struct wanted wanted = {.signature = cay_e2b_signature(request)};
     cay_e2b_signer_init(
         &wanted.signer, path, cay_str_is(request->exchange->method, "GET") ? "read" : "write",
-        cay_e2b_query(request, "username"), cay_e2b_query(request, "signature_expiration"));
+        cay_rest_query(request, "username"), cay_rest_query(request, "signature_expiration"));
     bool is_found = service->ops->find_token(service, fits, &wanted, session_id);
     cay_e2b_signer_finish(&wanted.signer);
     *tries_of(request) += is_found ? 0 : wanted.tries;
     return is_found;
 }
 
-bool cay_e2b_signed_find(struct cay_e2b_request *request)
+bool cay_e2b_signed_find(struct cay_rest_request *request)
 {
     enum { SIGNATURE_LEN = 3 + 43 }; /* nothing else is worth the work */
     char session_id[CAY_ID_SIZE];
-    struct cay_str path = cay_e2b_query(request, "path");
+    struct cay_str path = cay_rest_query(request, "path");
     if (*tries_of(request) >= TRIES_PER_SECOND) {
-        cay_e2b_reply_fault(request, 429,
-                            "too many wrong signatures; say which sandbox is meant by the header "
-                            "E2b-Sandbox-Id, or try again in a second");
+        cay_rest_reply_fault(request, 429,
+                             "too many wrong signatures; say which sandbox is meant by the header "
+                             "E2b-Sandbox-Id, or try again in a second");
         return false;
     }
     if (path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX ||
-        cay_e2b_query(request, "username").len > CAY_LIMIT_ID_BYTES ||
+        cay_rest_query(request, "username").len > CAY_LIMIT_ID_BYTES ||
         cay_e2b_signature(request).len != SIGNATURE_LEN ||
-        !request->door->porch->service->ops->find_token || !find(request, path, session_id) ||
-        !cay_e2b_id_valid(cay_str(session_id))) {
-        cay_e2b_reply_fault(request, 401, "invalid signature");
+        !cay_e2b_visit(request)->e2b->porch->service->ops->find_token ||
+        !find(request, path, session_id) || !cay_e2b_id_valid(cay_str(session_id))) {
+        cay_rest_reply_fault(request, 401, "invalid signature");
         return false;
     }
-    request->sandbox_id = cay_arena_str(&request->arena, cay_str(session_id));
-    request->port = CAY_E2B_ENVD_PORT;
+    cay_e2b_visit(request)->sandbox_id = cay_arena_str(&request->arena, cay_str(session_id));
+    cay_e2b_visit(request)->port = CAY_E2B_ENVD_PORT;
     return true;
 }

@@ -7,15 +7,15 @@
  * made with its token.
  */
 
-#include "front/e2b/request.h"
+#include "front/e2b/visit.h"
 
 /* Is it a request for such a URL? */
 [[nodiscard]] bool cay_e2b_is_signed(const struct cay_exchange *exchange);
 
 /* The signature of the query, empty when there is none. Where a blank stands there was a plus that
  * nobody escaped. */
-[[nodiscard]] struct cay_str cay_e2b_signature(struct cay_e2b_request *request);
+[[nodiscard]] struct cay_str cay_e2b_signature(struct cay_rest_request *request);
 
 /* Finds the sandbox and sets it in the request. False when there is none whose token fits, or when
  * too many were tried of late; that is answered then. */
-[[nodiscard]] bool cay_e2b_signed_find(struct cay_e2b_request *request);
+[[nodiscard]] bool cay_e2b_signed_find(struct cay_rest_request *request);
