@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/limits.h"
 #include "base/clock.h"
-#include "front/e2b/control_shape.h"
 #include "front/e2b/envd.h"
+#include "front/e2b/sandbox.h"
 #include "front/rest/call.h"
 
 /* What a sandbox has and uses: its environment and its measures. */

@@ -7,8 +7,8 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "front/auth/auth.h"
-#include "front/e2b/control_shape.h"
 #include "front/e2b/cutter.h"
+#include "front/e2b/sandbox.h"
 #include "front/e2b/token.h"
 #include "front/rest/call.h"
 
