@@ -2,9 +2,9 @@
 #include "front/router.h"
 
 #include "front/connect/connect.h"
-#include "front/e2b/control.h"
-#include "front/e2b/envd.h"
-#include "front/e2b/proxy.h"
+#include "front/e2b/control/control.h"
+#include "front/e2b/envd/envd.h"
+#include "front/e2b/proxy/proxy.h"
 #include "front/pages.h"
 
 /* The first that owns a request gets it. What is for a sandbox is so whatever its path; an RPC is

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/e2b/control/template.h"
+
+#include "api/limits.h"
+#include "front/e2b/control/control.h"
+#include "front/e2b/control/snapshot.h"
+
+static struct cay_str alias_text(struct cay_arena *arena, struct cay_str space, struct cay_str name,
+                                 struct cay_str tag)
+{
+    if (!tag.len)
+        tag = CAY_STR("default");
+    const char *text =
+        cay_arena_printf(arena, "%.*s%s%.*s:%.*s", (int)space.len, space.len ? space.ptr : "",
+                         space.len ? "/" : "", (int)name.len, name.ptr, (int)tag.len, tag.ptr);
+    return text ? cay_str(text) : (struct cay_str){};
+}
+
+struct cay_str cay_e2b_own_alias(struct cay_rest_request *request, struct cay_str name,
+                                 struct cay_str tag)
+{
+    bool is_everybodys = request->caller.role == CAY_ROLE_ADMIN;
+    return alias_text(&request->arena,
+                      is_everybodys ? (struct cay_str){} : cay_str(request->caller.owner), name,
+                      tag);
+}
+
+bool cay_e2b_own_ref(struct cay_rest_request *request, struct cay_str text,
+                     struct cay_e2b_ref *out_ref)
+{
+    if (!cay_e2b_ref_parse(text, &request->arena, out_ref)) {
+        cay_rest_reply_fault(request, 400,
+                             "a template is called NAME or NAME:TAG: letters, digits, '-' and '_', "
+                             "the first a letter or digit; in tags also '.'; 64 at most");
+        return false;
+    }
+    if (!out_ref->space.len || cay_str_is(out_ref->space, request->caller.owner))
+        return true;
+    cay_rest_reply_fault(request, 404, "there is no such template of yours");
+    return false;
+}
+
+struct cay_str cay_e2b_template_name(struct cay_str base)
+{
+    struct cay_str part;
+    struct cay_str rest = base;
+    if (cay_str_split(&rest, '/', &part) && rest.ptr)
+        base = rest;
+    (void)cay_str_split(&base, ':', &part);
+    return part;
+}
+
+/* --- finding one --- */
+
+enum { CANDIDATES_MAX = 4 };
+
+struct lookup {
+    cay_e2b_template_fn *found;
+    struct cay_str names[CANDIDATES_MAX];
+    size_t count;
+    size_t at;
+    struct cay_str last; /* when none of these is there; may be empty */
+};
+
+static void look(struct cay_rest_request *request, struct lookup *lookup);
+
+static void looked(struct cay_rest_request *request, struct cay_rest_call *call,
+                   const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_list_bases_response *list = response;
+    struct lookup *lookup = call->state;
+    if (err) {
+        cay_rest_reply_error(request, err);
+    } else if (list->bases.count) {
+        lookup->found(request, lookup->names[lookup->at], &list->bases.items[0]);
+    } else {
+        lookup->at++;
+        look(request, lookup);
+    }
+}
+
+static void look(struct cay_rest_request *request, struct lookup *lookup)
+{
+    if (lookup->at == lookup->count) {
+        lookup->found(request, lookup->last, NULL);
+        return;
+    }
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
+    struct cay_v1_list_bases_request *ask = cay_rest_call_message(call);
+    ask->name = lookup->names[lookup->at];
+    ask->page_size = 1;
+    call->state = lookup;
+    cay_rest_call_start(call, looked);
+}
+
+void cay_e2b_template_find(struct cay_rest_request *request, struct cay_str text,
+                           cay_e2b_template_fn *found)
+{
+    struct cay_arena *arena = &request->arena;
+    struct lookup *lookup = cay_arena_new(arena, struct lookup);
+    struct cay_e2b_ref ref;
+    if (!lookup) {
+        cay_rest_reply_fault(request, 413, "the request is too large");
+        return;
+    }
+    const struct cay_e2b *door = cay_e2b_visit(request)->e2b;
+    bool is_base = cay_str_is(text, "base");
+    lookup->found = found;
+    if (is_base && (door->template || door->default_base))
+        lookup->last = cay_str(door->template ? door->template : door->default_base);
+    if (is_base && door->template) {
+        lookup->names[lookup->count++] = lookup->last;
+        look(request, lookup);
+        return;
+    }
+    if (cay_e2b_ref_parse(text, arena, &ref)) {
+        struct cay_str space = ref.space.len ? ref.space : cay_str(request->caller.owner);
+        lookup->names[lookup->count++] = alias_text(arena, space, ref.name, ref.tag);
+        if (!ref.space.len || cay_str_is(ref.space, request->caller.owner))
+            lookup->names[lookup->count++] =
+                alias_text(arena, (struct cay_str){}, ref.name, ref.tag);
+        if (!ref.space.len && cay_str_is(ref.tag, "default"))
+            text = ref.name;
+    }
+    lookup->names[lookup->count++] = text;
+    if (lookup->last.len)
+        lookup->names[lookup->count++] = lookup->last;
+    look(request, lookup);
+}
+
+/* --- is there one? --- */
+
+static void reply_template(struct cay_rest_request *request, struct cay_str id, bool is_everybodys)
+{
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, 4096);
+    struct cay_json_writer json = {.buf = &body};
+    cay_json_object_begin(&json);
+    cay_json_key(&json, "templateID");
+    cay_json_string(&json, id);
+    cay_json_key(&json, "public");
+    cay_json_bool(&json, is_everybodys);
+    cay_json_object_end(&json);
+    cay_rest_reply_json(request, 200, cay_buf_str(&body));
+}
+
+static void found_template(struct cay_rest_request *request, struct cay_str name,
+                           const struct cay_v1_base *base)
+{
+    if (base)
+        reply_template(request, cay_e2b_template_name(name), !base->owner.len);
+    else
+        cay_rest_reply_fault(request, 404, "there is no such template; 'cay base ls' lists them");
+}
+
+static void got_snapshot(struct cay_rest_request *request, struct cay_str session_id)
+{
+    if (session_id.len)
+        reply_template(request, session_id, false);
+    else
+        cay_e2b_template_find(request, request->params[0], found_template);
+}
+
+void cay_e2b_template_alias(struct cay_rest_request *request)
+{
+    cay_e2b_snapshot_find(request, request->params[0], got_snapshot);
+}
