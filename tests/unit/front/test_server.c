@@ -332,7 +332,8 @@ static void requests_are_logged_once_and_without_keys(void **state)
     assert_false(harness_has(&log, "hush"));
     /* An id does not tell how many requests others have made. */
     uint64_t ids[3];
-    const char *at = cay_buf_str(&log).ptr;
+    cay_buf_append_byte(&log, '\0');
+    const char *at = log.data;
     for (size_t i = 0; i < CAY_COUNT(ids); i++) {
         at = strstr(at, "request=") + strlen("request=");
         ids[i] = strtoull(at, NULL, 16);
