@@ -14,13 +14,14 @@
 
 enum { RECEIVED_BYTES_MAX = 64 * 1024 * 1024 };
 
-void harness_open(struct harness *harness)
+void harness_open_on(struct harness *harness, struct cay_service *service,
+                     const struct cay_e2b_options *e2b)
 {
     int status = cay_loop_create(&harness->loop);
     assert(status == 0);
     (void)status;
     echo_init(&harness->echo);
-    cay_router_init(&harness->router, &harness->echo.service, NULL, false);
+    cay_router_init(&harness->router, service, e2b, false);
     const struct cay_server_options options = {
         .route = cay_router_route,
         .context = &harness->router,
@@ -31,6 +32,11 @@ void harness_open(struct harness *harness)
     };
     harness->server = cay_server_create(harness->loop, &options);
     harness->router.porch.server = harness->server;
+}
+
+void harness_open(struct harness *harness)
+{
+    harness_open_on(harness, &harness->echo.service, NULL);
 }
 
 void harness_close(struct harness *harness)

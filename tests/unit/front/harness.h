@@ -21,6 +21,9 @@ struct harness {
 };
 
 void harness_open(struct harness *harness);
+/* The same on another service, with E2B's doors. */
+void harness_open_on(struct harness *harness, struct cay_service *service,
+                     const struct cay_e2b_options *e2b);
 
 /* Hangs up on everybody, answers what is held, and checks that nothing is left. */
 void harness_close(struct harness *harness);

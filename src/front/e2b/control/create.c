@@ -28,17 +28,6 @@ static void reply_error(struct cay_rest_request *request, const struct cay_error
     cay_rest_reply_error(request, &told);
 }
 
-static void created(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
-                    const struct cay_error *err)
-{
-    const struct cay_v1_create_session_response *made = response;
-    if (err) {
-        reply_error(request, err);
-        return;
-    }
-    cay_e2b_reply_sandbox_made(request, 201, made->session, made->tokens);
-}
-
 /* Said before anything else is found fault with. */
 static const char *missing(const struct e2b_new_sandbox *wanted)
 {
@@ -96,14 +85,33 @@ static struct cay_v1_lifecycle *lifecycle_of(const struct e2b_new_sandbox *wante
 struct plan {
     const struct e2b_new_sandbox *wanted;
     struct cay_v1_network_policy *network;
+    struct cay_e2b_names names; /* of the base */
+    size_t at;                  /* the one that is tried */
 };
 
-static void create_from_base(struct cay_rest_request *request, const struct plan *plan,
-                             struct cay_str base)
+static void create_from_base(struct cay_rest_request *request, struct plan *plan);
+
+/* What it is called is tried, not looked for: that is one call where a template is called by its
+ * name, and what is not there costs no more than to ask for it. */
+static void created(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
+                    const struct cay_error *err)
+{
+    const struct cay_v1_create_session_response *made = response;
+    struct plan *plan = request->state;
+    bool is_missing = err && err->reason == CAY_R_BASE_NOT_FOUND;
+    if (is_missing && ++plan->at < plan->names.count)
+        create_from_base(request, plan);
+    else if (err)
+        reply_error(request, err);
+    else
+        cay_e2b_reply_sandbox_made(request, 201, made->session, made->tokens);
+}
+
+static void create_from_base(struct cay_rest_request *request, struct plan *plan)
 {
     struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION);
     struct cay_v1_create_session_request *ask = cay_rest_call_message(call);
-    ask->base = base;
+    ask->base = plan->names.items[plan->at];
     ask->labels = plan->wanted->metadata;
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
@@ -141,21 +149,16 @@ static void create_from_snapshot(struct cay_rest_request *request, const struct 
     cay_rest_call_start(call, forked);
 }
 
-/* What is not there is the verb's to refuse. */
-static void base_found(struct cay_rest_request *request, struct cay_str name,
-                       const struct cay_v1_base *)
-{
-    const struct plan *plan = request->state;
-    create_from_base(request, plan, name.len ? name : plan->wanted->template_id);
-}
-
 static void template_found(struct cay_rest_request *request, struct cay_str session_id)
 {
-    const struct plan *plan = request->state;
-    if (session_id.len)
+    struct plan *plan = request->state;
+    if (session_id.len) {
         create_from_snapshot(request, plan, session_id);
-    else
-        cay_e2b_template_find(request, plan->wanted->template_id, base_found);
+        return;
+    }
+    struct cay_str name = plan->wanted->template_id;
+    cay_e2b_template_names(request, name.len ? name : CAY_STR("base"), &plan->names);
+    create_from_base(request, plan);
 }
 
 void cay_e2b_create(struct cay_rest_request *request)
@@ -182,7 +185,7 @@ void cay_e2b_create(struct cay_rest_request *request)
     }
     request->state = plan;
     if (!wanted->template_id.len || cay_str_is(wanted->template_id, "base"))
-        cay_e2b_template_find(request, CAY_STR("base"), base_found);
+        template_found(request, (struct cay_str){});
     else
         cay_e2b_snapshot_find(request, wanted->template_id, template_found);
 }

@@ -253,20 +253,24 @@ struct lookup {
     struct cay_str name;
 };
 
-static void found_by_id(struct cay_rest_request *request, struct cay_rest_call *call,
-                        const void *response, const struct cay_error *err)
+static void find_by_name(struct cay_rest_request *request, struct lookup *lookup)
 {
-    const struct cay_v1_get_session_response *got = response;
-    struct lookup *lookup = call->state;
-    if (!err && cay_str_is(cay_e2b_label(got->session, CAY_LABEL_HIDDEN), CAY_E2B_SNAPSHOT)) {
-        lookup->found(request, lookup->name);
-        return;
-    }
     struct cay_rest_call *next = list_call(request, (struct cay_str){}, lookup->name);
     struct cay_v1_list_sessions_request *ask = cay_rest_call_message(next);
     ask->page_size = 1;
     next->state = lookup;
     cay_rest_call_start(next, found_by_name);
+}
+
+static void found_by_id(struct cay_rest_request *request, struct cay_rest_call *call,
+                        const void *response, const struct cay_error *err)
+{
+    const struct cay_v1_get_session_response *got = response;
+    struct lookup *lookup = call->state;
+    if (!err && cay_str_is(cay_e2b_label(got->session, CAY_LABEL_HIDDEN), CAY_E2B_SNAPSHOT))
+        lookup->found(request, lookup->name);
+    else
+        find_by_name(request, lookup);
 }
 
 void cay_e2b_snapshot_find(struct cay_rest_request *request, struct cay_str name,
@@ -278,6 +282,10 @@ void cay_e2b_snapshot_find(struct cay_rest_request *request, struct cay_str name
         return;
     }
     lookup->found = found;
+    if (!cay_e2b_id_valid(lookup->name)) { /* no id of one, only a name */
+        find_by_name(request, lookup);
+        return;
+    }
     struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
     struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
     ask->session_id = lookup->name;

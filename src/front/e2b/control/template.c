@@ -52,12 +52,42 @@ struct cay_str cay_e2b_template_name(struct cay_str base)
 
 /* --- finding one --- */
 
-enum { CANDIDATES_MAX = 4 };
+/* Not what did not fit into the arena: no name at all is the host's default. */
+static void add(struct cay_e2b_names *names, struct cay_str name)
+{
+    if (name.len && !(names->count && cay_str_equal(names->items[names->count - 1], name)))
+        names->items[names->count++] = name;
+}
+
+void cay_e2b_template_names(struct cay_rest_request *request, struct cay_str text,
+                            struct cay_e2b_names *out_names)
+{
+    struct cay_arena *arena = &request->arena;
+    const struct cay_e2b *e2b = cay_e2b_visit(request)->e2b;
+    struct cay_e2b_ref ref;
+    bool is_base = cay_str_is(text, "base");
+    *out_names = (struct cay_e2b_names){};
+    if (is_base && e2b->template) {
+        add(out_names, cay_str(e2b->template));
+        return;
+    }
+    if (cay_e2b_ref_parse(text, arena, &ref)) {
+        if (ref.space.len)
+            add(out_names, alias_text(arena, ref.space, ref.name, ref.tag));
+        /* The hallway looks for the caller's own before everybody's. */
+        if (!ref.space.len || cay_str_is(ref.space, request->caller.owner))
+            add(out_names, alias_text(arena, (struct cay_str){}, ref.name, ref.tag));
+        if (!ref.space.len && cay_str_is(ref.tag, "default"))
+            text = ref.name;
+    }
+    add(out_names, text);
+    if (is_base && e2b->default_base)
+        add(out_names, cay_str(e2b->default_base));
+}
 
 struct lookup {
     cay_e2b_template_fn *found;
-    struct cay_str names[CANDIDATES_MAX];
-    size_t count;
+    struct cay_e2b_names names;
     size_t at;
     struct cay_str last; /* when none of these is there; may be empty */
 };
@@ -72,7 +102,7 @@ static void looked(struct cay_rest_request *request, struct cay_rest_call *call,
     if (err) {
         cay_rest_reply_error(request, err);
     } else if (list->bases.count) {
-        lookup->found(request, lookup->names[lookup->at], &list->bases.items[0]);
+        lookup->found(request, lookup->names.items[lookup->at], &list->bases.items[0]);
     } else {
         lookup->at++;
         look(request, lookup);
@@ -81,13 +111,13 @@ static void looked(struct cay_rest_request *request, struct cay_rest_call *call,
 
 static void look(struct cay_rest_request *request, struct lookup *lookup)
 {
-    if (lookup->at == lookup->count) {
+    if (lookup->at == lookup->names.count) {
         lookup->found(request, lookup->last, NULL);
         return;
     }
     struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_BASE_SERVICE_LIST_BASES);
     struct cay_v1_list_bases_request *ask = cay_rest_call_message(call);
-    ask->name = lookup->names[lookup->at];
+    ask->name = lookup->names.items[lookup->at];
     ask->page_size = 1;
     call->state = lookup;
     cay_rest_call_start(call, looked);
@@ -96,35 +126,17 @@ static void look(struct cay_rest_request *request, struct lookup *lookup)
 void cay_e2b_template_find(struct cay_rest_request *request, struct cay_str text,
                            cay_e2b_template_fn *found)
 {
-    struct cay_arena *arena = &request->arena;
-    struct lookup *lookup = cay_arena_new(arena, struct lookup);
-    struct cay_e2b_ref ref;
+    struct lookup *lookup = cay_arena_new(&request->arena, struct lookup);
     if (!lookup) {
         cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
-    const struct cay_e2b *door = cay_e2b_visit(request)->e2b;
-    bool is_base = cay_str_is(text, "base");
+    const struct cay_e2b *e2b = cay_e2b_visit(request)->e2b;
+    const char *usual = e2b->template ? e2b->template : e2b->default_base;
     lookup->found = found;
-    if (is_base && (door->template || door->default_base))
-        lookup->last = cay_str(door->template ? door->template : door->default_base);
-    if (is_base && door->template) {
-        lookup->names[lookup->count++] = lookup->last;
-        look(request, lookup);
-        return;
-    }
-    if (cay_e2b_ref_parse(text, arena, &ref)) {
-        struct cay_str space = ref.space.len ? ref.space : cay_str(request->caller.owner);
-        lookup->names[lookup->count++] = alias_text(arena, space, ref.name, ref.tag);
-        if (!ref.space.len || cay_str_is(ref.space, request->caller.owner))
-            lookup->names[lookup->count++] =
-                alias_text(arena, (struct cay_str){}, ref.name, ref.tag);
-        if (!ref.space.len && cay_str_is(ref.tag, "default"))
-            text = ref.name;
-    }
-    lookup->names[lookup->count++] = text;
-    if (lookup->last.len)
-        lookup->names[lookup->count++] = lookup->last;
+    if (cay_str_is(text, "base") && usual)
+        lookup->last = cay_str(usual);
+    cay_e2b_template_names(request, text, &lookup->names);
     look(request, lookup);
 }
 

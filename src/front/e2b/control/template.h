@@ -15,13 +15,23 @@
 /* On bases that were built here: the template. */
 #define CAY_E2B_LABEL_TEMPLATE "cay.e2b/template"
 
+/* What may be meant by what a client calls a template, as verbs call bases, the best first: one of
+ * that name and tag (the caller's own before everybody's, which is the hallway's rule), then a base
+ * of that name; for "base", at last the host's default. */
+enum { CAY_E2B_NAMES_MAX = 4 };
+struct cay_e2b_names {
+    struct cay_str items[CAY_E2B_NAMES_MAX];
+    size_t count; /* at least 1 */
+};
+void cay_e2b_template_names(struct cay_rest_request *request, struct cay_str text,
+                            struct cay_e2b_names *out_names);
+
 /* What a base is to be called by verbs, and the base; empty and NULL when there is none, NULL only
  * when it is made with the first that asks for it. Both are gone when this returns, except `name`.
  */
 typedef void cay_e2b_template_fn(struct cay_rest_request *request, struct cay_str name,
                                  const struct cay_v1_base *base);
-/* Looks for what a client calls a template: the caller's own, then what is for everybody, then a
- * base of that name; for "base", at last the host's default. Answers errors itself. */
+/* Looks for what a client calls a template. Answers errors itself. */
 void cay_e2b_template_find(struct cay_rest_request *request, struct cay_str text,
                            cay_e2b_template_fn *found);
 
