@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static int to_worker;
 static int to_loop;
 
@@ -44,9 +42,10 @@ static void *worker(void *arg)
 
 static void run_nothing(void)
 {
-    char *argv[] = {"/bin/true", NULL};
+    char program[] = "/bin/true";
+    char *argv[] = {program, NULL};
     pid_t pid;
-    if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environ) != 0 || waitpid(pid, NULL, 0) != pid)
+    if (posix_spawn(&pid, program, NULL, NULL, argv, environ) != 0 || waitpid(pid, NULL, 0) != pid)
         _exit(1);
 }
 
