@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ sys.dont_write_bytecode = True
 import checks  # noqa: E402
 
 sys.path.insert(0, str(checks.ROOT / "tools"))
+import cases  # noqa: E402
 import leftovers  # noqa: E402
 import tap  # noqa: E402
 
@@ -109,10 +111,85 @@ def wrong_second_runs():
         return [f"{got}, expected {wanted}" for got, wanted in expected if got != wanted]
 
 
+PROGRAM = """#!/bin/sh
+[ -z "$TEST_LIST" ] || { printf 'case one\\tthe first of all\\ncase two\\tcomes after it\\ncase three\\n'; exit; }
+set -- ${TEST_CASES:-one two three}
+echo 1..$#
+for name; do echo "ok - $name: said"; done
+"""
+
+
+def wrong_choices():
+    """Cases are chosen by name, pattern or words, and what nobody has is told with what is near it."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program"
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
+        entries = [{"name": name, "suite": ["cay:x"], "cmd": [str(program)], "workdir": folder, "env": {}}
+                   for name in ("system-a", "system-a-b", "unit-c")]
+
+        def chosen(*names):
+            try:
+                return {e["name"]: e.get("cases") for e in cases.choose(entries, names)}
+            except cases.Unknown as unknown:
+                return str(unknown)
+
+        def order(seed):
+            shuffled = cases.choose([dict(entry) for entry in entries], ["unit-c"])
+            cases.shuffle(shuffled, seed)
+            return shuffled[0]["cases"]
+        expected = [
+            (chosen(), dict.fromkeys(("system-a", "system-a-b", "unit-c"))),
+            (chosen("system"), dict.fromkeys(("system-a", "system-a-b"))),
+            (chosen("system-a.two"), {"system-a": ["two"]}),
+            (chosen("system.t*"), {"system-a": ["two", "three"], "system-a-b": ["two", "three"]}),
+            (chosen("unit-c.first of"), {"unit-c": ["one"]}),
+            (chosen("unit-c.two", "unit-c.one", "unit-c.two"), {"unit-c": ["two", "one"]}),
+            (chosen("unit-c.two", "unit"), {"unit-c": None}),
+            (chosen("unit-c.thre"), {"unit-c": ["three"]}),
+            (chosen("unit-c.tow"), "no case of unit-c is called 'tow'; near it: two"),
+            (chosen("unit-d"), "no test is called 'unit-d'; near it: unit-c"),
+            (order(7), order(7)),
+            (sorted(order(7)), ["one", "three", "two"]),
+            (len({tuple(order(seed)) for seed in range(50)}), 6),
+        ]
+        return [f"{got}, expected {wanted}" for got, wanted in expected if got != wanted]
+
+
+def wrong_orders():
+    """Programs run the cases that are chosen, in the order that the seed gives; the seed is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        tmp = Path(folder)
+        entry = {"name": "unit-c", "suite": ["cay:x"], "cmd": [str(tmp / "program")], "workdir": folder,
+                 "timeout": 30, "env": {}, "is_parallel": True}
+        (tmp / "tests.json").write_text(json.dumps([entry]))
+        (tmp / "program").write_text(PROGRAM + f"printf '%s ' \"$@\" > {tmp}/ran\n")
+        (tmp / "meson").write_text(f"#!/bin/sh\ncat {tmp}/tests.json\n")
+        for name in ("program", "meson"):
+            (tmp / name).chmod(0o755)
+
+        def ran(*flags):
+            done = subprocess.run([checks.ROOT / "tools/run-tests", "--build", folder, *flags], check=False,
+                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                                  stdout=subprocess.PIPE, text=True)
+            return done.stdout, (tmp / "ran").read_text().split()
+        told, order = ran("--shuffle")
+        seed = re.search(r"--seed (\d+)", told)
+        outcomes = [
+            (ran("unit-c.two")[1], ["two"]),
+            (ran()[1], ["one", "two", "three"]),
+            (sorted(order), ["one", "three", "two"]),
+            (seed and ran("--seed", seed[1])[1], order),
+        ]
+        return [f"{got}, expected {wanted}" for got, wanted in outcomes if got != wanted]
+
+
 if __name__ == "__main__":
     checks.run([
         ("every kind of output is counted right", miscounted),
         ("skips keep their reasons", lost_reasons),
         ("leftovers are found and removed", unseen_leftovers),
         ("a second run is counted and told", wrong_second_runs),
+        ("cases are chosen by what people call them", wrong_choices),
+        ("what is chosen is run, in the order of the seed", wrong_orders),
     ])

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from clients import (CONTRACT_SET, ECHO_SET, ECHOD, ROOT, Daemon, case, cayd, run)
+from clients import (CONTRACT_SET, ECHO_SET, ECHOD, ROOT, Daemon, at_end, case, cayd, list_if_asked, run)
 
 BUF = ROOT / "tools/buf"
 PROTOCOLS = ("connect", "grpc", "grpcweb")
@@ -139,7 +139,7 @@ def keys(_):
             assert answer["owner"] == "tester"
 
 
-@case
+@at_end
 def ends_well(daemon):
     """the daemon ends with status 0"""
     assert daemon.stop() == 0
@@ -168,4 +168,5 @@ def with_cayd(_):
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)
+    list_if_asked()
     run(Daemon(ECHOD))

@@ -7,7 +7,7 @@ import re
 import subprocess
 import urllib.parse
 
-from clients import ECHOD, Daemon, case, cayd, eventually, folder, run
+from clients import ECHOD, Daemon, at_end, case, cayd, eventually, folder, list_if_asked, run
 
 SERVICE = "/cay.test.v1.EchoService/"
 JSON = ("-H", "content-type: application/json")
@@ -142,7 +142,7 @@ def load(daemon):
     eventually(lambda: daemon.stats()["fds"] == before["fds"], "all connections end")
 
 
-@case
+@at_end
 def ends_well(daemon):
     """the daemon ends with status 0"""
     assert daemon.stop() == 0
@@ -179,4 +179,5 @@ def with_cayd(_):
 
 
 if __name__ == "__main__":
+    list_if_asked()
     run(Daemon(ECHOD))

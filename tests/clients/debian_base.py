@@ -126,6 +126,8 @@ def main():
             print(reason)
             return SKIPPED
         return 0
+    if os.environ.get("TEST_LIST"):
+        return 0  # others wait for what it builds: it has no cases to choose from
     print(f"1..{len(RECIPES)}")
     is_good = True
     for number, name in enumerate(RECIPES, 1):

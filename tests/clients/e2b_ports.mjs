@@ -3,7 +3,7 @@
 import { connect } from "node:net";
 import { once } from "node:events";
 import { createHash } from "node:crypto";
-import { assert, equal, eventually, run, test } from "./harness.mjs";
+import { assert, equal, eventually, run, test, unstarted } from "./harness.mjs";
 import { api, inside, sdks, serve, startE2b } from "./e2b_harness.mjs";
 
 const daemon = await startE2b({ programs: { node: process.execPath } });
@@ -62,9 +62,9 @@ server.listen(${PORT});
 `;
 
 const options = { ...daemon.options, timeoutMs: 300_000 };
-const sandbox = await sdk.Sandbox.create(options);
+const sandbox = unstarted ? {} : await sdk.Sandbox.create(options);
 const id = sandbox.sandboxId;
-await serve(daemon, sandbox, SERVER, PORT);
+if (!unstarted) await serve(daemon, sandbox, SERVER, PORT);
 const get = (path, init) => inside(daemon, id, PORT, path, init);
 
 test("a request passes with its method, path, query and headers", async () => {

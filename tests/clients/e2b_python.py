@@ -18,7 +18,7 @@ import urllib.parse
 import uuid
 from http.client import HTTPConnection
 
-from clients import CAYD, ROOT, Skip, case, cayd, eventually, folder, run
+from clients import CAYD, ROOT, Skip, case, cayd, eventually, folder, list_if_asked, run
 import debian_base
 
 ENVD_PORT = 49983
@@ -260,6 +260,7 @@ def agent():
 
 
 def main():
+    list_if_asked()
     with folder() as home:
         try:
             kept = debian_base.data_of(CAYD, "debian")

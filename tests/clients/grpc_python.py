@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from clients import (CONTRACT_SET, ECHO_SET, ECHOD, MIB, Daemon, case, cayd, eventually, run)
+from clients import (CONTRACT_SET, ECHO_SET, ECHOD, MIB, Daemon, at_end, case, cayd, eventually, list_if_asked, run)
 
 SERVICE = "/cay.test.v1.EchoService/"
 LIMITS = [("grpc.max_receive_message_length", 64 * MIB), ("grpc.max_send_message_length", 64 * MIB)]
@@ -169,7 +169,7 @@ def keys(_):
         echo.channel.close()
 
 
-@case
+@at_end
 def nothing_left(daemon):
     """no call is left on the server"""
     eventually(lambda: daemon.stats()["liveCalls"] == 0, "no call")
@@ -201,4 +201,5 @@ def with_cayd(_):
 
 
 if __name__ == "__main__":
+    list_if_asked()
     run(Daemon(ECHOD))

@@ -18,9 +18,23 @@ const CASE_MS = 30_000;
 
 export class Skip extends Error {}
 
-/** Register a case; `name` is a sentence. */
+/** Register a case; `name` is a sentence. It makes what it needs: it may be run alone, and after any other. */
 export function test(name, run, limitMs = CASE_MS) {
   cases.push({ name, run, limitMs });
+}
+
+/** The sentence as a word, by which the runner (tools/run-tests) names a case. */
+const shortName = ({ name }) => name.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, "");
+
+/** The cases that the runner chose, in its order; all, when it chose none. */
+function chosen() {
+  const names = (process.env.TEST_CASES ?? "").split(" ").filter(Boolean);
+  if (names.length === 0) return cases;
+  return names.map((name) => {
+    const found = cases.find((each) => shortName(each) === name);
+    if (!found) throw new Error(`there is no case ${name}`);
+    return found;
+  });
 }
 
 export function assert(isTrue, ...what) {
@@ -106,12 +120,18 @@ export class Daemon {
   }
 }
 
+/** What stands for a daemon when only the cases are to be listed. */
+export const unstarted = process.env.TEST_LIST &&
+  { url: "http://127.0.0.1:1", key: "none", options: {}, folder: "/nonexistent", isDebian: true, stop: async () => 0 };
+
 export async function startEchod(...flags) {
+  if (unstarted) return unstarted;
   return new Daemon(echodPath, ["--listen", "127.0.0.1:0", ...flags]).ready();
 }
 
 /** A cayd with a key, or Skip where it is not built. */
 export async function startCayd() {
+  if (unstarted) return unstarted;
   if (!caydPath || !existsSync(caydPath)) throw new Skip("cayd is not built");
   const folder = mkdtempSync(join(tmpdir(), "c"));
   const group = groupName();
@@ -137,14 +157,20 @@ function withLimit(promise, limitMs) {
   return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
 }
 
-/** Run all cases, print TAP, stop the daemons and exit. */
+/** Run the cases, print TAP, stop the daemons and exit. */
 export async function run(...daemons) {
-  test("the daemons end with status 0", async () => {
+  const stop = async () => {
     for (const daemon of daemons.filter(Boolean)) equal(await daemon.stop(), 0, "the status");
-  });
-  console.log(`1..${cases.length}`);
+  };
+  if (process.env.TEST_LIST) {
+    for (const each of cases) console.log(`case ${shortName(each)}\t${each.name}`);
+    await stop();
+    process.exit(0);
+  }
+  const running = [...chosen(), { name: "the daemons end with status 0", run: stop, limitMs: CASE_MS }];
+  console.log(`1..${running.length}`);
   let failed = 0;
-  for (const [index, { name, run: body, limitMs }] of cases.entries()) {
+  for (const [index, { name, run: body, limitMs }] of running.entries()) {
     const started = Date.now();
     try {
       await withLimit(body(), limitMs);

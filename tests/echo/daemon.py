@@ -2,7 +2,8 @@
 """Start daemons for a test, talk to them in raw bytes, and report in TAP.
 
 A test program registers its cases with @case and ends with run(). Binaries come from the command
-line, so that the same program tests a sanitizer build.
+line, so that the same program tests a sanitizer build. The runner (tools/run-tests) chooses among
+the cases and orders them by TEST_CASES, and asks for their list by TEST_LIST.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ SERVICE = "/cay.test.v1.EchoService/"
 PATIENCE_S = 15  # for what must come; a machine under load is slow, not wrong
 MIB = 1024 * 1024
 
-_cases = []
+_cases, _checks = [], []
 
 
 class Skip(Exception):
@@ -30,21 +31,78 @@ class Skip(Exception):
 
 
 def case(function):
-    """Register a test case. Its docstring is its name."""
+    """Register a test case. Its function has its short name, its docstring says what is promised.
+    It makes what it needs: it may be run alone, and after any other."""
+    assert all(function.__name__ != other.__name__ for other in _cases), function.__name__
     _cases.append(function)
     return function
 
 
-def run(*arguments):
-    """Run all cases with the given arguments; print TAP; exit."""
+def at_end(function):
+    """Register a check of what the cases left: it comes after them, whichever are run."""
+    _checks.append(function)
+    return function
+
+
+def list_if_asked():
+    """The runner may want to know the cases only. To be called before anything is made for them."""
+    if not os.environ.get("TEST_LIST"):
+        return
+    for function in _cases:
+        print(f"case {function.__name__}\t{_promise(function)}")
+    sys.exit(0)
+
+
+def _promise(function):
+    return " ".join((function.__doc__ or "").split()).rstrip(".")
+
+
+def _chosen():
+    """The cases that the runner chose, in its order; all, when it chose none."""
+    if not (names := os.environ.get("TEST_CASES", "").split()):
+        return _cases
+    known = {function.__name__: function for function in _cases}
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"there is no case {', '.join(unknown)}")
+    return [known[name] for name in names]
+
+
+def is_chosen(function):
+    """The case is one of those that are run: what it needs can be begun before its turn."""
+    return function in _chosen()
+
+
+def steps(*functions):
+    """Make one case of several functions, which go on where the one before ended. For what is a
+    sequence by its nature; everything else is a case of its own."""
+    def run_steps(*arguments):
+        for function in functions:
+            print(f"# {function.__name__}: {_promise(function)}")
+            function(*arguments)
+    return run_steps
+
+
+def is_whole():
+    """All cases are run, in whatever order."""
+    return set(_chosen()) == set(_cases)
+
+
+def run(*arguments, before_each=lambda: None, after_each=lambda: None):
+    """Run the cases with the given arguments; print TAP; exit. before_each() makes what every case
+    needs, after_each() takes away what a case made, so that no other can use it."""
+    list_if_asked()
     sys.stdout.reconfigure(line_buffering=True)
-    print(f"1..{len(_cases)}")
+    chosen = _chosen()
+    print(f"1..{len(chosen) + len(_checks)}")
     failed = 0
-    for number, function in enumerate(_cases, 1):
-        name = " ".join((function.__doc__ or function.__name__).split()).rstrip(".")
+    for number, function in enumerate([*chosen, *_checks], 1):
+        name = ": ".join(filter(None, (function.__name__, _promise(function))))
         started = time.monotonic()
         try:
-            function(*arguments)
+            if function in _checks:
+                function(*arguments)
+            else:
+                _run_case(lambda: function(*arguments), before_each, after_each)
             print(f"ok {number} - {name}")
         except Skip as skip:
             print(f"ok {number} - {name} # SKIP {skip}")
@@ -57,6 +115,18 @@ def run(*arguments):
         if took_s > 1:
             print(f"# took {took_s:.1f} s")
     sys.exit(1 if failed else 0)
+
+
+def _run_case(body, before, after):
+    try:
+        before()
+        body()
+    except BaseException:
+        # What it left by half may not go away; that it failed is what matters.
+        with contextlib.suppress(Exception):
+            after()
+        raise
+    after()
 
 
 def eventually(condition, what, patience_s=PATIENCE_S):

@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 import oracle
-from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Cayd, Closed, Skip, case,
-                    eventually, run)
+from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Cayd, Closed, Skip,
+                    at_end, case, eventually, is_whole, list_if_asked, run, steps)
 from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, settled,
                      tell_difference)
 from own_network import NONE, OPEN, devices, enter, has_nft, is_clean, tables
@@ -723,11 +723,28 @@ def add_case(kind):
     def dies(world):
         Play(world, kind()).everywhere()
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
+    dies.__name__ = "dies_in_" + words.strip().replace(" ", "_")
     dies.__doc__ = f"{words.strip()}: dying anywhere, it is done in full or not at all"
     case(dies)
 
 
+@at_end
+def all_are_reached(_):
+    """every crash point was died at"""
+    if not is_whole():
+        raise Skip("not all cases were run")
+    listed = listed_points()
+    assert len(set(listed)) == len(listed), "a name is used twice"
+    missing = sorted(point for point in set(listed) - reached
+                     if not point.startswith(OTHER_STORES))
+    assert not missing, f"never reached: {missing}"
+
+
 def main():
+    for kind in scenarios():
+        if IS_FULL or not kind.is_long:
+            add_case(kind)
+    list_if_asked()
     enter()
     world = World()
     with world.cay as cay:
@@ -735,19 +752,6 @@ def main():
         cay.create("n")
         world.fresh = look(cay)["sessions"]["n"]
         clear(cay)
-        for kind in scenarios():
-            if IS_FULL or not kind.is_long:
-                add_case(kind)
-
-        @case
-        def all_are_reached(_):
-            """every crash point was died at"""
-            listed = listed_points()
-            assert len(set(listed)) == len(listed), "a name is used twice"
-            missing = sorted(point for point in set(listed) - reached
-                             if not point.startswith(OTHER_STORES))
-            assert not missing, f"never reached: {missing}"
-
         run(world)
 
 

@@ -30,11 +30,16 @@ MIB = _echo.MIB
 Closed = _echo.Closed
 Raw = _echo.Raw
 Skip = _echo.Skip
+at_end = _echo.at_end
 case = _echo.case
 eventually = _echo.eventually
+is_chosen = _echo.is_chosen
 is_sanitized = _echo.is_sanitized
+is_whole = _echo.is_whole
+list_if_asked = _echo.list_if_asked
 run = _echo.run
 steady = _echo.steady
+steps = _echo.steps
 
 CAYD = sys.argv[1]
 PATIENCE_S = 60  # for any answer: a machine under load is slow, not wrong
@@ -398,6 +403,35 @@ class Cayd(Client):
                 status = self.process.wait()
         self.process.stdout.close()
         return status
+
+    def keep(self):
+        """What is there now stays when reset() takes the rest away."""
+        self.kept_keys, self.kept_bases = self.key_ids(), self.bases()
+
+    def reset(self):
+        """Take away what a case made, so that no other can come to depend on it."""
+        if self.process.poll() is not None:
+            self.start()
+        for session_id in self.ids():
+            self.destroy(session_id)
+        for key_id in self.key_ids() - self.kept_keys:
+            self.call(KEY + "RevokeKey", {"keyId": key_id})
+        for name, settings in self.bases().items():
+            if name not in self.kept_bases:
+                self.call(BASE + "RemoveBase", {"name": name, "force": True})
+            elif settings != self.kept_bases[name]:
+                options = {"name": name, "existingBase": name, "settings": self.kept_bases[name]}
+                self.send_all(BASE + "ImportBase", [{"options": options}])
+
+    def key_ids(self):
+        keys = self.call(KEY + "ListKeys", {"pageSize": 1000}).get("keys", [])
+        return {key["id"] for key in keys}
+
+    def bases(self):
+        """The settings of bases that somebody made; that of the host the daemon makes by itself."""
+        bases = self.call(BASE + "ListBases", {"pageSize": 1000}).get("bases", [])
+        return {base["name"]: base.get("settings", {}) for base in bases
+                if base.get("origin") != "BASE_ORIGIN_HOST"}
 
     def __enter__(self):
         return self

@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from daemon import PATIENCE_S, Cayd, RpcError, case, eventually, run, steady
+from daemon import PATIENCE_S, Cayd, RpcError, case, eventually, steady
 from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, log_of, look, settled, tell_difference
-from small_base import import_small
+from small_base import import_small, run_with_cayd
 
 DISK_MIB = 48
 
@@ -359,12 +359,11 @@ def add_refusals():
                     refuses(cay, lambda: verb(cay), statement)
                 except AssertionError as error:
                     raise AssertionError(f"{statement}: {error}") from None
+        record.__name__ = f"refuses_{name.removeprefix('a ').replace(' ', '_')}"
         record.__doc__ = f"{name} whose records cannot be written is refused as a whole"
         case(record)
 
 
 if __name__ == "__main__":
     add_refusals()
-    with Cayd(*NO_HOST_BASE) as the_daemon:
-        import_small(the_daemon, tree_actor=ACTOR)
-        run(the_daemon)
+    run_with_cayd(*NO_HOST_BASE, tree_actor=ACTOR)

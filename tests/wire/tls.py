@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 from http2_frames import Http2
-from wire import (MIB, Daemon, Raw, case, envelope, envelopes, eventually, folder,
-                  post, run)
+from wire import (MIB, Daemon, Raw, at_end, case, envelope, envelopes, eventually, folder,
+                  list_if_asked, post, run)
 
 CONNECT_JSON = "application/connect+json"
 HEAD_MS, SEND_MS = 700, 1500
@@ -218,6 +218,7 @@ def bad_files(tls):
 
 
 def main():
+    list_if_asked()
     with folder() as path:
         make_certificate(path, "test")
         with Daemon(sys.argv[1], "--tls-cert", f"{path}/test.pem", "--tls-key", f"{path}/test.key",
@@ -225,7 +226,7 @@ def main():
             tls = Tls(daemon, f"{path}/test.pem")
             start = tls.stats()
 
-            @case
+            @at_end
             def everything_is_back(_):
                 """descriptors and calls are back to where they were, and the end is orderly"""
                 def is_back():
