@@ -16,8 +16,8 @@ import signal
 import threading
 import time
 
-from daemon import IS_FULL, PROCESS, SANDBOX, Cayd, Closed, RpcError, case, eventually, good, run, together
-from small_base import import_small
+from daemon import IS_FULL, PROCESS, SANDBOX, Closed, RpcError, case, eventually, good, together
+from small_base import run_with_cayd
 
 SEED = int(os.environ.get("CAY_TEST_SEED") or random.randrange(1 << 32))
 STEPS = int(os.environ.get("CAY_TEST_STEPS") or (10_000 if IS_FULL else 250))
@@ -263,6 +263,4 @@ def turns_and_uploads(cay):
 
 
 if __name__ == "__main__":
-    with Cayd("--store", "overlay", "--default-base", "small") as daemon:
-        import_small(daemon)
-        run(daemon)
+    run_with_cayd("--store", "overlay", "--default-base", "small")

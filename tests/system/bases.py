@@ -15,8 +15,9 @@ import socket
 import tarfile
 import threading
 
-from daemon import BASE, IS_FULL, PATIENCE_S, Cayd, Client, Skip, Stream, b64, case, eventually, fails, run, together
-from small_base import import_small
+from daemon import (BASE, IS_FULL, PATIENCE_S, Client, Skip, Stream, b64, case, eventually, fails,
+                    together)
+from small_base import run_with_cayd
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
@@ -124,6 +125,7 @@ def damaged(cay):
 @case
 def names(cay):
     """labels, pages and names find bases; records outlive the daemon"""
+    send(cay, tar_of({"z": b"z"}), name="app", labels={"kind": "image"}, aliases=["me/app:1"])
     send(cay, tar_of({"x": b"x"}), name="plain", settings={"env": {"A": "b"}, "cwd": "/data"})
     cay.restart()
     assert list(listed(cay, labels={"kind": "image"})) == ["app"]
@@ -156,6 +158,7 @@ def names(cay):
 @case
 def replaced(cay):
     """a base takes another's place; sessions on the old one keep it"""
+    send(cay, tar_of({"x": b"x"}), name="plain")
     cay.create("old", base="plain", lazyStart=True)
     send(cay, tar_of({"y": b"y"}), name="plain", replace=True)
     cay.create("new", base="plain", lazyStart=True)
@@ -220,7 +223,7 @@ def build_fails(cay):
     fails("invalid_argument", build, cay, params={"suite": "--help"})
     fails("invalid_argument", build, cay, params={"packages": "a;b"})
     fails("invalid_argument", build, cay, params={"other": "x"})
-    fails("already_exists", build, cay, name="plain")
+    fails("already_exists", build, cay, name="small")
     need_debootstrap()
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
@@ -307,6 +310,5 @@ def build_whole(cay):
     cay.destroy("deb")
 
 
-with Cayd() as daemon:
-    import_small(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_with_cayd()

@@ -7,8 +7,8 @@ import hashlib
 import signal
 
 from building import archive, build_sessions, listed, nothing_left, step
-from daemon import BASE, Cayd, Client, Stream, b64, case, eventually, fails, run
-from small_base import import_small
+from daemon import BASE, Client, Stream, b64, case, eventually, fails
+from small_base import run_with_cayd
 
 
 def key_of(cay, owner):
@@ -213,6 +213,4 @@ def the_end(cay):
 
 
 if __name__ == "__main__":
-    with Cayd("--default-base", "small") as daemon:
-        import_small(daemon)
-        run(daemon)
+    run_with_cayd("--default-base", "small")

@@ -7,8 +7,8 @@ import tarfile
 import threading
 
 from building import archive, build_sessions, listed, nothing_left, step
-from daemon import BASE, Cayd, Client, RpcError, Stream, b64, case, eventually, fails, run
-from small_base import import_small
+from daemon import BASE, Client, RpcError, Stream, b64, case, eventually, fails
+from small_base import run_with_cayd
 
 
 def build(cay, *steps, name="built", **fields):
@@ -173,6 +173,4 @@ def left(cay):
 
 
 if __name__ == "__main__":
-    with Cayd("--default-base", "small") as daemon:
-        import_small(daemon)
-        run(daemon)
+    run_with_cayd("--default-base", "small")

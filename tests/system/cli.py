@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from cli_daemon import CAY, PATIENCE_S, Cli
-from daemon import SANDBOX, Skip, case, eventually, good, run, together
-from small_base import import_small
+from daemon import SANDBOX, Skip, case, eventually, good, together
+from small_base import run_on
 
 
 def status_of(process):
@@ -171,6 +171,7 @@ def exec_status(cayd):
 @case
 def exec_streams(cayd):
     """standard output and standard error stay apart, byte for byte, and come as they are made"""
+    cayd.create("demo")
     noise = bytes(range(256)) * 2000
     cayd.ok("cp", "-", "demo:noise", stdin=noise)
     cayd.ok("cp", "-", "demo:esion", stdin=noise[::-1])
@@ -188,6 +189,7 @@ def exec_streams(cayd):
 @case
 def exec_slow_reader(cayd):
     """a reader that takes its time gets all the same everything: the command waits for it"""
+    cayd.create("demo")
     size = 64 << 20
     process = cayd.begin("exec", "demo", "--", "sh", "-c", f"yes | head -c {size}")
     assert process.stdout.read(2) == b"y\n"
@@ -205,6 +207,7 @@ def exec_slow_reader(cayd):
 @case
 def tags(cayd):
     """a process is found by its tag; what the ring dropped of it is told; `ps` shows what was given to run"""
+    cayd.create("demo")
     process_id = cayd.ok("exec", "demo", "--background", "--tag", "srv", "--", "sh", "-c",
                          "head -c 5000000 /dev/zero; echo up; exec sleep 1000").strip()
     eventually(lambda: cayd.cay("logs", "demo", "srv").out.endswith(b"up\n"), "it has printed")
@@ -231,6 +234,7 @@ def tags(cayd):
 @case
 def closed_descriptors(cayd):
     """a standard descriptor that is closed is an empty input, or an output that fails; never a connection of ours"""
+    cayd.create("demo")
     def shell(script):
         done = subprocess.run(["/bin/sh", "-c", script, CAY], env=cayd.client_environment(), capture_output=True,
                               timeout=PATIENCE_S, check=False)
@@ -247,6 +251,7 @@ def closed_descriptors(cayd):
 @case
 def exec_input(cayd):
     """-i gives the command our standard input, however much it is"""
+    cayd.create("demo")
     assert cayd.ok("exec", "-i", "demo", "--", "cat", stdin=b"hello") == "hello"
     assert cayd.ok("exec", "demo", "--", "cat", stdin=b"not for it") == ""
     assert cayd.ok("exec", "-i", "demo", "--", "wc", "-c", stdin=b"x" * 65536).strip() == "65536"
@@ -256,6 +261,7 @@ def exec_input(cayd):
 @case
 def exec_interrupted(cayd):
     """the command dies with cay, with all it started"""
+    cayd.create("demo")
     for number in (signal.SIGINT, signal.SIGKILL):
         process = cayd.begin("exec", "demo", "--", "sh", "-c", "sleep 98765 & echo on; wait")
         assert process.stdout.readline() == b"on\n"
@@ -268,6 +274,7 @@ def exec_interrupted(cayd):
 @case
 def exec_leftovers(cayd):
     """what a command leaves behind is told, or killed"""
+    cayd.create("demo")
     result = cayd.cay("exec", "demo", "--", "sh", "-c", "sleep 43210 & echo done")
     assert (result.status, result.text) == (0, "done\n"), result
     assert "1 process it started still runs" in result.note, result
@@ -279,6 +286,7 @@ def exec_leftovers(cayd):
 @case
 def exec_json(cayd):
     """with --json exec prints a line per piece, and still ends as the command does"""
+    cayd.create("demo")
     result = cayd.cay("exec", "--json", "demo", "--", "sh", "-c", "echo out; exit 5")
     frames = [json.loads(line) for line in result.text.splitlines()]
     assert result.status == 5 and result.err == b"", result
@@ -292,6 +300,7 @@ def exec_json(cayd):
 @case
 def tools(cayd):
     """tool reads values as the tool's schema says, and ends with 1 when the tool failed"""
+    cayd.create("demo")
     listing = cayd.ok("tools")
     assert "edit_file (edit) path= old_string= new_string= [replace_all=]" in listing, listing
     assert cayd.ok("tool", "demo", "--list") == listing
@@ -335,6 +344,7 @@ def tree_of(folder):
 @case
 def copies(cayd):
     """cp takes a tree there and back: names, modes, content"""
+    cayd.create("demo")
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)
         source = here / "tree"
@@ -371,6 +381,7 @@ def copies(cayd):
 @case
 def copies_streams(cayd):
     """cp knows '-' on either side, and replaces what is there"""
+    cayd.create("demo")
     data = os.urandom(5 << 20)
     cayd.ok("cp", "-", "demo:made/on/the/way", stdin=data)
     assert cayd.cay("cp", "demo:made/on/the/way", "-").out == data
@@ -412,6 +423,7 @@ def looks_back(cayd):
 @case
 def copies_holes(cayd):
     """cp gives a file with holes no more disk here than it had there"""
+    cayd.create("demo")
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)
         cayd.ok("exec", "demo", "--", "sh", "-c", "truncate -s 48M holes; echo middle | dd of=holes bs=1M seek=20 conv=notrunc; "
@@ -430,6 +442,7 @@ def copies_holes(cayd):
 @case
 def copies_hostile(cayd):
     """nothing that is copied out of a sandbox leads anywhere else here"""
+    cayd.create("demo")
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)
         outside = here / "outside"
@@ -778,6 +791,7 @@ def over_tcp(cayd):
 @case
 def completion(cayd):
     """sessions, snapshots and tools are completed; without a daemon nothing is said"""
+    cayd.create("demo")
     offered = lambda *words, **more: [  # noqa: E731
         line.split("\t")[0] for line in cayd.ok("complete", "--", *words, **more).splitlines()]
     cayd.ok("turn", "demo")
@@ -800,6 +814,8 @@ def completion(cayd):
 @case
 def on_a_terminal(cayd):
     """a terminal gets colours, and nothing of a sandbox that it would obey"""
+    cayd.create("demo")
+    cayd.turn("demo")
     cayd.ok("tool", "demo", "write_file", "path=evil", "content=a\tb \x1b[31mred\x1b[0m\x07\n")
     shown = cayd.on_terminal("tool", "demo", "read", "path=evil")
     assert "a\tb \\x1b[31mred\\x1b[0m\\x07\n" in shown, shown
@@ -898,6 +914,7 @@ def over_tls(cayd):
 @case
 def several_names(cayd):
     """kill and rm of several names go on after one that is not there, tell each, and fail in the end"""
+    cayd.create("demo")
     def start():
         return cayd.ok("exec", "demo", "--background", "--", "sleep", "1000").strip()
     first, second = start(), start()
@@ -923,6 +940,7 @@ def several_names(cayd):
 @case
 def started_again(cayd):
     """exec --background --restart starts a command again when it fails, as often as it may"""
+    cayd.create("demo")
     process = cayd.ok("exec", "demo", "--background", "--restart", "on-failure", "--max-restarts", "2",
                       "--restart-delay", "10ms", "--", "sh", "-c", "echo run; exit 3").strip()
     eventually(lambda: cayd.ok("logs", "demo", process) == "run\n" * 3, "it ran three times")
@@ -973,6 +991,7 @@ def health_is_of_now(cayd):
 @case
 def tag_of_a_command(cayd):
     """a command that is followed has its tag, too"""
+    cayd.create("demo")
     process = cayd.begin("exec", "demo", "--tag", "followed", "--", "sh", "-c", "echo on; sleep 1000")
     assert process.stdout.readline() == b"on\n"
     assert "on" in cayd.ok("logs", "demo", "followed")
@@ -983,6 +1002,7 @@ def tag_of_a_command(cayd):
 @case
 def port_of_a_remote_daemon(cayd):
     """cay port says that a loopback address of a daemon elsewhere does not lead there from here"""
+    cayd.create("demo")
     key = cayd.ok("key", "create", "--admin").strip()
     note = "this address works on the daemon's machine alone"
     # By its address 0.0.0.0 a daemon on this machine is reached, but not known to be here.
@@ -1060,13 +1080,5 @@ def nobody_there(cayd):
         cayd.fails(125, "start it with 'cayd'", *words, env=away)
 
 
-@case
-def nothing_left(cayd):
-    """in the end nothing is left of the sandboxes"""
-    cayd.ok("rm", *cayd.sessions())
-    assert cayd.sessions() == [] and not cayd.leftovers(), cayd.leftovers()
-
-
-with Cli("--default-base", "small", "--destroy-on-exit") as daemon:
-    import_small(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_on(lambda: Cli("--default-base", "small", "--destroy-on-exit"))

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "echo"))
-from daemon import case, run  # noqa: E402
+from daemon import case, list_if_asked, run  # noqa: E402
 
 SHAPES = """
 class Shape:
@@ -228,6 +228,7 @@ def bad_requests_are_refused(interpreter):
 
 
 if __name__ == "__main__":
+    list_if_asked()
     served = Interpreter()
     try:
         run(served)

@@ -12,9 +12,9 @@ import random
 import threading
 import time
 
-from daemon import IS_FULL, Cayd, Closed, case, run
-from oracle import NO_HOST_BASE, clear, log_of, settled
-from small_base import import_small
+from daemon import IS_FULL, Closed, case
+from oracle import NO_HOST_BASE, log_of, settled
+from small_base import run_with_cayd
 
 CLIENTS = 4
 SESSIONS_MAX = 3  # of one client
@@ -257,14 +257,5 @@ def kills(cay):
     assert done > KILLS, "hardly anything happened"
 
 
-@case
-def nothing_is_left(cay):
-    """with the sessions gone, nothing is left"""
-    clear(cay)
-    assert not cay.leftovers(), cay.leftovers()
-
-
 if __name__ == "__main__":
-    with Cayd(*NO_HOST_BASE) as the_daemon:
-        import_small(the_daemon)
-        run(the_daemon)
+    run_with_cayd(*NO_HOST_BASE)

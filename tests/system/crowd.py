@@ -5,7 +5,8 @@
 import contextlib
 
 from cli_daemon import Cli
-from daemon import KEY, SANDBOX, Client, Closed, RpcError, case, eventually, run
+from daemon import KEY, SANDBOX, Client, Closed, RpcError, case, eventually
+from small_base import run_on
 
 CONNECTIONS = 64
 EVENT_STREAMS = 256
@@ -101,5 +102,4 @@ def watchers(_):
 
 
 if __name__ == "__main__":
-    with Cli("--max-connections", str(CONNECTIONS)) as daemon:
-        run(daemon)
+    run_on(lambda: Cli("--max-connections", str(CONNECTIONS)), lambda daemon: None)

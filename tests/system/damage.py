@@ -233,4 +233,5 @@ def gone_at_wake(cay):
     end(cay)
 
 
-run_with_cayd()
+if __name__ == "__main__":
+    run_with_cayd()

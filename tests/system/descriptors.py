@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from daemon import PROCESS, SANDBOX, Cayd, Closed, RpcError, case, eventually, run
+from daemon import PROCESS, SANDBOX, Cayd, Closed, RpcError, case, eventually
 from past import put, text_of
-from small_base import import_small
+from small_base import run_on
 
 CAY = sys.argv[2]
 LIMIT = 300
@@ -177,6 +177,4 @@ def works_again(cay):
 
 
 if __name__ == "__main__":
-    with Few() as daemon:
-        import_small(daemon)
-        run(daemon)
+    run_on(Few)

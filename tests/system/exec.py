@@ -18,12 +18,6 @@ SOON_S = 1  # the contract says 50 ms; the machine may be busy
 LEAVES = "sleep 30 & echo said; exit 3"
 
 
-def session(cay, session_id=SID, **fields):
-    """The session of this name, as a client that retries makes it."""
-    cay.create(session_id, **fields)
-    return session_id
-
-
 def follow(stream):
     """Read a stream of AttachProcess to its end: (attached, exited, stdout, stderr, chunks)."""
     frames = [frame for frame in stream if "heartbeat" not in frame]
@@ -65,7 +59,6 @@ def alive(cay, text):
 @case
 def ends_with_the_child(cay):
     """a command ends when its direct child ends, though grandchildren hold the pipes"""
-    session(cay)
     cay.sh(SID, "true")
     waited, (result, out, _) = took_s(cay.launch, SID, "/bin/sh", "-c", LEAVES)
     assert waited < SOON_S and result["exitCode"] == 3 and out == b"said\n", (waited, result, out)
@@ -260,7 +253,7 @@ def stalled_reader(cay):
 @case
 def causes(cay):
     """an exit, a signal, a timeout and a lack of memory are told apart"""
-    session(cay, "little", limits={"memoryBytes": str(32 * MIB)})
+    cay.create("little", limits={"memoryBytes": str(32 * MIB)})
     result, _, _ = cay.launch(SID, "/bin/sh", "-c", "exit 7")
     assert (result["exitCode"], result["cause"]) == (7, "END_CAUSE_EXITED"), result
     for number in (9, 11, 15):
@@ -280,7 +273,7 @@ def causes(cay):
 @case
 def oom_of_a_child(cay):
     """a command that survives a child's lack of memory ended by itself"""
-    session(cay, "little", limits={"memoryBytes": str(32 * MIB)})
+    cay.create("little", limits={"memoryBytes": str(32 * MIB)})
     result, out, _ = cay.launch("little", "/bin/sh", "-c", "tail -c 500000000 /dev/zero; echo then; exit 4")
     assert result.get("exitCode") == 4 and out == b"then\n", (result, out)
     cay.destroy("little")
@@ -289,7 +282,6 @@ def oom_of_a_child(cay):
 @case
 def plain_signals(cay):
     """a command starts with no signal ignored or blocked, whatever the daemon was started with"""
-    session(cay)
     # Not by a shell, which has a will of its own.
     _, said, _ = cay.launch(SID, "/bin/grep", "-E", "SigIgn|SigBlk", "/proc/self/status")
     assert said.split() == [b"SigBlk:", b"0" * 16, b"SigIgn:", b"0" * 16], said
@@ -314,7 +306,7 @@ def zombies(cay):
 @case
 def fork_bomb(cay):
     """a fork bomb is bounded by its session, and ends with its timeout"""
-    session(cay, "bomb", limits={"pids": "64"})
+    cay.create("bomb", limits={"pids": "64"})
     bomb = "b() { b | b & }; b; sleep 100"
     waited, result = took_s(cay.bash, "bomb", bomb, {"policy": {"timeout": "1s"}})
     assert waited < 30 and result["isError"], (waited, result)
@@ -359,7 +351,7 @@ def disconnect_early(cay):
         stream.close()
     eventually(lambda: not alive(cay, "sleep 39"), "all of them are killed")
     for number in range(5):
-        session(cay, f"lazy-{number}", lazyStart=True)
+        cay.create(f"lazy-{number}", lazyStart=True)
         cay.attach(f"lazy-{number}", "/bin/sleep", "39", policy={"killOnDisconnect": True}).close()
     for number in range(5):
         session_id = f"lazy-{number}"
@@ -424,7 +416,7 @@ def users(cay):
     assert cay.sh(SID, script, user="root") == "0\n0\n/root root\n0\n"
     assert cay.sh(SID, "head -c 4 /etc/secret", user="root") == "only"
     assert cay.launch(SID, "/bin/cat", "/etc/secret", user="user")[0]["exitCode"] == 1
-    session(cay, "as-root", defaultUser="root", defaultCwd="/tmp", env={"COLOUR": "blue"})
+    cay.create("as-root", defaultUser="root", defaultCwd="/tmp", env={"COLOUR": "blue"})
     assert cay.launch("as-root", "/bin/sh", "-c", "id -u; pwd; echo $COLOUR")[1] == b"0\n/tmp\nblue\n"
     assert cay.launch("as-root", "/bin/sh", "-c", "echo $COLOUR", env={"COLOUR": "red"})[1] == b"red\n"
     cay.destroy("as-root")
@@ -467,7 +459,7 @@ def users_of_passwd(cay):
 @case
 def hostile_passwd(cay):
     """whatever the sandbox makes of its passwd, nothing hangs, leaks or breaks, and root stays reachable"""
-    session(cay, "hostile")
+    cay.create("hostile")
     wrecks = ("rm /etc/passwd /etc/group", "mkfifo /etc/passwd", "mkdir /etc/passwd",
               "ln -s /proc/self/environ /etc/passwd", "ln -s passwd /etc/passwd",
               "truncate -s 8G /etc/passwd", "head -c 300000 /dev/urandom > /etc/passwd",
@@ -600,7 +592,7 @@ def stopped(cay):
 @case
 def death_of_the_first_process(cay):
     """sandbox root cannot reach the sandbox's first process; a lost sandbox is made anew"""
-    session(cay, "hard")
+    cay.create("hard")
     result, out, _ = cay.launch("hard", "/bin/sh", "-c", "kill -9 1; kill -STOP 1; echo $?", user="root")
     assert cay.sh("hard", "echo fine") == "fine\n", (result, out)
     cay.sh("hard", "echo kept > kept")
@@ -626,7 +618,7 @@ def follow_rest(stream):
 @case
 def once(cay):
     """a tool call with an id happens once: repeated, joined while it runs, and after a rollback anew"""
-    session(cay, "once")
+    cay.create("once")
     cay.turn("once")
     count = {"toolCallId": "c1"}
     first = cay.tool("once", "bash", call=count, cmd="echo x >> log; wc -l < log")
@@ -663,7 +655,7 @@ def once(cay):
 @case
 def destroy_while_running(cay):
     """a session that is destroyed takes its commands with it, and their callers are told"""
-    session(cay, "short")
+    cay.create("short")
     def run_long():
         return cay.bash("short", "sleep 100")
     def destroy_soon():
@@ -676,4 +668,4 @@ def destroy_while_running(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "8s", swapper=sys.argv[3])
+    run_with_cayd("--send-timeout", "8s", session=SID, swapper=sys.argv[3])

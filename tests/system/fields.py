@@ -5,10 +5,11 @@
 import re
 import threading
 
-from daemon import BASE, PROCESS, SANDBOX, Cayd, RpcError, b64, case, eventually, fails, unb64
-from small_base import import_small, run_with_cayd
+from daemon import (BASE, PROCESS, SANDBOX, Cayd, b64, case, eventually, fails, is_chosen,
+                    list_if_asked, unb64)
+from small_base import import_small, run_with_cayd, small_cayd
 
-silent = {}
+silent = {}  # a stream without output, under way while other cases run
 GREEDY = "a=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#a}"
 
 
@@ -18,22 +19,9 @@ def stream(cay, session_id, tool_name, call=None, **params):
 
 
 @case
-def begins(cay):
-    """a stream without output is under way while the others run"""
-    cay.create("quiet")
-
-    def listen():
-        try:
-            silent["frames"] = stream(cay, "quiet", "bash", cmd="sleep 32; echo done")
-        except RpcError as error:
-            silent["error"] = error
-    silent["thread"] = threading.Thread(target=listen)
-    silent["thread"].start()
-
-
-@case
 def unknown_fields(cay):
     """a misspelt field is refused with the right one, at any depth, and nothing is made"""
+    cay.create("quiet")
     for request, nearest in (({"sesionId": "x"}, "sessionId"), ({"sesion_id": "x"}, "session_id"),
                              ({"id": "x"}, "session_id"), ({"limits": {"memoryByte": 1}}, "memoryBytes"),
                              ({"limits": {"memory": 1}}, "memory_bytes"),
@@ -72,6 +60,7 @@ def facts(cay):
 @case
 def by_alias(cay):
     """sessions are listed by their base's name and by its aliases"""
+    cay.create("quiet", lazyStart=True)
     import_small(cay, "other")
     cay.call(BASE + "UpdateBase", {"name": "other", "addAliases": ["nick"]})
     cay.create("a", base="other", lazyStart=True)
@@ -87,6 +76,7 @@ def by_alias(cay):
 @case
 def tools_of(cay):
     """the tools of a session are those of one that exists and is the caller's"""
+    cay.create("quiet", lazyStart=True)
     names = [tool["name"] for tool in cay.call(SANDBOX + "ListTools")["tools"]]
     of = cay.call(SANDBOX + "ListTools", {"sessionId": "quiet"})["tools"]
     assert [tool["name"] for tool in of] == names and "bash" in names
@@ -261,16 +251,6 @@ def call_memory(cay):
 
 
 @case
-def heartbeats(cay):
-    """a stream that was silent for half a minute had a sign of life, then its result"""
-    silent["thread"].join(90)
-    assert "error" not in silent, silent
-    kinds = [next(iter(frame)) for frame in silent["frames"]]
-    assert kinds == ["started", "heartbeat", "output", "result"], kinds
-    cay.destroy("quiet")
-
-
-@case
 def looked_after(cay):
     """some time after a snapshot it is synced, and what it changed is counted; a parent that goes counts anew"""
     cay.create("after")
@@ -293,5 +273,27 @@ def looked_after(cay):
     cay.destroy("after")
 
 
+def listen():
+    try:
+        with small_cayd() as cay:
+            cay.create("quiet")
+            silent["frames"] = stream(cay, "quiet", "bash", cmd="sleep 32; echo done")
+    except Exception as error:  # pylint: disable=broad-except
+        silent["error"] = error
+
+
+@case
+def heartbeats(_):
+    """a stream that was silent for half a minute had a sign of life, then its result"""
+    silent["thread"].join(90)
+    assert "error" not in silent, silent
+    kinds = [next(iter(frame)) for frame in silent["frames"]]
+    assert kinds == ["started", "heartbeat", "output", "result"], kinds
+
+
 if __name__ == "__main__":
+    list_if_asked()
+    if is_chosen(heartbeats):
+        silent["thread"] = threading.Thread(target=listen)
+        silent["thread"].start()
     run_with_cayd()

@@ -83,7 +83,6 @@ def tools(cay, path):
 @case
 def bad_paths(cay):
     """paths that cannot be are refused by every verb and tool, and change nothing"""
-    cay.create(SID)
     sh(cay, "echo keep > anything")
     for bad in ("", "a\0b", "/workspace/\0", "x" * 256, "/" + "y/" * 2100 + "z", "x" * 5000):
         for function in verbs(cay, bad):
@@ -100,6 +99,7 @@ def bad_paths(cay):
 def symlinks(cay):
     """symbolic links are made as they are asked for, with the user's rights, over files by option only"""
     link = lambda path, target, **more: cay.file("MakeSymlink", SID, path=path, target=target, **more)["info"]
+    cay.write(SID, "anything", b"keep\n")
     made = link("links/a", "../anything", createParents=True)
     assert (made["type"], made["symlinkTarget"], made.get("uid")) == ("FILE_TYPE_SYMLINK", "../anything", 1000)
     assert cay.read(SID, "links/a") == b"keep\n"
@@ -448,6 +448,7 @@ def bad_parameters(cay):
                          ("write_file", {"path": "x"}), ("edit_file", {"path": "x", "old_string": ""}),
                          ("grep", {"pattern": ""}), ("glob", {"pattern": "x", "max_results": 1e9})):
         fails("invalid_argument", cay.tool, SID, name, **params)
+    cay.write(SID, "anything", b"")
     for alias, params in (("read", {"path": "anything"}), ("ls", {}), ("write", {"path": "al", "content": ""})):
         assert cay.tool(SID, alias, **params)["toolName"] != alias
     names = {entry["name"] for entry in cay.call(SANDBOX + "ListTools")["tools"]}
@@ -657,6 +658,7 @@ def archives(cay):
 @case
 def hostile_archives(cay):
     """what would lead out of the directory is refused, and so is what is no archive or too much"""
+    cay.create("arc")
     cay.sh("arc", "mkdir -p h; ln -s /etc h/way; ln -s . h/here")
     soft, hard = {"type": tarfile.SYMTYPE}, {"type": tarfile.LNKTYPE}
     for members in ([("../out", b"x")], [("a/../../out", b"x")], [("/abs", b"x")], [("way/out", b"x")], [("here/in", b"x")],
@@ -691,8 +693,7 @@ def hostile_archives(cay):
         stream.send({"data": b64(archive(("a", b"x")))})
     fails("not_found", cay.file, "StatFile", "arc", path="gone")
     assert cay.sh("arc", "echo well") == "well\n"
-    cay.destroy("arc")
 
 
 if __name__ == "__main__":
-    run_with_cayd(swapper=sys.argv[3])
+    run_with_cayd(session=SID, swapper=sys.argv[3])

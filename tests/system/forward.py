@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 
 from cli_daemon import CAY, PATIENCE_S, Cli
-from daemon import MIB, case, eventually, run, together
+from daemon import MIB, case, eventually, together
 from process_client import Processes
-from small_base import import_small
+from small_base import import_small, run_on
 
 BIG = 100 * MIB
 
@@ -365,6 +365,5 @@ def over_tls(cayd):
 
 
 if __name__ == "__main__":
-    with Cli("--default-base", "small", "--send-timeout", "2s") as daemon:
-        import_small(daemon, echo_server=sys.argv[3])
-        run(daemon)
+    run_on(lambda: Cli("--default-base", "small", "--send-timeout", "2s"),
+           lambda daemon: import_small(daemon, echo_server=sys.argv[3]))

@@ -53,6 +53,8 @@ def deleted(cay):
 @case
 def all_or_nothing(cay):
     """if one of several cannot be deleted, none is"""
+    cay.create("d")
+    grow(cay, "d", 1, 5)
     before = names(cay, "d")
     fails("not_found", delete, cay, "d", "turn-0001", "turn-0099", reason="snapshot_not_found")
     fails("failed_precondition", delete, cay, "d", "turn-0001", "turn-0005",
@@ -275,13 +277,18 @@ LOOK = ("cd /workspace; find kept | sort | while read f; do stat -c '%n %F %a %u
         "[ -f $f ] && cat $f && stat -c %h $f; [ -L $f ] && readlink $f; done; true")
 
 
+def with_mess(cay):
+    """A session `s` with files of every kind in its first turn; how they look."""
+    cay.create("s")
+    lines(cay, "s", MESS)
+    cay.turn("s")
+    return lines(cay, "s", LOOK)
+
+
 @case
 def restored(cay):
     """single paths come back as they were, each as a whole, and nothing else changes"""
-    cay.create("s")
-    lines(cay, "s", MESS)
-    before = lines(cay, "s", LOOK)
-    cay.turn("s")
+    before = with_mess(cay)
     lines(cay, "s", SPOIL)
     spoilt = lines(cay, "s", LOOK)
     answer = restore(cay, "s", "turn-0001", "kept", dryRun=True)
@@ -302,6 +309,7 @@ def restored(cay):
 @case
 def extra_kept(cay):
     """what the snapshot does not have can be left alone, or a path made to go"""
+    with_mess(cay)
     lines(cay, "s", SPOIL)
     restore(cay, "s", "turn-0001", "kept", keepExtra=True)
     assert text_of(cay, "s", "kept/extra") == "extra\n"
@@ -331,6 +339,7 @@ def deep(cay):
 @case
 def bad_paths(cay):
     """paths that are nowhere, empty or led astray by links are refused, and nothing happens"""
+    with_mess(cay)
     lines(cay, "s", "cd /workspace; rm -rf kept; ln -s /etc kept; echo secret > /etc/file")
     fails("not_found", restore, cay, "s", "turn-0001", "other", "nowhere", reason="file_not_found")
     fails("failed_precondition", restore, cay, "s", "turn-0001", "kept/file")
@@ -345,12 +354,17 @@ def bad_paths(cay):
     fails("not_found", restore, cay, "nobody", "turn-0001", "kept", reason="session_not_found")
 
 
-@case
-def links_restored(cay):
-    """names of one file are one file again, also with those that had not changed"""
+def with_links(cay):
+    """A session `k` with four names of one file in its first turn."""
     cay.create("k")
     lines(cay, "k", "mkdir d && cd d && echo 1 > a && ln a b && ln a c && ln a ../before")
     cay.turn("k")
+
+
+@case
+def links_restored(cay):
+    """names of one file are one file again, also with those that had not changed"""
+    with_links(cay)
     look = "cd /workspace; cat d/a d/b d/c; stat -c %i d/a d/b d/c | sort -u | wc -l"
     for spoil in ("rm a", "rm b", "rm a c; echo 1 > c", "rm b; echo 2 > b; chmod 600 b"):
         lines(cay, "k", f"cd /workspace/d; {spoil}")
@@ -361,6 +375,7 @@ def links_restored(cay):
 @case
 def nothing_by_halves(cay):
     """if one path cannot be restored, none is; with what is in its way, it can"""
+    with_links(cay)
     lines(cay, "k", "cd /workspace; rm -r d; ln -s / d; echo 2 > before")
     fails("failed_precondition", restore, cay, "k", "turn-0001", "before", "d/a")
     fails("failed_precondition", restore, cay, "k", "turn-0001", "d/a", "before")
@@ -392,6 +407,7 @@ def led_about(cay):
 @case
 def whole_system(cay):
     """after `rm -rf` of the system, restoring it brings it back, with processes alive"""
+    with_mess(cay)
     cay.background("s", "echo ready; while :; do sleep 1; done")
     lines(cay, "s", "cd /; rm -rf /bin/cat /etc /workspace/kept; true")
     restore(cay, "s", "turn-0001", "/")

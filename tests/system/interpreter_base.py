@@ -12,8 +12,8 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from daemon import BASE, PROCESS, Cayd, case, fails, run
-from small_base import make_root
+from daemon import BASE, PROCESS, Cayd, case, fails
+from small_base import make_root, run_on
 
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "test", "idlelib", "tkinter", "lib2to3", "ensurepip",
                                   "config-*", "dist-packages")
@@ -79,6 +79,5 @@ def mistakes(cay):
     fails("invalid_argument", build, cay, recipe="", fromBase="")
 
 
-with Cayd("--default-base", "python") as daemon:
-    import_python(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_on(lambda: Cayd("--default-base", "python"), import_python)

@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 from building import archive, step
-from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, SANDBOX, Cayd, Stream, b64, case,
-                    eventually, fails, good, run, together)
+from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, SANDBOX, Stream, b64, case, eventually,
+                    fails, good, together)
 from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, layers, records
-from small_base import import_small
+from small_base import run_with_cayd
 
 WARM_UP = 3  # until caches have what they will ever have
 THREADS_MAX = 24  # the loop and its workers
@@ -168,6 +168,4 @@ def restart(cay):
 
 
 if __name__ == "__main__":
-    with Cayd(*NO_HOST_BASE) as the_daemon:
-        import_small(the_daemon, tree_actor=ACTOR)
-        run(the_daemon)
+    run_with_cayd(*NO_HOST_BASE, tree_actor=ACTOR)

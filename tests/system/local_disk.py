@@ -21,12 +21,17 @@ def told(cay):
     assert "store.no_snapshots" in text and "cay doctor" in text, text[-2000:]
 
 
-@case
-def works(cay):
-    """sessions are copies of their base, with owners of their own"""
+def two_sessions(cay):
+    """Two of the same base, of which one has changed much."""
     cay.create("one")
     cay.create("two")
     cay.sh("one", "echo 1 > file; mkdir -p a/b; rm -rf /usr/share/data", user="root")
+
+
+@case
+def works(cay):
+    """sessions are copies of their base, with owners of their own"""
+    two_sessions(cay)
     assert cay.sh("one", "cat file; stat -c %U /etc/passwd") == "1\nroot\n"
     fails("not_found", cay.file, "StatFile", "two", path="file")
     assert cay.sh("two", "ls /usr/share/data | wc -l").strip() == "200"
@@ -35,6 +40,7 @@ def works(cay):
 @case
 def refuses(cay):
     """turns, snapshots, their list, rollbacks and forks are refused with a reason and a way out"""
+    two_sessions(cay)
     calls = (
         lambda: cay.turn("one"),
         lambda: cay.snapshot("one", "named"),
@@ -51,6 +57,7 @@ def refuses(cay):
 @case
 def survives(cay):
     """a killed daemon's sessions are there again"""
+    two_sessions(cay)
     cay.kill()
     cay.start()
     assert cay.ids() == ["one", "two"], cay.ids()

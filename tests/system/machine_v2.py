@@ -11,7 +11,7 @@ import shlex
 import sys
 
 sys.dont_write_bytecode = True
-from daemon import Skip, case, eventually, run  # noqa: E402
+from daemon import Skip, case, eventually, list_if_asked, run  # noqa: E402
 from machine import machine_on  # noqa: E402
 
 # Takes memory until it is killed; a shell that only stores text.
@@ -56,18 +56,25 @@ class Guest:
         assert line in [said for _, said in found], (name, line, found)
 
 
+    def begin(self):
+        """Each case has a session `v`, and in it a process by which it is seen whether others live."""
+        self.machine.sh("cay create --name v --memory 96M --pids 60 --cpus 1.5")
+        self.bash(BEATS, background=True)
+        eventually(lambda: "1" in self.sh("cat /workspace/beat || true"), "the neighbour runs")
+
+    def end(self):
+        self.machine.sh("cay rm --missing-ok v")
+
+
 @case
 def runs(guest):
     """a session runs its commands, in groups of version 2"""
     kinds = guest.machine.sh("cut -d' ' -f3 /proc/mounts | sort -u").split()
     assert "cgroup2" in kinds and "cgroup" not in kinds, kinds
-    guest.machine.sh("cay create --name v --memory 96M --pids 60 --cpus 1.5")
     assert guest.sh("echo hi; id -u") == "hi\n1000\n"
     guest.has("memory.max", str(96 << 20))
     guest.has("pids.max", "60")
     guest.has("cpu.max", "150000 100000")
-    guest.bash(BEATS, background=True)
-    eventually(lambda: "1" in guest.sh("cat /workspace/beat || true"), "a neighbour of all that follows")
 
 
 @case
@@ -158,11 +165,13 @@ def nothing_stays(guest):
 
 
 def main():
+    list_if_asked()
     try:
         with machine_on("ext4", random.Random(1)) as machine:
             machine.boot()
             machine.sh("cay base import small /base")
-            run(Guest(machine))
+            guest = Guest(machine)
+            run(guest, before_each=guest.begin, after_each=guest.end)
     except Skip as skip:
         print(f"1..0 # SKIP {skip}")
 

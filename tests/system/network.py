@@ -17,7 +17,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from daemon import BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, case, eventually, fails, init_of, run
+from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, case, eventually, fails,
+                    init_of, list_if_asked, run, steps)
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
@@ -610,6 +611,7 @@ def builds(cay, _world):
 
 
 def main():
+    list_if_asked()
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root")
         sys.exit(0)
@@ -623,9 +625,11 @@ def main():
     try:
         with Cayd() as cay:
             import_small(cay, net_client=NET_CLIENT)
-            run(cay, world)
+            cay.keep()
+            run(cay, world, after_each=cay.reset)
     finally:
         world.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from daemon import BASE, SANDBOX, case, eventually, fails
+from daemon import BASE, SANDBOX, at_end, case, eventually, fails, steps
 from process_client import Processes
 from small_base import run_with_cayd
 
@@ -42,26 +42,35 @@ def one_tree(cay):
     fails("not_found", cay.file, "StatFile", "one", path="/nowhere")
 
 
-@case
-def turns(cay):
-    """turns and forks leave the sandbox alone, whether something runs in it or not"""
+def two_turns(cay):
+    """A session with two turns; what runs since before the second."""
+    cay.create("one")
+    cay.sh("one", "echo first > a.txt; echo 'by a command' > b.txt")
     assert cay.turn("one")["name"] == "turn-0001"
     shows(cay, "one", "cat b.txt; echo changed > b.txt", "by a command\n")
     processes = Processes(cay, "one")
     runs = processes.sh("echo running > r.txt; exec sleep 1000")
     eventually(lambda: "running" in str(cay.bash("one", "cat r.txt")), "it runs")
     assert cay.turn("one")["name"] == "turn-0002"
+    return runs
+
+
+@case
+def turns(cay):
+    """turns and forks leave the sandbox alone, whether something runs in it or not"""
+    runs = two_turns(cay)
     changed = sorted(cay.diff("one", fromSnapshot="turn-0001", toSnapshot="turn-0002")[0])
     assert changed == ["/workspace/b.txt", "/workspace/r.txt"], changed
     cay.fork("one", newSessionId="two", snapshot="turn-0001")
     shows(cay, "two", "cat b.txt; ls", "by a command\na.txt\nb.txt\n")
-    assert processes.get(runs)["state"] == "PROCESS_STATE_RUNNING"
+    assert Processes(cay, "one").get(runs)["state"] == "PROCESS_STATE_RUNNING"
     assert "sandbox.lost" not in cay.log_path.read_text(), cay.log_tail()
 
 
 @case
 def rollbacks(cay):
     """a rollback ends what runs, says so, and commands find the old files"""
+    two_turns(cay)
     killed = cay.rollback("one", "turn-0001").get("killed", [])
     assert len(killed) == 1 and killed[0]["pid"] > 1 and "sleep" in killed[0]["command"], killed
     shows(cay, "one", "cat b.txt; ls", "by a command\na.txt\nb.txt\n")
@@ -76,6 +85,7 @@ def rollbacks(cay):
 @case
 def past(cay):
     """files of snapshots are read as they were"""
+    two_turns(cay)
     assert cay.read("one", "/workspace/b.txt", snapshot="turn-0001") == b"by a command\n"
     assert cay.read("one", "/workspace/b.txt", snapshot="turn-0002") == b"changed\n"
     names = cay.file("ListDir", "one", path="/workspace", snapshot="turn-0001")["entries"]
@@ -85,6 +95,8 @@ def past(cay):
 @case
 def survives(cay):
     """what runs outlives the daemon"""
+    cay.create("one")
+    cay.sh("one", "echo 'by a command' > b.txt")
     processes = Processes(cay, "one")
     runs = processes.sh("read line; echo \"got $line\"", stdinOpen=True)
     cay.restart()
@@ -126,11 +138,9 @@ def builds(cay):
     cay.call(BASE + "RemoveBase", {"name": "built"})
 
 
-@case
+@at_end
 def clears(cay):
     """the base can go when its sessions are gone"""
-    for session_id in cay.ids():
-        cay.destroy(session_id)
     cay.call(BASE + "RemoveBase", {"name": "small"})
 
 

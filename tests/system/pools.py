@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools: a file system of their own for sessions, how full it is, and what follows."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from daemon import BASE, SANDBOX, Cayd, Skip, case, eventually, fails
+from daemon import BASE, SANDBOX, Cayd, Skip, case, eventually, fails, run
 from past import put, text_of
-from small_base import import_small, run_with_cayd
+from small_base import import_small, small_cayd
 
 POOL = "cay.v1.PoolService/"
 MIB = 1 << 20
+FLAGS = ("--health-interval", "200ms", "--default-base", "small")
 
 
 def pool_of(cay):
@@ -43,9 +45,28 @@ def best_filesystem():
     return "btrfs" if has_kernel and shutil.which("mkfs.btrfs", path="/usr/sbin:/sbin") else "ext4"
 
 
+@contextlib.contextmanager
+def with_pool(size_mib):
+    """A daemon with a pool in a file, and in it a session `p`."""
+    if not has_loop_devices():
+        raise Skip("no loop devices here")
+    with Cayd(*FLAGS) as cay:
+        pool = create(cay, sizeBytes=str(size_mib * MIB), filesystem=best_filesystem())
+        assert pool["kind"] == "POOL_KIND_LOOP" and pool["filesystem"] == best_filesystem(), pool
+        assert pool["state"] == "POOL_STATE_ONLINE" and pool["growable"], pool
+        import_small(cay)
+        used_in(cay, "p")
+        yield cay
+
+
 @case
-def not_after(cay):
+def not_after(_):
     """a pool is made before there are bases and sessions, and says what is wrong otherwise"""
+    with small_cayd(*FLAGS) as cay:
+        refuses_pools(cay)
+
+
+def refuses_pools(cay):
     assert pool_of(cay)["kind"] in ("POOL_KIND_DIRECTORY", "POOL_KIND_BTRFS"), pool_of(cay)
     fails("failed_precondition", create, cay, sizeBytes=str(300 * MIB))  # the small base is there
     cay.call(BASE + "RemoveBase", {"name": "small"})
@@ -58,10 +79,10 @@ def not_after(cay):
 
 
 @case
-def of_another_host(cay):
+def of_another_host(_):
     """a directory with another host's sessions is refused, and they are there afterwards"""
     with tempfile.TemporaryDirectory(prefix="caysys-pool-") as folder:
-        with Cayd("--default-base", "small") as other:
+        with Cayd(*FLAGS) as cay, Cayd("--default-base", "small") as other:
             create(other, kind="POOL_KIND_DIRECTORY", path=folder)
             import_small(other)
             used_in(other, "theirs")
@@ -226,18 +247,14 @@ def used_in(cay, session_id):
 
 
 @case
-def loop_pool(cay):
+def loop_pool(_):
     """a loop pool holds sessions, survives the daemon, and grows while it is used"""
-    if not has_loop_devices():
-        print("# no loop devices here")
-        return
-    kind = best_filesystem()
-    pool = create(cay, sizeBytes=str(300 * MIB), filesystem=kind)
-    assert pool["kind"] == "POOL_KIND_LOOP" and pool["filesystem"] == kind, pool
-    assert pool["state"] == "POOL_STATE_ONLINE" and pool["growable"], pool
+    with with_pool(300) as cay:
+        survives_and_grows(cay)
+
+
+def survives_and_grows(cay):
     assert len(loops(cay)) == 1, loops(cay)
-    import_small(cay)
-    used_in(cay, "p")
     fails("already_exists", create, cay, sizeBytes=str(300 * MIB))
     cay.background("p", "echo ready; while :; do sleep 1; done")
     for end in (cay.kill, lambda: None):
@@ -257,10 +274,13 @@ def loop_pool(cay):
 
 
 @case
-def usage(cay):
+def usage(_):
     """what sessions use is told, the largest first"""
-    if pool_of(cay)["kind"] != "POOL_KIND_LOOP":
-        return
+    with with_pool(300) as cay:
+        tells_usage(cay)
+
+
+def tells_usage(cay):
     cay.create("large")
     cay.sh("large", "head -c 20000000 /dev/urandom > /workspace/big; sync")
     answer = cay.call(SANDBOX + "GetUsage")
@@ -288,10 +308,14 @@ def fill_until(cay, status, piece):
 
 
 @case
-def full(cay):
+def full(_):
     """a pool that is nearly full says so, takes nothing new, and what is there goes on"""
-    if pool_of(cay)["kind"] != "POOL_KIND_LOOP":
-        return
+    with with_pool(500) as cay:
+        fills(cay)
+
+
+def fills(cay):
+    cay.create("large")
     assert health(cay)["status"] == "HEALTH_STATUS_HEALTHY", health(cay)
     piece = int(pool_of(cay)["sizeBytes"]) // 100
     fill_until(cay, "HEALTH_STATUS_DEGRADED", piece)
@@ -314,13 +338,16 @@ def full(cay):
 
 
 @case
-def gone_with_the_daemon(cay):
+def gone_with_the_daemon(_):
     """without sessions, a stopped daemon leaves no device and no mount"""
-    cay.stop()
-    eventually(lambda: not loops(cay), "the device is gone", 60)
-    assert str(cay.folder) not in Path("/proc/self/mountinfo").read_text()
-    cay.start()
+    with with_pool(300) as cay:
+        cay.destroy("p")
+        assert len(loops(cay)) == 1, loops(cay)
+        assert cay.stop() == 0
+        eventually(lambda: not loops(cay), "the device is gone", 60)
+        assert str(cay.folder) not in Path("/proc/self/mountinfo").read_text()
+        cay.start()
 
 
 if __name__ == "__main__":
-    run_with_cayd("--health-interval", "200ms", "--default-base", "small")
+    run(None)

@@ -14,7 +14,7 @@ from small_base import run_with_cayd
 SID = "plane"
 
 
-def plane(cay, session_id=SID, **fields):
+def plane(cay, session_id, **fields):
     cay.create(session_id, **fields)
     return Processes(cay, session_id)
 
@@ -27,7 +27,7 @@ def running(cay, text, session_id=SID):
 @case
 def launched(cay):
     """a process is launched with argv, env, cwd and user, listed by its id and tag, and goes on"""
-    plane_ = plane(cay)
+    plane_ = Processes(cay, SID)
     process = plane_.start("/bin/sh", "-c", "echo $A; pwd; id -u; sleep 100", env={"A": "b"}, cwd="/tmp",
                            user="root", tag="server")
     assert process["state"] == "PROCESS_STATE_RUNNING" and process["pid"] > 1, process
@@ -264,7 +264,7 @@ def overflow(cay):
 @case
 def overflow_read(cay):
     """a process that somebody launches and reads waits for him; who comes later is told what he missed"""
-    plane_ = plane(cay)
+    plane_ = Processes(cay, SID)
     policy = {"outputRingBytes": "65536"}
     script = "head -c 20000000 /dev/zero; echo over"
     with cay.attach(plane_.session_id, "/bin/sh", "-c", script, policy=policy) as stream:
@@ -491,4 +491,4 @@ def destroyed_at_the_start(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "60s")
+    run_with_cayd("--send-timeout", "60s", session=SID)

@@ -5,8 +5,8 @@
 import contextlib
 import sqlite3
 
-from daemon import BASE, SANDBOX, Cayd, Client, case, eventually, fails, run
-from small_base import import_small
+from daemon import BASE, SANDBOX, Client, at_end, case, eventually, fails
+from small_base import run_with_cayd
 
 KEY = "cay.v1.KeyService/"
 
@@ -52,13 +52,20 @@ def outlives(cay):
     assert list(cay.diff("to", fromSnapshot="base")[0]) == ["/workspace/d/file"]
     cay.create("third", base="ready")
     assert cay.sh("third", "cat d/file") == "kept\nmore\n"
+    cay.destroy("third")
+    cay.destroy("to")
+    remove(cay, "ready")
 
 
 @case
 def removed(cay):
     """it is removed like any base, and in any order"""
+    cay.create("from")
+    cay.snapshot("from", "ready", publishBase="ready")
+    cay.create("to", base="ready")
+    cay.sh("to", "mkdir d && echo mine > d/file")
     fails("failed_precondition", remove, cay, "ready", reason="base_in_use")
-    cay.destroy("third")
+    cay.destroy("from")
     cay.snapshot("to", "again", publishBase="again")
     cay.destroy("to")
     remove(cay, "ready")
@@ -232,8 +239,8 @@ def before_owners(cay):
     assert list(listed(cay)) == ["small"]
 
 
-@case
-def nothing_left(cay):
+@at_end
+def no_base_is_left(cay):
     """nothing is left of what was removed"""
     cay.restart()  # clones made ahead of need are for bases that were used since
     def kept():
@@ -243,6 +250,5 @@ def nothing_left(cay):
     eventually(lambda: kept() == trees, "only the first base is left")
 
 
-with Cayd("--default-base", "small") as daemon:
-    import_small(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_with_cayd("--default-base", "small")

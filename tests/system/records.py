@@ -161,4 +161,5 @@ def killed_at_it(cay):
     cay.destroy("one")
 
 
-run_with_cayd("--session-max-snapshots", "0", "--quota-snapshots", "0")
+if __name__ == "__main__":
+    run_with_cayd("--session-max-snapshots", "0", "--quota-snapshots", "0")

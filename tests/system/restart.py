@@ -19,8 +19,8 @@ import threading
 import time
 
 from cli_daemon import Cli
-from daemon import (FILE, IS_FULL, KEY, PROCESS, SANDBOX, Client, case, eventually, fails, run,
-                    unb64)
+from daemon import (FILE, IS_FULL, KEY, PROCESS, SANDBOX, Client, case, eventually, fails,
+                    list_if_asked, run)
 from process_client import Processes
 from small_base import import_small
 
@@ -446,6 +446,7 @@ def command_of(pid):
 
 
 def main():
+    list_if_asked()
     with Daemon() as cay:
         config = cay.folder / "cayd.conf"
         config.write_text("")
@@ -453,7 +454,9 @@ def main():
         cay.command += ["--config", str(config)]
         cay.start()
         import_small(cay, echo_server=ECHO_SERVER)
-        run(cay)
+        cay.keep()
+        run(cay, after_each=cay.reset)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from daemon import BASE, Cayd, case, run
+from daemon import BASE, Cayd, at_end, list_if_asked, run
 
 APPLETS = """[ ash awk base64 basename cat chmod chown cmp cp cut date dd df dirname du echo env expr false
 find free grep groups head hostname id kill killall ln ls md5sum mkdir mkfifo mknod mktemp mv nproc od
@@ -80,22 +80,29 @@ def small_cayd(*flags, **programs):
         yield daemon
 
 
-def run_with_cayd(*flags, **programs):
-    """Run all cases against one daemon, which must be as empty at the end as at the start."""
-    with Cayd(*flags) as daemon:
-        import_small(daemon, **programs)
+def run_on(make, prepare=import_small, session=None):
+    """Run the cases against one daemon, which must be as empty at the end as at the start. Between
+    the cases all is taken away that was not there when prepare() was done. Each begins with a new
+    session of the given name, if there is one."""
+    list_if_asked()
+    with make() as daemon:
+        prepare(daemon)
+        daemon.keep()
 
-        @case
+        @at_end
         def nothing_is_left(_):
             """with the sessions gone, nothing of them is left on the machine"""
-            for session_id in daemon.ids():
-                daemon.destroy(session_id)
             assert not daemon.leftovers(), daemon.leftovers()
             assert daemon.process.poll() is None, "the daemon is gone"
 
-        @case
+        @at_end
         def ends_well(_):
             """the daemon ends with status 0 when told to"""
             assert daemon.stop() == 0, daemon.log_tail()
 
-        run(daemon)
+        run(daemon, before_each=lambda: session and daemon.create(session), after_each=daemon.reset)
+
+
+def run_with_cayd(*flags, session=None, **programs):
+    """The same with a cayd of these flags that has the base `small`, with programs added by name."""
+    run_on(lambda: Cayd(*flags), lambda daemon: import_small(daemon, **programs), session)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a base starts in its sessions, and how they wait for it."""
 
-from daemon import BASE, PROCESS, SANDBOX, Cayd, RpcError, case, eventually, fails, run
-from small_base import import_small
+from daemon import BASE, PROCESS, SANDBOX, RpcError, case, eventually, fails
+from small_base import run_with_cayd
 
 
 def settings(cay, **values):
@@ -26,13 +26,18 @@ def runs(cay, session_id):
     return [process["state"] for process in started(cay, session_id)].count("PROCESS_STATE_RUNNING")
 
 
-@case
-def waits(cay):
-    """a session is there when what its base starts is ready"""
+def starts_slowly(cay):
+    """A session whose base starts something that takes a moment."""
     settings(cay, env={"WHERE": "/tmp/up"}, user="root",
              startCommand=sh("sleep 0.3; echo $WHERE; touch $WHERE; exec sleep 1000"),
              readyCommand=sh("test -e $WHERE"))
-    session = cay.create("s")
+    return cay.create("s")
+
+
+@case
+def waits(cay):
+    """a session is there when what its base starts is ready"""
+    session = starts_slowly(cay)
     assert session["startCommand"][:2] == ["/bin/sh", "-c"], session
     assert cay.sh("s", "ls /tmp/up") == "/tmp/up\n"
     assert runs(cay, "s") == 1, started(cay, "s")
@@ -41,6 +46,7 @@ def waits(cay):
 @case
 def comes_back(cay):
     """it is started with every sandbox of the session, once"""
+    starts_slowly(cay)
     cay.sh("s", "rm /tmp/up", user="root")
     cay.restart()
     assert runs(cay, "s") == 1, "the sandbox outlives the daemon, and so does it"
@@ -63,7 +69,7 @@ def comes_back(cay):
 @case
 def published(cay):
     """what is published of such a session is started in the same way"""
-    cay.create("s")
+    starts_slowly(cay)
     cay.snapshot("s", "point", publishBase="point")
     cay.destroy("s")
     cay.create("s", base="point")
@@ -112,6 +118,5 @@ def failures(cay):
     fails("invalid_argument", settings, cay, readyCommand=["/bin/true"])
 
 
-with Cayd("--default-base", "small") as daemon:
-    import_small(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_with_cayd("--default-base", "small")

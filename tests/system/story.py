@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A day in the life of a session: make it, work, break everything, look, go back, fork, lose the
-daemon, go on. The cases are the chapters; each goes on where the one before it ended."""
+daemon, go on. The chapters of the day are one case: each goes on where the one before it ended."""
 
-from daemon import IS_FULL, Cayd, Skip, case, fails, good, run, together
-from small_base import import_small
+from daemon import IS_FULL, Skip, case, fails, good, steps, together
+from small_base import run_with_cayd
 
 TURN = "turn-0001"
 PROGRAM = "echo $((6 * 7))\n"
@@ -37,7 +37,6 @@ def host(cay):
     cay.destroy("host")
 
 
-@case
 def create(cay):
     """a session is made"""
     session = cay.create("demo", labels={"story": "yes"})
@@ -45,7 +44,6 @@ def create(cay):
     assert cay.get("demo")["labels"] == {"story": "yes"}
 
 
-@case
 def write_and_run(cay):
     """files are written and programs run"""
     result = cay.tool("demo", "write_file", path="answer", content=PROGRAM)
@@ -55,7 +53,6 @@ def write_and_run(cay):
     cay.sh("demo", "mkdir -p src/deep && echo one > src/a && echo two > src/deep/b && ln -s a src/l")
 
 
-@case
 def turn(cay):
     """the turn is kept, by number"""
     snapshot = cay.turn("demo", message="the first day")
@@ -65,7 +62,6 @@ def turn(cay):
     works(cay, "demo")
 
 
-@case
 def breaks(cay):
     """root of the sandbox removes /usr and the workspace"""
     assert cay.launch("demo", "/bin/rm", "-rf", "/usr", "/workspace", user="root")[0]["exitCode"] == 0
@@ -73,7 +69,6 @@ def breaks(cay):
     fails("not_found", cay.file, "StatFile", "demo", path="/workspace")
 
 
-@case
 def looks(cay):
     """the difference tells that they are gone, and walks what changed only"""
     entries, stats = cay.diff("demo")
@@ -84,7 +79,6 @@ def looks(cay):
     assert entries and all(path.startswith("/workspace") for path in entries), entries
 
 
-@case
 def goes_back(cay):
     """a rollback brings everything back and keeps what was left behind"""
     answer = cay.rollback("demo", TURN)
@@ -97,7 +91,6 @@ def goes_back(cay):
     assert kinds == ["SNAPSHOT_KIND_TURN", "SNAPSHOT_KIND_BRANCH"], kinds
 
 
-@case
 def forks(cay):
     """eight forks begin alike and go their own ways"""
     cay.sh("demo", "echo unsaved > live")
@@ -115,7 +108,6 @@ def forks(cay):
     cay.fork_id = made[0]
 
 
-@case
 def loses_the_daemon(cay):
     """the daemon is killed; what runs goes on, what was kept is there"""
     cay.background("demo", "echo $$ > pid; echo ready; exec sleep 1000")
@@ -133,7 +125,6 @@ def loses_the_daemon(cay):
     assert cay.sh("demo", f"tr '\\0' ' ' < /proc/{pid}/cmdline") == "sleep 1000 "
 
 
-@case
 def goes_on(cay):
     """and the story goes on"""
     works(cay, "demo")
@@ -149,7 +140,6 @@ def goes_on(cay):
     works(cay, "demo")
 
 
-@case
 def ends(cay):
     """the sessions go, and nothing of them is left"""
     good(together(*(lambda i=i: cay.destroy(i) for i in cay.ids())))
@@ -157,10 +147,13 @@ def ends(cay):
     assert not cay.leftovers(), cay.leftovers()
     store = cay.store()
     assert not store["s"] and not store["p"], store
-    assert cay.stop() == 0
+
+
+@case
+def day(cay):
+    """a session is made, works, is broken, looked at, rolled back and forked, loses its daemon, and goes on"""
+    steps(create, write_and_run, turn, breaks, looks, goes_back, forks, loses_the_daemon, goes_on, ends)(cay)
 
 
 if __name__ == "__main__":
-    with Cayd() as the_daemon:
-        import_small(the_daemon)
-        run(the_daemon)
+    run_with_cayd()

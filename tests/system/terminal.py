@@ -89,7 +89,6 @@ class Screen:
 @case
 def size(cay):
     """a shell has a terminal of our size, and a resize reaches it"""
-    cay.create(SID)
     with Screen(cay, "shell", SID, rows=33, cols=101) as screen:
         screen.type(b"stty size; tty; echo mark-$((1+1))\n")
         shown = screen.until(b"mark-2")
@@ -328,4 +327,4 @@ def commands(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd()
+    run_with_cayd(session=SID)

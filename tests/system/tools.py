@@ -34,6 +34,14 @@ def commit(cay, repo, name, content, message):
     return git(cay, "commit", repo=repo, message=message, **WHO)
 
 
+def with_repository(cay):
+    """A session with git and a repository `one` that has one commit and an origin."""
+    cay.create(SID, base="host")
+    cay.sh(SID, "git init -q --bare -b main origin.git && git clone -q origin.git one 2> /dev/null")
+    commit(cay, "one", "a.txt", b"one\n", "first things")
+    cay.sh(SID, "cd one; git branch -M main; git push -q -u origin main")
+
+
 @case
 def git_story(cay):
     """git: clone, status, add, commit, push, fetch, pull, log, show and diff with a bare repository in the sandbox"""
@@ -76,6 +84,7 @@ def git_story(cay):
 @case
 def git_fails_as_a_result(cay):
     """git that fails at its task is a result with git's own words and exit code"""
+    with_repository(cay)
     result = cay.tool(SID, "git_status", repo="/tmp")
     assert result["isError"] and result["errorReason"] == "exit_code", result
     assert "not a git repository" in text(result) and result["exec"]["exitCode"] == 128, result
@@ -88,6 +97,7 @@ def git_fails_as_a_result(cay):
 @case
 def git_arguments_are_no_options(cay):
     """no parameter of a git tool becomes an option, wherever it stands"""
+    with_repository(cay)
     evil = ("--upload-pack=touch /tmp/pwned;", "--output=/tmp/pwned", "-uno", "--exec=touch /tmp/pwned")
     for word in evil:
         for name, params in (("git_clone", {"url": word}), ("git_clone", {"url": "origin.git", "directory": word}),
@@ -116,7 +126,7 @@ def git_is_missing(cay):
     result = cay.tool("bare", "git_status")
     assert result["isError"] and result["errorReason"] == "program_not_found", result
     assert "there is no git in this sandbox" in text(result), result
-    cay.destroy("bare")
+    with_repository(cay)
     cay.sh(SID, """cd one; git config core.fsmonitor 'touch /workspace/ran-inside; echo'
                    git config alias.status '!false'""")
     cay.tool(SID, "git_status", repo="one")
@@ -126,6 +136,7 @@ def git_is_missing(cay):
 @case
 def every_tool_has_a_schema(cay):
     """tools are listed with their schema, and unknown ones fail with the nearest name"""
+    cay.create(SID)
     tools = {tool["name"]: tool for tool in cay.call(SANDBOX + "ListTools", {})["tools"]}
     assert set(GIT_TOOLS) < set(tools), set(GIT_TOOLS) - set(tools)
     for name in GIT_TOOLS:
@@ -146,6 +157,7 @@ def png(size_bytes):
 @case
 def images(cay):
     """read_file of an image gives an image block with its type, bounded; by its bytes, not its name"""
+    cay.create(SID)
     kinds = {"image/png": png(4000), "image/jpeg": b"\xff\xd8\xff\xe0" + b"\1\0" * 99, "image/gif": b"GIF89a" + b"\0" * 50,
              "image/webp": b"RIFF\x10\0\0\0WEBPVP8 " + b"\0" * 50}
     for kind, data in kinds.items():
@@ -168,6 +180,7 @@ def images(cay):
 @case
 def background_and_input(cay):
     """bash takes input, goes on in the background, and ends when it is silent for too long"""
+    cay.create(SID)
     assert text(cay.tool(SID, "bash", cmd="cat", stdin="said\n")) == "said\n"
     result = cay.tool(SID, "bash", cmd="cat > /workspace/kept; sleep 100", stdin="kept\n", background=True)
     assert result["processId"], result
@@ -258,6 +271,7 @@ def limits_of_a_call(cay):
 @case
 def limits_survive(cay):
     """limits of a call hold over a restart of the daemon, and rooms are used again"""
+    cay.create("limits")
     process = cay.tool("limits", "bash", {"policy": {"limits": {"memoryBytes": str(32 << 20)}}},
                        cmd=f"while [ ! -e go ]; do usleep 10000; done; {EATS}", background=True)["processId"]
     cay.restart()

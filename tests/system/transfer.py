@@ -17,9 +17,17 @@ import threading
 import time
 from pathlib import Path
 
-from daemon import BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, case, eventually, fails, run
+from daemon import (BASE, IS_FULL, SANDBOX, Cayd, Client, RpcError, Stream, at_end, case,
+                    eventually, fails)
 from session_stream import changed, export, import_, messages
+from small_base import run_on
 from transfer_story import compare, import_rich, make_story, same, seen_from_outside, tree_of
+
+
+def story(cay):
+    """Make a session `story` with a past of every kind; its export."""
+    make_story(cay, "story")
+    return export(cay, "story")[1]
 
 
 @case
@@ -31,7 +39,6 @@ def round_trip(cay):
     assert info["session"]["id"] == "story" and int(info["snapshotCount"]) == 8, info
     assert info["formatVersion"] == 2 and "since" not in info
     assert cay.get("story")["head"] == head and len(cay.log("story")) == 8
-    cay.data_of_story = data
     answer = import_(cay, data, sessionId="copy", labels={"copy": "yes"})
     assert answer["session"]["state"] == "SESSION_STATE_ACTIVE", answer
     assert int(answer["snapshotCount"]) == 8 and int(answer["bytes"]) == len(data), answer
@@ -151,13 +158,12 @@ def odd_attributes(cay):
 @case
 def again(cay):
     """an import of an import of an import is still the same"""
-    info, data = export(cay, "copy", until="turn-0006")
+    import_(cay, story(cay), sessionId="copy")
+    _, data = export(cay, "copy", until="turn-0006")
     assert not any(frame.startswith("live/") for frame in names_in(data))
-    import_(cay, export(cay, "story")[1], sessionId="third")
+    import_(cay, export(cay, "copy")[1], sessionId="third")
     import_(cay, export(cay, "third")[1], sessionId="fourth")
     compare(cay, "story", cay, "fourth", ["turn-0004"])
-    for name in ("copy", "third", "fourth"):
-        cay.destroy(name)
 
 
 def names_in(data):
@@ -171,7 +177,7 @@ def ordinary_tools(cay):
     """tar and zstd read the archive"""
     with tempfile.TemporaryDirectory(prefix="caysys-tar-") as folder:
         path = Path(folder) / "story.tar.zst"
-        path.write_bytes(cay.data_of_story)
+        path.write_bytes(story(cay))
         done = subprocess.run(["tar", "--zstd", "-xf", str(path), "-C", folder,
                                "--warning=no-unknown-keyword"], check=False, capture_output=True)
         assert done.returncode == 0, done.stderr
@@ -186,8 +192,9 @@ def ordinary_tools(cay):
 @case
 def elsewhere(cay):
     """another host takes it on a base of the same content, on one it is given, or with its own"""
+    data = story(cay)
     with Cayd() as other:
-        fails("not_found", import_, other, cay.data_of_story, reason="base_not_found")
+        fails("not_found", import_, other, data, reason="base_not_found")
         assert other.ids() == [] and not other.store()["p"]
         _, whole = export(cay, "story", includeBase=True)
         answer = import_(other, whole)
@@ -199,11 +206,11 @@ def elsewhere(cay):
         assert answer["session"]["id"] != "story" and answer["session"]["base"] == "small"
         assert len(other.call(BASE + "ListBases")["bases"]) == 1
         other.destroy(answer["session"]["id"])
-        import_(other, cay.data_of_story, sessionId="digest")
+        import_(other, data, sessionId="digest")
         same(tree_of(cay, "story"), tree_of(other, "digest"), "live")
         key = other.call("cay.v1.KeyService/CreateKey", {"owner": "guest"})["secret"]
         guest = Client(other, key)
-        assert import_(guest, cay.data_of_story, sessionId="guests")["session"]["owner"] == "guest"
+        assert import_(guest, data, sessionId="guests")["session"]["owner"] == "guest"
         for session_id in other.ids():
             other.destroy(session_id)
         other.call(BASE + "RemoveBase", {"name": "small"})
@@ -213,6 +220,7 @@ def elsewhere(cay):
 @case
 def since(cay):
     """a stream can continue a session that has its beginning"""
+    make_story(cay, "story")
     with Cayd() as other:
         _, whole = export(cay, "story", includeBase=True, until="turn-0002", noBranches=True)
         import_(other, whole)
@@ -310,14 +318,19 @@ def with_member(name, kind=tarfile.REGTYPE, content=b"", at=-1, **fields):
     return change
 
 
-@case
-def hostile(cay):
-    """streams that lie are refused, and nothing is left of them"""
+def plain(cay):
+    """Make a session `plain` with one turn; its export."""
     cay.create("plain")
     cay.sh("plain", "echo 1 > one; mkdir dir; echo 2 > dir/two; ln one three")
     cay.turn("plain")
     cay.sh("plain", "rm one; echo live > live")
-    _, data = export(cay, "plain")
+    return export(cay, "plain")[1]
+
+
+@case
+def hostile(cay):
+    """streams that lie are refused, and nothing is left of them"""
+    data = plain(cay)
     cay.create("victim")
     before = (cay.ids(), cay.store()["s"], cay.store()["p"])
     changes = {
@@ -400,7 +413,7 @@ def double_point(members):
 @case
 def circular(cay):
     """a past whose parents lead round in a circle is put right: nobody walks it for ever"""
-    _, data = export(cay, "plain")
+    data = plain(cay)
     for parent in ("turn-0001", "nobody"):
         odd = changed(data, lambda members, parent=parent: set_snapshot(members, "parent", parent))
         import_(cay, odd, sessionId="odd")
@@ -437,7 +450,7 @@ def names_of_our_own(cay):
 @case
 def flipped(cay):
     """turned bits and cut ends are refused, and never leave anything"""
-    _, data = export(cay, "plain")
+    data = plain(cay)
     before = (cay.ids(), cay.store()["s"], cay.store()["p"])
     dice = random.Random(7)
     for number in range(200 if IS_FULL else 30):
@@ -482,10 +495,11 @@ def too_long(cay):
 @case
 def gone_clients(cay):
     """clients that leave in the middle leave nothing"""
+    data = story(cay)
     before = (cay.ids(), cay.store()["s"], cay.store()["p"])
     for cut in (0, 1, 2):
         with Stream(cay, SANDBOX + "ImportSession") as stream:
-            for message in itertools.islice(messages(cay.data_of_story, {"sessionId": "bad"}), cut):
+            for message in itertools.islice(messages(data, {"sessionId": "bad"}), cut):
                 stream.send(message)
     with cay.open(SANDBOX + "ExportSession", {"sessionId": "story"}) as stream:
         assert "info" in stream.next()
@@ -496,17 +510,18 @@ def gone_clients(cay):
 @case
 def killed(cay):
     """a daemon killed during an import or an export forgets it; what was whole is whole"""
+    data = story(cay)
     before = cay.ids()
-    story = tree_of(cay, "story")
+    tree = tree_of(cay, "story")
     count = len(cay.store()["p"])
     took = time.monotonic()
-    import_(cay, cay.data_of_story, sessionId="timed")
+    import_(cay, data, sessionId="timed")
     took = time.monotonic() - took
     cay.destroy("timed")
     outcomes = set()
     attempts = 20 if IS_FULL else 4
     for number in range(attempts):
-        thread = threading.Thread(target=quiet, args=(import_, cay, cay.data_of_story),
+        thread = threading.Thread(target=quiet, args=(import_, cay, data),
                                   kwargs={"sessionId": "half"})
         thread.start()
         time.sleep(took * number / attempts)
@@ -528,7 +543,7 @@ def killed(cay):
     cay.restart()
     thread.join()
     eventually(lambda: len(cay.store()["p"]) == count, "the live point is gone")
-    same(tree_of(cay, "story"), story, "the session is as it was")
+    same(tree_of(cay, "story"), tree, "the session is as it was")
 
 
 def quiet(function, *arguments, **more):
@@ -536,15 +551,11 @@ def quiet(function, *arguments, **more):
         function(*arguments, **more)
 
 
-@case
-def nothing_is_left(cay):
-    """with the sessions gone, nothing of them is left on the machine"""
-    for session_id in cay.ids():
-        cay.destroy(session_id)
-    assert not cay.leftovers(), cay.leftovers()
+@at_end
+def no_snapshot_is_left(cay):
+    """with the sessions gone, nothing of them is left in the store"""
     eventually(lambda: not cay.store()["s"] and not cay.store()["p"], "the store is empty")
 
 
-with Cayd() as daemon:
-    import_rich(daemon)
-    run(daemon)
+if __name__ == "__main__":
+    run_on(Cayd, import_rich)

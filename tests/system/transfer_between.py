@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions that move between stores: from layers to whole trees and back. Runs where btrfs is."""
 
-from daemon import SANDBOX, Cayd, case, run
+from daemon import SANDBOX, Cayd, case, list_if_asked, run, steps
 from session_stream import export, import_
 from transfer_story import compare, import_rich, make_story
 
@@ -12,7 +12,6 @@ def store_of(cay):
     return next(store["name"] for store in stores if store.get("active"))
 
 
-@case
 def there(daemons):
     """from overlay to btrfs: every point, every kind of file, what is held, and the live files"""
     overlay, btrfs = daemons
@@ -24,7 +23,6 @@ def there(daemons):
     assert [entry["name"] for entry in btrfs.log("story") if entry.get("held")] == ["turn-0001"]
 
 
-@case
 def and_back(daemons):
     """it goes on there, and comes back with what was added"""
     overlay, btrfs = daemons
@@ -36,7 +34,6 @@ def and_back(daemons):
     compare(btrfs, "story", overlay, "back")
 
 
-@case
 def survives(daemons):
     """killed daemons have it all again"""
     overlay, btrfs = daemons
@@ -49,7 +46,14 @@ def survives(daemons):
         assert not cay.leftovers(), cay.leftovers()
 
 
+@case
+def there_and_back(daemons):
+    """a session goes from overlay to btrfs, goes on there, comes back, and outlives both daemons"""
+    steps(there, and_back, survives)(daemons)
+
+
 if __name__ == "__main__":
+    list_if_asked()
     with Cayd("--store", "overlay") as first, Cayd("--store", "btrfs") as second:
         for daemon in (first, second):
             import_rich(daemon)

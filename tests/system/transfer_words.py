@@ -71,6 +71,7 @@ def older(cay):
 @case
 def hostile(cay):
     """words that are not where they belong, twice there, too large or none are refused, and nothing is left"""
+    make(cay, "old", 2, metadata={"a": ["b", 1]})
     _, data = export(cay, "old")
     before = (cay.ids(), cay.store()["s"], cay.store()["p"])
 
@@ -100,4 +101,5 @@ def hostile(cay):
     cay.destroy("old")
 
 
-run_with_cayd()
+if __name__ == "__main__":
+    run_with_cayd()

@@ -54,7 +54,6 @@ class Watch:
 @case
 def kinds(cay):
     """every kind of change by a process or a client is told, with what is there"""
-    cay.create(SID, base="small")
     sh(cay, "mkdir d; echo old > d/old")
     with Watch(cay, "d", includeInfo=True) as watch:
         assert int(watch.started["directories"]) == 1, watch.started
@@ -85,7 +84,7 @@ def kinds(cay):
 @case
 def recursive(cay):
     """what is below is watched, too, also what is made, moved in, renamed or taken away later"""
-    sh(cay, "rm -rf d; mkdir -p d/a/b; mkdir -p aside/c")
+    sh(cay, "mkdir -p d/a/b; mkdir -p aside/c")
     with Watch(cay, "/workspace/d", recursive=True) as watch:
         assert int(watch.started["directories"]) == 3, watch.started
         sh(cay, "echo 1 > d/a/b/f")
@@ -117,7 +116,7 @@ def recursive(cay):
 @case
 def several(cay):
     """watchers of one directory and of others do not disturb each other"""
-    sh(cay, "rm -rf d; mkdir -p d/a")
+    sh(cay, "mkdir -p d/a")
     with Watch(cay, "d", recursive=True) as upper, Watch(cay, "d/a") as lower, Watch(cay, "d", user="root") as root:
         sh(cay, "echo 1 > d/a/f")
         assert lower.next() == ("f", "create")
@@ -145,7 +144,7 @@ def mounted(cay):
 @case
 def turns(cay):
     """a turn puts another tree under the session, and nothing is missed"""
-    sh(cay, "rm -rf d; mkdir -p d/a")
+    sh(cay, "mkdir -p d/a")
     with Watch(cay, "d", recursive=True) as watch:
         for number in range(4):
             cay.turn(SID)
@@ -166,8 +165,7 @@ def turns(cay):
 @case
 def rollbacks(cay):
     """a rollback is told as changes that were missed; a directory that is gone with it ends the stream"""
-    sh(cay, "killall sleep; true", "root")
-    sh(cay, "rm -rf d late; mkdir d")
+    sh(cay, "mkdir d")
     turn = cay.turn(SID)["name"]
     sh(cay, "mkdir late; echo 1 > d/later")
     with Watch(cay, "d") as watch, Watch(cay, "late") as late:
@@ -200,7 +198,7 @@ def removed(cay):
 @case
 def storms(cay):
     """a storm is told in full or as an overflow, and the daemon stays well; readers may be slow or gone"""
-    sh(cay, "rm -rf d; mkdir d")
+    sh(cay, "mkdir d")
     before = cay.fd_count()
     with Watch(cay, "d", recursive=True) as watch, Watch(cay, "d", recursive=True) as slow:
         sh(cay, "i=0; while [ $i -lt 6000 ]; do echo > d/$i; i=$((i+1)); done; echo > d/end")
@@ -222,7 +220,7 @@ def storms(cay):
 @case
 def limits(cay):
     """there is a limit to the directories of a session, and none of its watchers costs another session"""
-    sh(cay, "rm -rf d; mkdir d; cd d; i=0; while [ $i -lt 140 ]; do mkdir $i; "
+    sh(cay, "mkdir d; cd d; i=0; while [ $i -lt 140 ]; do mkdir $i; "
             "(cd $i; j=0; while [ $j -lt 120 ]; do mkdir $j; j=$((j+1)); done); i=$((i+1)); done")
     error = fails("resource_exhausted", Watch, cay, "d", recursive=True)
     assert "directories" in error.message, error
@@ -273,4 +271,4 @@ def destroyed_meanwhile(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd(swapper=sys.argv[3])
+    run_with_cayd(session=SID, swapper=sys.argv[3])

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from daemon import BASE, CAYD, MIB, SANDBOX, Cayd, case, eventually, run
-from small_base import import_small
+from daemon import BASE, CAYD, MIB, SANDBOX, Cayd, case, eventually
+from small_base import import_small, run_on
 
 
 def datasets():
@@ -72,5 +72,4 @@ def device_lost(_):
 
 
 if __name__ == "__main__":
-    with Cayd() as daemon:
-        run(daemon)
+    run_on(Cayd, lambda daemon: None)
