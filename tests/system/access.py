@@ -486,7 +486,7 @@ def what_is_gone(world):
 
 @case
 def verbs_of_the_owner(_):
-    """the same questions reach the owner's own things: the answers to strangers mean something"""
+    """what is refused to strangers reaches the owner's own things: the refusals mean something"""
     with new_world() as world:  # not much is left of it afterwards
         asks_as_the_owner(world)
 

@@ -212,14 +212,14 @@ def usual(_):
 
 @case
 def without_snapshots(_):
-    """so it is on a store without snapshots, and without a door for E2B"""
+    """what the host says that it can, it can, on a store without snapshots and without a door for E2B"""
     can = told_truly("--store", "local-disk", "--no-e2b")
     assert not can.get("snapshots") and "e2b" not in can["features"], can
 
 
 @case
 def without_isolation(_):
-    """and where nothing is isolated"""
+    """what the host says that it can, it can, where nothing is isolated"""
     can = told_truly("--runtime", "none")
     assert [runtime["name"] for runtime in can["runtimes"] if runtime.get("available")] == ["none"], can
     assert not any(runtime.get("isolated") for runtime in can["runtimes"]), can

@@ -76,7 +76,7 @@ def idle(cay):
 
 @case
 def both(cay):
-    """so does somebody who does both at once"""
+    """somebody with streams and idle connections at once leaves some for others, too"""
     evil, polite = owner(cay, "evil"), owner(cay, "polite")
     with contextlib.ExitStack() as held:
         for _ in range(2 * CONNECTIONS):

@@ -113,31 +113,31 @@ def damaged(cay, damage, why, fork=True):
 
 @case
 def tree_gone(cay):
-    """its files are gone"""
+    """a session whose files are gone has failed, and says so"""
     damaged(cay, lambda: lose_tree(cay, "bad"), "its files are gone", fork=False)
 
 
 @case
 def record_undecodable(cay):
-    """its record cannot be decoded; forks of its snapshots have the limits of new sessions"""
+    """a session whose record cannot be decoded has failed; forks of its snapshots have the limits of new sessions"""
     damaged(cay, lambda: change(cay, "UPDATE sessions SET spec = x'ff' WHERE id = 'bad'"), "its record is damaged")
 
 
 @case
 def state_unknown(cay):
-    """its record has a state that there is not"""
+    """a session whose record has a state that there is not has failed"""
     damaged(cay, lambda: change(cay, "UPDATE sessions SET state = 77 WHERE id = 'bad'"), "its record is damaged")
 
 
 @case
 def uids_unknown(cay):
-    """its record has uids that there are not"""
+    """a session whose record has uids that there are not has failed"""
     damaged(cay, lambda: change(cay, "UPDATE sessions SET uid_slot = 99999 WHERE id = 'bad'"), "uids")
 
 
 @case
 def work_undecodable(cay):
-    """what it was at when the daemon died cannot be decoded; when that is put right, it is well again"""
+    """a session has failed when it cannot be decoded what it was at as the daemon died; when that is put right, it is well again"""
     damaged(cay, lambda: change(cay, "UPDATE sessions SET restore = x'ff' WHERE id = 'bad'"), "restore is damaged")
     begin(cay)
     cay.kill()

@@ -98,7 +98,7 @@ def turns(cay):
 
 @case
 def snapshots(cay):
-    """so does a snapshot"""
+    """a named snapshot waits for tools when it is asked to, and otherwise does not"""
     late_snapshot(cay, lambda name="now", **fields: cay.snapshot("s", name, **fields), {"name": "later"})
 
 
@@ -125,7 +125,7 @@ def rollback_refuses(cay):
 
 @case
 def rollback_kills(cay):
-    """when it is told to, it kills them, and nothing that anybody printed is lost"""
+    """a rollback kills tools when it is told to, and nothing that anybody printed is lost"""
     cay.create("k")
     put(cay, "k", "file", "old")
     cay.turn("k")
@@ -157,7 +157,7 @@ def rollback_kills(cay):
 
 @case
 def rollback_kills_late(cay):
-    """it waits first when it is told both"""
+    """a rollback that is told to wait and to kill waits first"""
     cay.create("l")
     cay.turn("l")
     tool = Tool(cay, "l")
@@ -193,7 +193,7 @@ def destroy_waits(cay):
 
 @case
 def destroy_overtakes(cay):
-    """one that does not wait ends those that do"""
+    """a destroy that does not wait ends those that do"""
     for wait in (cay.destroy, cay.turn):
         cay.create("o")
         tool = Tool(cay, "o")

@@ -111,7 +111,7 @@ def all_killed(result, command):
 
 @case
 def leftovers_are_killed(cay):
-    """by option they are killed with the call, also when they hide in a session of their own"""
+    """by option what a command leaves behind is killed with the call, also when it hides in a session of its own"""
     policy = {"leftovers": "LEFTOVER_POLICY_KILL"}
     script = "setsid sleep 32 > /dev/null 2>&1 & (trap '' TERM; sleep 32) & exit 0"
     waited, (result, _, _) = took_s(cay.launch, SID, "/bin/sh", "-c", script, policy=policy)
@@ -327,7 +327,7 @@ def disconnect_keeps(cay):
 
 @case
 def disconnect_kills(cay):
-    """unless it was asked to"""
+    """a client that leaves ends the command if it was asked to"""
     stream = cay.attach(SID, "/bin/sh", "-c", "setsid sleep 37 & echo ready; sleep 37",
                         policy={"killOnDisconnect": True})
     stream.next()
@@ -345,7 +345,7 @@ def disconnect_kills(cay):
 
 @case
 def disconnect_early(cay):
-    """also when the client leaves before the command began"""
+    """a client that leaves before the command began ends it if it was asked to"""
     for _ in range(20):
         stream = cay.attach(SID, "/bin/sleep", "39", policy={"killOnDisconnect": True})
         stream.close()

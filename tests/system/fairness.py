@@ -165,7 +165,7 @@ def loop_share(cay, call, count=20):
 
 @case
 def e2b_messages(cay):
-    """so is one that came by E2B's door"""
+    """a message that came by E2B's door is decoded beside the loop, too"""
     evil = owner(cay, "evil")
     pairs = b",".join(b'"%d":"\\u0041"' % number for number in range(200000))
     body = b'{"templateID":"nobody","metadata":{' + pairs + b"}}"

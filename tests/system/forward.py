@@ -121,7 +121,7 @@ def big_echo(sock, size):
 
 @case
 def says_what_it_does(cayd):
-    """it prints where it listens, and refuses what it cannot forward with a sentence that helps"""
+    """forward prints where it listens, and refuses what it cannot forward with a sentence that helps"""
     cayd.create("w")
     serve(cayd, "w", 7000)
     with Forward(cayd, "w", "0:7000", "localhost:0:7000", "[::1]:0:7000") as forward:
@@ -332,7 +332,7 @@ def daemon_restarts(cayd):
 
 @case
 def over_tls(cayd):
-    """the same through TLS, both ways at once; a certificate nobody knows is refused"""
+    """bytes flow both ways at once through TLS, too; a certificate nobody knows is refused"""
     with tempfile.TemporaryDirectory(prefix="caysys-tls-") as name:
         folder = Path(name)
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",

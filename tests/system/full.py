@@ -151,31 +151,31 @@ def older_database(_):
 
 @case
 def inodes_on_ext4(_):
-    """the daemon starts and serves when a session has used up the inodes"""
+    """the daemon starts and serves when a session has used up the inodes of ext4"""
     served_when_full(with_loop_pool("ext4"), "inodes", remove)
 
 
 @case
 def bytes_on_ext4(_):
-    """and when it has used up the bytes; a rollback frees them"""
+    """the daemon starts and serves when a session has used up the bytes of ext4; a rollback frees them"""
     served_when_full(with_loop_pool("ext4"), "bytes", roll_back)
 
 
 @case
 def with_the_records(_):
-    """the same where the records are on the full disk, too: inodes"""
+    """the daemon starts and serves when its records are on a disk without inodes"""
     served_when_full(on_small_disk(), "inodes", remove)
 
 
 @case
 def with_the_records_bytes(_):
-    """and bytes"""
+    """the daemon starts and serves when its records are on a disk without room"""
     served_when_full(on_small_disk(), "bytes", remove)
 
 
 @case
 def with_the_records_btrfs(_):
-    """the same on btrfs, where removing needs room, too"""
+    """the daemon starts and serves when its records are on a full btrfs, where removing needs room, too"""
     served_when_full(on_small_disk("btrfs"), "bytes", remove)
 
 
@@ -201,7 +201,7 @@ def spooled(_):
 
 @case
 def bytes_on_btrfs(_):
-    """the same on btrfs; what the session removes is free again"""
+    """the daemon starts and serves when a session has filled btrfs; what the session removes is free again"""
     served_when_full(with_loop_pool("btrfs"), "bytes", clean_up)
 
 

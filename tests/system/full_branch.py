@@ -161,7 +161,7 @@ def ext4(_):
 
 @case
 def btrfs(_):
-    """btrfs: the same"""
+    """btrfs: every file is there, in the branch or in the live files"""
     on_a_full_disk("btrfs")
 
 
@@ -191,7 +191,7 @@ def pool_ext4(_):
 
 @case
 def pool_btrfs(_):
-    """the same with btrfs"""
+    """a pool in a file with holes, btrfs: a branch is answered only when it is on the disk"""
     in_a_file("btrfs")
 
 

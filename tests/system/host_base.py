@@ -168,7 +168,7 @@ def fill(root):
 
 @case
 def copied(_):
-    """in a pool on another disk it is a copy: said before, seen while it is made, and the same in the end"""
+    """in a pool on another disk the base is a copy: said before, seen while it is made, and the same in the end"""
     with machine(library=20 * MIB) as root, disk(400 * MIB) as place, daemon(root) as cay:
         fill(root)
         pool = create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
@@ -222,7 +222,7 @@ def while_it_moves(_):
 
 @case
 def slowly(_):
-    """while it is copied creates are told how far it is, others work, and whoever leaves is not waited for"""
+    """while the base is copied creates are told how far it is, others work, and whoever leaves is not waited for"""
     with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, daemon(root) as cay:
         fill(root)
         create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
@@ -245,7 +245,7 @@ def drafts(place):
 
 @case
 def stopped(_):
-    """a daemon that ends, or is killed, while it is copied: at once, and the next one removes the half and begins anew"""
+    """a daemon that ends, or is killed, while the base is copied: at once, and the next one removes the half and begins anew"""
     with machine(library=MIB) as root, disk(400 * MIB, "sync") as place, daemon(root) as cay:
         fill(root)
         create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))
@@ -366,7 +366,7 @@ def took_to_stop(cay):
 
 @case
 def whole_copies_fit(_):
-    """one that the disk has no room for is refused with both sizes, and nothing of it is left"""
+    """a whole copy that the disk has no room for is refused with both sizes, and nothing of it is left"""
     with machine(library=120 * MIB) as root, disk(200 * MIB) as place, \
             daemon(root, "--store", "local-disk", "--default-base", "big", "--pool-critical", "1") as cay:
         create_pool(cay, kind="POOL_KIND_DIRECTORY", path=str(place))

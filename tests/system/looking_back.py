@@ -74,7 +74,7 @@ def rights(cay):
 
 @case
 def any_state(cay):
-    """it needs no sandbox: a paused session and one that was never started can be looked back into"""
+    """to look back needs no sandbox: a paused session and one that was never started can be looked back into"""
     story(cay, "past")
     cay.call(SANDBOX + "PauseSession", {"sessionId": "past", "mode": "PAUSE_MODE_STOP"})
     assert cay.read("past", "a", snapshot="turn-0001") == b"one\n"

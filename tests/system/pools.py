@@ -135,7 +135,7 @@ def missing_disk(_):
 
 @case
 def missing_record(_):
-    """nor does one that finds no word of its pool: the file stays, and with the record all is there again"""
+    """a daemon that finds no word of its pool forgets nothing: the file stays, and with the record all is there again"""
     if not has_loop_devices():
         raise Skip("no loop devices here")
     with Cayd("--default-base", "small") as cay:
@@ -182,7 +182,7 @@ def reserved(_):
 
 @case
 def too_large(_):
-    """one that the disk has no room for is refused with both sizes, and takes nothing; sparse it is made, with a warning"""
+    """a loop pool that the disk has no room for is refused with both sizes, and takes nothing; sparse it is made, with a warning"""
     if not has_loop_devices():
         raise Skip("no loop devices here")
     with Cayd("--default-base", "small") as cay:

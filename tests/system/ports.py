@@ -409,7 +409,7 @@ def with_a_process(cay):
 
 @case
 def listening(cay):
-    """it is told who starts to listen and who stops, and the status of a process says where"""
+    """events tell who starts to listen and who stops, and the status of a process says where"""
     cay.create("e")
     table = Processes(cay, "e")
 

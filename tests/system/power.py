@@ -119,7 +119,7 @@ def ext4():
 
 @case
 def btrfs():
-    """and on btrfs"""
+    """turns that are durable survive a loss of power on btrfs, whole, and the daemon serves"""
     if not IS_FULL:
         raise Skip("only with --full: it is slow to emulate")
     lose_power("btrfs")

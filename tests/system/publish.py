@@ -59,7 +59,7 @@ def outlives(cay):
 
 @case
 def removed(cay):
-    """it is removed like any base, and in any order"""
+    """a published base is removed like any base, and in any order"""
     cay.create("from")
     cay.snapshot("from", "ready", publishBase="ready")
     cay.create("to", base="ready")
@@ -98,7 +98,7 @@ def refused(cay):
 
 @case
 def settings(cay):
-    """sessions of it start with what those of its base start with"""
+    """sessions of a published base start with what those of its own base start with"""
     change = {"name": "small", "existingBase": "small",
               "settings": {"env": {"FROM": "base"}, "cwd": "/tmp", "user": "root"}}
     cay.send_all(BASE + "ImportBase", [{"options": change}])

@@ -163,7 +163,7 @@ def destroy_while_creating(cay):
 
 @case
 def destroy_while_forking(cay):
-    """nor does a fork; and the daemon survives the attempt"""
+    """a fork that is destroyed while it is made does not come back to life, and the daemon survives the attempt"""
     cay.create("src")
     cay.sh("src", "head -c 20000000 /dev/zero > big")
     cay.background("src", "echo ready; sleep 1000")

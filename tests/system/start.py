@@ -45,7 +45,7 @@ def waits(cay):
 
 @case
 def comes_back(cay):
-    """it is started with every sandbox of the session, once"""
+    """what a base starts is started with every sandbox of the session, once"""
     starts_slowly(cay)
     cay.sh("s", "rm /tmp/up", user="root")
     cay.restart()

@@ -237,7 +237,7 @@ def live_writer(cay):
 
 @case
 def live_writer_restart(cay):
-    """the same holds for processes that an earlier daemon started"""
+    """a turn catches processes that an earlier daemon started at one instant, too"""
     cay.create("w")
     cay.background("w", WRITER)
     cay.restart()

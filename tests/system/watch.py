@@ -135,7 +135,7 @@ def several(cay):
 
 @case
 def mounted(cay):
-    """so it is in /dev/shm"""
+    """what happens in /dev/shm is told, too"""
     with Watch(cay, "/dev/shm") as watch:
         sh(cay, "echo 1 > /dev/shm/f; rm /dev/shm/f")
         watch.until("f", "remove")

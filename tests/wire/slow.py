@@ -54,7 +54,7 @@ def slow_head(daemon):
 
 @case
 def slow_next_head(daemon):
-    """so is the head of a later request"""
+    """the head of a later request that takes too long is cut, too"""
     with daemon.raw() as raw:
         raw.send(post("Unary") + b"POST /x HTT")
         assert raw.answer().status == 200
