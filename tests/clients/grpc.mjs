@@ -222,11 +222,11 @@ test("nothing is left on the server", async () => {
 
 test("cayd: health, keys and errors", async () => {
   const cayd = await startCayd();
+  const sandbox = client(contract.SandboxService, cayd.url);
+  const keys = client(contract.KeyService, cayd.url);
   try {
     const metadata = new grpc.Metadata();
     metadata.set("authorization", `Bearer ${cayd.key}`);
-    const sandbox = client(contract.SandboxService, cayd.url);
-    const keys = client(contract.KeyService, cayd.url);
     const health = await call(sandbox, "healthCheck", {}, { metadata });
     assert(/^HEALTH_STATUS_(HEALTHY|DEGRADED|UNHEALTHY)$/.test(health.status), health);
     const made = await call(keys, "createKey", { owner: "somebody" }, { metadata });
@@ -239,9 +239,10 @@ test("cayd: health, keys and errors", async () => {
     const events = sandbox.watchEvents({}, new grpc.Metadata());
     await throws(collect(events), codeIs(status.UNAUTHENTICATED));
   } finally {
-    for (const one of clients) one.close();
+    for (const one of [sandbox, keys]) one.close();
     equal(await cayd.stop(), 0, "the status of cayd");
   }
 });
 
-await run(echod, guarded);
+const connections = { stop: async () => { for (const one of clients) one.close(); return 0; } };
+await run(connections, echod, guarded);

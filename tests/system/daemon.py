@@ -410,13 +410,18 @@ class Cayd(Client):
 
     def reset(self):
         """Take away what a case made, so that no other can come to depend on it."""
-        if self.process.poll() is not None:
+        status = self.process.poll()
+        if status is not None:
+            tail = self.log_tail()
             self.start()
+            raise AssertionError(f"the case left no daemon; it ended with {status}: {tail}")
         for session_id in self.ids():
             self.destroy(session_id)
         for key_id in self.key_ids() - self.kept_keys:
             self.call(KEY + "RevokeKey", {"keyId": key_id})
-        for name, settings in self.bases().items():
+        bases = self.bases()
+        assert self.kept_bases.keys() <= bases.keys(), f"the case left no {self.kept_bases.keys() - bases.keys()}"
+        for name, settings in bases.items():
             if name not in self.kept_bases:
                 self.call(BASE + "RemoveBase", {"name": name, "force": True})
             elif settings != self.kept_bases[name]:
