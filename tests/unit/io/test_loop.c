@@ -575,7 +575,7 @@ static bool may_come_first(void)
     if (nice_now() == 0 && setpriority(PRIO_PROCESS, (id_t)gettid(), CAY_LOOP_NICE) == 0 &&
         setpriority(PRIO_PROCESS, (id_t)gettid(), 0) == 0)
         return true;
-    print_message("# it may not have another priority here\n");
+    print_message("skipped: it may not have another priority here\n");
     return false;
 }
 
