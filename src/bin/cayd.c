@@ -157,6 +157,9 @@ static void raise_descriptor_limit(struct daemon *daemon)
 {
     enum { FEW = 4096 };
     uint64_t limit = cay_descriptors_raise();
+    /* The first look makes the kernel's table of open files large. As long as there is one thread
+     * it does so at once; later it waits for an RCU grace period (expand_files() in fs/file.c). */
+    (void)cay_descriptors_check();
     if (limit < FEW)
         cay_log(CAY_WARN, "cayd.few_descriptors", CAY_I("limit", (int64_t)limit),
                 CAY_S("hint", "raise LimitNOFILE in the unit, or 'ulimit -Hn'"));
