@@ -88,16 +88,21 @@ def holds(cay):
     return found
 
 
+def within_limit(cay, session_id, script):
+    """False when the limit ends it."""
+    result, _, err = cay.launch(session_id, "/bin/sh", "-c", script)
+    is_done = result.get("exitCode") == 0
+    assert is_done or result.get("cause") == "END_CAUSE_QUOTA" or b"quota" in err.lower(), (result, err)
+    return is_done
+
+
 def hold(cay, session_id, streams, number):
     """Writes a file, begins to read it and unlinks it; False when there is no room for it."""
-    result, _, err = cay.launch(session_id, "/bin/sh", "-c", f"dd if=/dev/urandom of=held{number} bs=1048576 count=4")
-    if result.get("exitCode") != 0:
-        assert result.get("cause") == "END_CAUSE_QUOTA" or b"quota" in err.lower(), (result, err)
+    if not within_limit(cay, session_id, f"dd if=/dev/urandom of=held{number} bs=1048576 count=4"):
         return False
     streams.append(cay.open(FILE + "ReadFile", {"sessionId": session_id, "path": f"held{number}"}))
     assert "info" in streams[-1].next()
-    cay.sh(session_id, f"rm held{number}; sync")
-    return True
+    return within_limit(cay, session_id, f"rm held{number}; sync")
 
 
 @case
