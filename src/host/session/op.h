@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One operation on a session: the only way from a verb to the disk or a process. It asks the state
+ * One operation on a session: the way from a verb to its tree and its sandbox. It asks the state
  * table, waits at the session's gate, asks the table again (the world may have moved on while it
  * waited), works on a worker thread, and comes back to the loop thread.
  *
