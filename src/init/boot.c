@@ -99,7 +99,7 @@ static int start_plain(struct init *init, const struct gifts *gifts, uint32_t *o
 {
     *out_stage = CAY_STAGE_SPEC;
     init->root_fd = gifts->root_fd;
-    /* Orphans of commands come to us, and we can tell what is left. */
+    /* Orphans of commands come to us, and we can tell what is left (prctl(2)). */
     return prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? -errno : 0;
 }
 
@@ -117,7 +117,7 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
     if (init->spec.mode == CAY_FRAME_MODE_PLAIN) {
         result = start_plain(init, &gifts, out_stage);
     } else {
-        /* A keyring of its own, or commands would find the daemon's. */
+        /* A keyring of its own, or commands would find the daemon's (session-keyring(7)). */
         (void)cay_raw2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
         result = setup_namespaces(init, gifts.root_fd, gifts.userns_fd, out_stage);
     }

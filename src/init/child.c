@@ -70,7 +70,8 @@ static int set_user(const struct child *child)
         result = cay_raw3(SYS_setresgid, exec->gid, exec->gid, exec->gid);
     if (result == 0)
         result = cay_raw3(SYS_setresuid, exec->uid, exec->uid, exec->uid);
-    /* Whoever enters a user namespace has every capability in it, whatever its uid. */
+    /* Whoever enters a user namespace has every capability in it, whatever its uid
+     * (user_namespaces(7)). */
     if (result == 0)
         result = cay_caps_set(exec->uid == 0 ? CAY_CAPS_SANDBOX : 0);
     if (result == 0 && child->init->spec.no_new_privs)
@@ -163,7 +164,7 @@ static int join_cgroup(const struct child *child)
 static int enter(const struct child *child)
 {
     long result = cay_raw2(SYS_setns, child->init->userns_fd, CLONE_NEWUSER);
-    /* So that the command sees its own group as the root of all. */
+    /* So that the command sees its own group as the root of all (cgroup_namespaces(7)). */
     if (result == 0)
         result = cay_raw1(SYS_unshare, CLONE_NEWCGROUP);
     return (int)result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Terminals of commands. The kernel gives a terminal to whoever opens it, and init can give nothing
- * away: so a child that has become the command's user opens it, into the descriptors it shares with
- * us.
+ * Terminals of commands. The kernel gives a terminal to whoever opens it (devpts_pty_new() in
+ * fs/devpts/inode.c), and init can give nothing away: so a child that has become the command's user
+ * opens it, into the descriptors it shares with us.
  */
 #include <errno.h>
 #include <fcntl.h>

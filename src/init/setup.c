@@ -90,7 +90,7 @@ static int mount_shm(int dev_fd, uint32_t uid_base)
 }
 
 /* One file system holds /dev and /dev/shm, and what hides parts of /proc: each would cost time, and
- * kernel memory in every control group of the host. */
+ * kernel memory in every control group of the host (mm/list_lru.c). */
 static int mount_dev(const struct init *init, int root_fd, int *out_dev)
 {
     char owner[16];

@@ -8,7 +8,7 @@
 
 enum {
     STDIN_REPORT_BYTES = CAY_FRAME_STDIN_WINDOW_BYTES_1 / 4,
-    PTY_DRAIN_BYTES = 131072, /* more than the kernel keeps of a terminal's output */
+    PTY_DRAIN_BYTES = 131072, /* more than drivers/tty/pty.c lets a terminal keep */
 };
 
 static const enum event_kind output_kinds[2] = {EVENT_STDOUT, EVENT_STDERR};

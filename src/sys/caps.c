@@ -14,7 +14,7 @@ int cay_caps_bound(uint64_t keep)
             continue;
         long result = cay_raw5(SYS_prctl, PR_CAPBSET_DROP, number, 0, 0, 0);
         if (result == -EINVAL)
-            return 0; /* past the last one this kernel knows */
+            return 0; /* past the last one this kernel knows: prctl(2) */
         if (result < 0)
             return (int)result;
     }

@@ -109,14 +109,16 @@ static int make_unified(struct cay_cgroup *group)
     group->unified_fd = make_group(group->host->unified, group->name, true);
     if (group->unified_fd < 0)
         return group->unified_fd;
-    /* Births in slots are checked against the common ancestor too. */
+    /* Births in slots are checked against the common ancestor, too (cgroups(7), "Cgroup
+     * delegation containment rules"). */
     if (fchownat(group->unified_fd, "cgroup.procs", group->init_uid, (gid_t)-1, 0) < 0)
         return -errno;
     if (!unified_has_limits(group->host)) {
         group->init_fd = fcntl(group->unified_fd, F_DUPFD_CLOEXEC, 0);
         return group->init_fd < 0 ? -errno : 0;
     }
-    /* With controllers for the slots the group itself may hold no process. */
+    /* With controllers for the slots the group itself may hold no process (cgroups(7), "no internal
+     * processes" rule). */
     if (mkdirat(group->unified_fd, "init", 0755) < 0)
         return -errno;
     if (group->host->unified_has[CAY_CGROUP_MEMORY])

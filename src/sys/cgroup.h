@@ -11,11 +11,14 @@
  *       room 0..n      the same for a command with limits of its own; made anew for each
  *
  * Nobody is ever moved by a write to cgroup.procs: that waits for a grace period of the kernel
- * (milliseconds). A process is born in its version 2 group (clone3) and puts itself into version 1
- * groups by writing "0" to `tasks` descriptors that were opened for it.
+ * (milliseconds: cgroup_procs_write_start() in kernel/cgroup/cgroup.c takes a lock that all forks
+ * share, kernel/locking/percpu-rwsem.c). A process is born in its version 2 group (clone(2),
+ * CLONE_INTO_CGROUP) and puts itself into version 1 groups by writing "0" to `tasks` descriptors
+ * that were opened for it.
  *
  * A slot is never killed through cgroup.kill: kernels up to 6.18 at least then kill whoever is born
- * in that group later, too (the count of kills is compared with that of the parent's group).
+ * in that group later, too (the count of kills is compared with that of the parent's group:
+ * `kill_seq`, cgroup_css_set_fork() and cgroup_post_fork() in kernel/cgroup/cgroup.c).
  *
  * Order: detect once -> create or open -> slots -> freeze, kill, stats -> close; remove after the
  * last process is gone.

@@ -34,7 +34,8 @@ static bool is_memory_held(const struct cay_cgroup *group, uint64_t bytes)
 }
 
 /* The kernel keeps the limit of memory below that of memory and swap, so the order depends on where
- * it goes. Where swap is not counted there is no second file. */
+ * it goes (Documentation/admin-guide/cgroup-v1/memory.rst). Where swap is not counted there is no
+ * second file. */
 static int set_memory_v1(int fd, uint64_t bytes)
 {
     static const char *const files[] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"};
@@ -49,7 +50,8 @@ static int set_memory_v1(int fd, uint64_t bytes)
     return 0;
 }
 
-/* Version 2 takes any limit and kills for it: that is not what was asked for. */
+/* Version 2 takes any limit and kills for it (memory.max in
+ * Documentation/admin-guide/cgroup-v2.rst): that is not what was asked for. */
 static int set_memory(struct cay_cgroup *group, uint64_t bytes)
 {
     int v1_fd = group->v1_fd[CAY_CGROUP_MEMORY];
@@ -81,7 +83,8 @@ static int set_cpu(struct cay_cgroup *group, uint32_t millis)
 
 void cay_cgroup_set_part(const struct cay_cgroup *group, unsigned parts)
 {
-    enum { SHARES = 1024, SHARES_MIN = 2, WEIGHT = 100, WEIGHT_MIN = 1 }; /* the kernel's */
+    /* The kernel's (kernel/sched/sched.h, Documentation/admin-guide/cgroup-v2.rst). */
+    enum { SHARES = 1024, SHARES_MIN = 2, WEIGHT = 100, WEIGHT_MIN = 1 };
     int v1_fd = group->v1_fd[CAY_CGROUP_CPU];
     uint64_t number = v1_fd >= 0 ? CAY_MAX(SHARES / CAY_MAX(parts, 1u), (unsigned)SHARES_MIN)
                                  : CAY_MAX(WEIGHT / CAY_MAX(parts, 1u), (unsigned)WEIGHT_MIN);
@@ -89,7 +92,7 @@ void cay_cgroup_set_part(const struct cay_cgroup *group, unsigned parts)
                       v1_fd >= 0 ? "cpu.shares" : "cpu.weight", number, "");
 }
 
-/* What the kernel made of it; it rounds down to whole pages. */
+/* What the kernel made of it; it rounds down to whole pages (mm/page_counter.c). */
 static bool memory_holds(const struct cay_cgroup *group, uint64_t bytes)
 {
     int v1_fd = group->v1_fd[CAY_CGROUP_MEMORY];

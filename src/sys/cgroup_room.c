@@ -10,7 +10,8 @@
 /* The controllers a call can be limited by, in the order of their `tasks`. */
 static const int controllers[] = {CAY_CGROUP_MEMORY, CAY_CGROUP_PIDS, CAY_CGROUP_CPU};
 
-/* A new one: memory that an earlier call left in files of a tmpfs stays charged to the old. */
+/* A new one: memory that an earlier call left in files of a tmpfs stays charged to the old
+ * (Documentation/admin-guide/cgroup-v2.rst, "Memory Ownership"). */
 static int fresh_dir(int parent_fd, const char *name)
 {
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)

@@ -56,8 +56,8 @@ int cay_descriptors_check(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return -errno;
     int most = (int)CAY_MIN(limit.rlim_cur - kept_of(limit.rlim_cur), (rlim_t)INT_MAX);
-    /* The kernel gives out the lowest number that is free: where a high one is, few are open, or
-     * were at once. To count them is more work. */
+    /* The kernel gives out the lowest number that is free (open(2)): where a high one is, few are
+     * open, or were at once. To count them is more work. */
     cay_autoclose int probe_fd = eventfd(0, EFD_CLOEXEC);
     cay_autoclose int high_fd = probe_fd < 0 ? -1 : fcntl(probe_fd, F_DUPFD_CLOEXEC, most);
     if (high_fd == most)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* A change of the fsuid from 0 drops the file-system capabilities from the effective set; they are
- * put back. */
+ * put back (capabilities(7), "Effect of user ID changes on capabilities"). */
 int cay_fsid_enter(struct cay_fsid *fsid, uint32_t id)
 {
     fsid->header = (struct __user_cap_header_struct){_LINUX_CAPABILITY_VERSION_3, 0};

@@ -70,7 +70,7 @@ static void note(struct looking *looking, const struct stat *st)
         add(looking, st);
 }
 
-/* "scm_fds: 3", of a Unix socket (Linux 5.11). */
+/* "scm_fds: 3", of a Unix socket (Linux 5.11; unix_show_fdinfo() in net/unix/af_unix.c). */
 static void look_at_socket(struct looking *looking, const char *task, const char *name)
 {
     char path[320];

@@ -107,7 +107,8 @@ struct path_mount {
 
 /* Runs in a mount namespace of its own, where nothing is seen outside: the clone is attached over
  * the layers directory and becomes the working directory (layer paths stay short, the kernel takes
- * one page of options), the overlay is attached over the directory above and cloned away. */
+ * one page of options: copy_mount_options() in fs/namespace.c), the overlay is attached over the
+ * directory above and cloned away. */
 static int mount_in_private_namespace(const struct path_mount *job)
 {
     if (unshare(CLONE_FS) < 0 || fchdir(job->stack->layers_fd) < 0 || unshare(CLONE_NEWNS) < 0)

@@ -23,8 +23,9 @@ struct cay_layer_stack {
     uint32_t root_uid; /* what 0 is mapped to: the mount is made with this file-system uid */
 };
 
-/* Which way of mounting to use. AUTO tries descriptors (Linux 6.15) and falls back for good to
- * paths in a mount namespace of a short-lived thread. */
+/* Which way of mounting to use. AUTO tries descriptors (Linux 6.15;
+ * Documentation/filesystems/overlayfs.rst) and falls back for good to paths in a mount namespace of
+ * a short-lived thread. */
 enum cay_layer_way {
     CAY_LAYER_AUTO = 0,
     CAY_LAYER_BY_FD,

@@ -53,7 +53,8 @@ int cay_mount_attach(int mount_fd, int target_fd)
 
 int cay_mount_set(int mount_fd, uint64_t attr_set, bool recursive)
 {
-    /* How access times are kept is one field of several bits: a new value needs the old one out. */
+    /* How access times are kept is one field of several bits: a new value needs the old one out
+     * (mount_setattr(2), MOUNT_ATTR__ATIME). */
     struct mount_attr attr = {
         .attr_set = attr_set,
         .attr_clr = attr_set & MOUNT_ATTR__ATIME ? MOUNT_ATTR__ATIME : 0,
@@ -85,6 +86,6 @@ int cay_mount_detach_here(void)
 int cay_mount_pivot_here(void)
 {
     long result = cay_raw2(SYS_pivot_root, ".", ".");
-    /* The old root now lies over the new one at the working directory. */
+    /* The old root now lies over the new one at the working directory (pivot_root(2), NOTES). */
     return result == 0 ? cay_mount_detach_here() : (int)result;
 }

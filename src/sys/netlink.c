@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 32 * 1024 }; /* what the kernel puts into one datagram at most */
+enum { ANSWER_BYTES = 32 * 1024 }; /* the most in one datagram: net/netlink/af_netlink.c */
 
 int cay_netlink_open(int protocol, uint32_t group)
 {

@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 enum {
-    CAY_SLICE_SHORT_USEC = 100, /* the least the kernel takes */
+    CAY_SLICE_SHORT_USEC = 100, /* the least the kernel takes: __setparam_fair() in kernel/sched */
     CAY_SLICE_USUAL = 0,        /* the kernel's own, some milliseconds */
 };
 

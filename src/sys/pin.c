@@ -67,7 +67,8 @@ int cay_pin_set_times(int fd, const struct timespec times[2])
     return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* By /proc and not by AT_EMPTY_PATH, which asks for CAP_DAC_READ_SEARCH over the machine. */
+/* By /proc and not by AT_EMPTY_PATH, which asks for CAP_DAC_READ_SEARCH over the machine (linkat(2)
+ * has both). */
 int cay_pin_link(int fd, int dir_fd, const char *name)
 {
     char path[FD_PATH_BYTES];

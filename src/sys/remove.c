@@ -16,7 +16,8 @@ enum {
     /* Below this depth a directory is moved to the top before it is emptied, so that a tree of any
      * depth costs few descriptors and no stack. */
     REMOVE_DEPTH_MAX = 32,
-    /* Where that cannot be, as with directories of a lower layer of overlayfs: a descriptor each.
+    /* Where that cannot be, as with directories of a lower layer of overlayfs
+     * (Documentation/filesystems/overlayfs.rst, "renaming directories"): a descriptor each.
      */
     REMOVE_OPEN_MAX = 512,
 };

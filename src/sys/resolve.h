@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* openat2 with any of the kernel's rules (linux/openat2.h). A lookup that raced with a rename, and
+/* openat2(2) with any of the kernel's rules. A lookup that raced with a rename, and
  * an open that waits for a lease, are tried again a few times; then -EAGAIN. */
 [[nodiscard]] int cay_resolve(int dir_fd, const char *path, int flags, mode_t mode, uint64_t how);
 
@@ -20,7 +20,7 @@
 [[nodiscard]] int cay_resolve_open_plain(int root_fd, const char *path, int flags, mode_t mode);
 
 /* Like cay_resolve_open of an existing thing, but never waits for a disk: -EAGAIN when the kernel
- * does not have all of the path at hand. */
+ * does not have all of the path at hand (RESOLVE_CACHED). */
 [[nodiscard]] int cay_resolve_open_cached(int root_fd, const char *path, int flags);
 
 /* From the caller's own root, links of /proc refused: for the working directory of a command. */

@@ -13,8 +13,9 @@
 #include "sys/clone.h"
 #include "sys/raw.h"
 
-/* Leaving the effective uid of root makes the whole (shared) memory non-dumpable, which would take
- * core files and the leak checker from the daemon. One maker at a time puts the flag back. */
+/* Leaving the effective uid of root makes the whole (shared) memory non-dumpable (prctl(2),
+ * PR_SET_DUMPABLE), which would take core files and the leak checker from the daemon. One maker at
+ * a time puts the flag back. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 struct maker {
@@ -139,7 +140,8 @@ int cay_userns_open_inner(uint32_t count)
     void *stack = cay_clone_stack_open();
     if (!stack)
         return -ENOMEM;
-    /* The maps of a non-dumpable process belong to the host's root, who is not us any more. */
+    /* The maps of a non-dumpable process belong to the host's root (proc(5)), who is not us any
+     * more. */
     int dumpable = prctl(PR_GET_DUMPABLE);
     prctl(PR_SET_DUMPABLE, 1);
     struct cay_clone how = {.flags = CLONE_VM | CLONE_NEWUSER, .cgroup_fd = -1, .stack = stack};

@@ -6,8 +6,8 @@
  *
  * A session has one range of host ids: BASE .. BASE + CAY_USERNS_COUNT - 1. Sandbox id 0 is BASE;
  * the last id of the range is its init's and has no name inside. The kernel charges what a
- * namespace uses (inotify instances, keys, namespaces) to the uid that made it: here always the
- * last id of the range, never the daemon's.
+ * namespace uses (inotify instances, keys, namespaces: namespaces(7)) to the uid that made it: here
+ * always the last id of the range, never the daemon's.
  *
  *     int outer = cay_userns_open(base, CAY_USERNS_COUNT);     commands and init, and id-mapped
  * layers

@@ -16,7 +16,8 @@ enum { IMAGE_BYTES_MAX = 16 << 20 };
 
 static int open_memory(void)
 {
-    /* Kernels before 6.3 do not know the flag, newer ones may be told to insist on it. */
+    /* Kernels before 6.3 do not know the flag, newer ones may be told to insist on it
+     * (Documentation/userspace-api/mfd_noexec.rst). */
     int fd = memfd_create("cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create("cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -100,7 +100,8 @@ bool cay_resident_kill(struct cay_sandbox *sandbox, struct cay_error *err)
         return true;
     if (result < 0 && !(sandbox->runtime->caps & CAY_RUNTIME_ISOLATES))
         ask_to_leave(resident);
-    /* The end of the first process of a pid namespace is the end of all of them. */
+    /* The end of the first process of a pid namespace is the end of all of them
+     * (pid_namespaces(7)). */
     (void)cay_pidfd_signal(resident->pidfd, SIGKILL);
     if (result < 0 && resident->has_cgroup)
         (void)cay_cgroup_thaw(&resident->cgroup); /* version 1 kills nobody who is frozen */

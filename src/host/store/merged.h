@@ -4,7 +4,7 @@
 /*
  * How overlayfs finds a name in a stack of layers, done by hand: whiteouts end the search, opaque
  * directories hide what lies below, redirected ones go on under another name. Follows
- * ovl_lookup() of the kernel with redirect_dir=on, metacopy=off.
+ * ovl_lookup() in fs/overlayfs/namei.c with redirect_dir=on, metacopy=off.
  */
 
 #include <sys/stat.h>

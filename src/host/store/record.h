@@ -5,7 +5,8 @@
  * Small facts on disk that are written in one step and never torn. A text is the target of a
  * symbolic link: for what changes rarely. A name says all of it by itself and is a link to one
  * file, the anchor: written by one link, changed by one rename, without a new inode (ext4 is slow
- * to give those out for a minute after many were deleted nearby). All return 0 or -errno.
+ * to give those out for a minute after many were deleted nearby: overlay/blank.c). All return 0 or
+ * -errno.
  */
 
 #include "base/base.h"

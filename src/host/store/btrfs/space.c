@@ -193,8 +193,8 @@ static int read_groups(const struct cay_trees *trees, struct groups *groups)
 }
 
 /* A group goes with its last member, and a member when nothing has its blocks any more. The kernel
- * keeps books of both and refuses to forget what still counts: everything is tried, members first
- * (the tree has the groups before them). */
+ * keeps books of both and refuses to forget what still counts (btrfs_remove_qgroup() in
+ * fs/btrfs/qgroup.c): everything is tried, members first (the tree has the groups before them). */
 void btrfs_sweep_groups(struct cay_trees *trees)
 {
     struct groups groups = {};

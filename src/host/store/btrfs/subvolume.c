@@ -91,11 +91,12 @@ bool btrfs_is_freed(struct cay_store *store, uint64_t *in_out_mark, bool *out_fr
 
 /*
  * The transaction of the last change of an inode, which the kernel keeps in memory and tells
- * without any I/O. A snapshot ends a transaction and writes out all dirty pages of its source, so
- * whatever changes after it does so in a later one, with two exceptions: content that is written
- * but not on its way to the disk (btrfs_stamps_tell), and a second store through a mapping within
- * one tick of the clock, which changes no time. Hence the wait until the tick of the last change is
- * over. Access times are never kept, else looking would be changing.
+ * without any I/O. A snapshot ends a transaction and writes out all dirty pages of its source
+ * (create_snapshot() in fs/btrfs/ioctl.c), so whatever changes after it does so in a later one,
+ * with two exceptions: content that is written but not on its way to the disk (btrfs_stamps_tell),
+ * and a second store through a mapping within one tick of the clock, which changes no time. Hence
+ * the wait until the tick of the last change is over. Access times are never kept, else looking
+ * would be changing.
  */
 bool btrfs_stamp(struct cay_trees *trees, const char *id, bool settle,
                  struct cay_tree_stamp *out_stamp, struct cay_error *err)

@@ -2,7 +2,8 @@
 
 /*
  * Layers made ahead of need. A directory is the dearest thing to make on the way of a call: ext4
- * looks for a good place for it, and for a minute after many files were deleted it looks for long.
+ * looks for a good place for it (find_group_orlov() in fs/ext4/ialloc.c), and for a minute after
+ * many files were deleted it looks for long (recently_deleted() there; without a journal only).
  *
  * They are also the reserve of a full pool: what must go on there, to read, to roll back and to
  * remove, is a few directories, and gets them from here.

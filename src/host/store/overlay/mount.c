@@ -16,7 +16,8 @@
 enum { PATH_SIZE = CAY_STORE_ID_SIZE + 2 };
 
 /* A volatile mount marks its work directory as used up, because the kernel cannot know whether the
- * machine went down meanwhile. We say what survives that; the directory is replaced. */
+ * machine went down meanwhile (Documentation/filesystems/overlayfs.rst, "Volatile mount"). We say
+ * what survives that; the directory is replaced. */
 enum { WORK_ENTRIES_MAX = 64 }; /* of a used work directory that are removed on the way */
 
 static int fresh_work(struct ov_store *ov, const char *layer)

@@ -50,7 +50,8 @@ static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error 
 }
 
 /* Asks ext4 to give every layer a place of its own: one where nothing was deleted lately (see
- * blank.c), and where its files are near each other. Other file systems do not know the flag. */
+ * blank.c), and where its files are near each other (chattr(1), T). Other file systems do not know
+ * the flag. */
 static void spread(int dir_fd)
 {
     int flags = 0;
