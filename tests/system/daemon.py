@@ -406,7 +406,7 @@ class Cayd(Client):
 
     def keep(self):
         """What is there now stays when reset() takes the rest away."""
-        self.kept_keys, self.kept_bases = self.key_ids(), self.bases()
+        self.kept_keys, self.kept_bases, self.kept_sessions = self.key_ids(), self.bases(), set(self.ids())
 
     def reset(self):
         """Take away what a case made, so that no other can come to depend on it."""
@@ -415,7 +415,7 @@ class Cayd(Client):
             tail = self.log_tail()
             self.start()
             raise AssertionError(f"the case left no daemon; it ended with {status}: {tail}")
-        for session_id in self.ids():
+        for session_id in set(self.ids()) - self.kept_sessions:
             self.destroy(session_id)
         for key_id in self.key_ids() - self.kept_keys:
             self.call(KEY + "RevokeKey", {"keyId": key_id})

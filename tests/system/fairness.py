@@ -83,7 +83,7 @@ def hung_up(cay):
 def hanging_up(cay):
     """a search ends when its caller hangs up, and when its time is over"""
     evil = owner(cay, "evil")
-    call = search(evil, "evil-0")
+    call = search(evil, evil_sessions(evil, 1)[0])
     eventually(lambda: is_busy(cay), "the search is under way")
     call.sock.close()
     before = cpu_s(cay)
@@ -106,6 +106,7 @@ def unfinished(client, size):
 def bodies(cay):
     """bodies of requests under way take bounded memory, of one owner and of all; others' calls are answered"""
     evil, polite = owner(cay, "evil"), owner(cay, "polite")
+    polite.create("polite", lazyStart=True)
     before = cay.rss_bytes()
     raws = good(together(*[lambda: unfinished(evil, 15 << 20) for _ in range(40)]))
     refused = 0
@@ -281,6 +282,7 @@ def packed_stream(client, message):
 def decoded(cay):
     """what messages decode to takes bounded memory, too, however small they came"""
     evil, polite = owner(cay, "evil"), owner(cay, "polite")
+    polite.create("polite", lazyStart=True)
     message = b'{"labels":{' + b",".join(b'"%d":""' % number for number in range(400000)) + b"}}"
     before = cay.rss_bytes()
     raws = [packed_stream(evil, message) for _ in range(30)]

@@ -206,6 +206,7 @@ WORLD = []
 def the_world(cay):
     if not WORLD:
         WORLD.append(World(cay))
+        cay.keep()  # it takes long to make, and each case leaves it as it was
     return WORLD[0]
 
 
@@ -232,6 +233,7 @@ def row(name, prepare, begin):
             used = used if used < SOON_S else min(used, after_hanging_up(world, prepare, begin))
         whole = to_the_end(world, prepare, begin)
         assert used < SOON_S + REST * whole, f"{used:.3f} s of {whole:.3f} s were used when nobody waited any more"
+    test.__name__ = name.replace(" ", "_")
     test.__doc__ = f"{name} ends when its caller hangs up, and leaves nothing"
     case(test)
 

@@ -92,8 +92,10 @@ def run_on(make, prepare=import_small, session=None):
         @at_end
         def nothing_is_left(_):
             """with the sessions gone, nothing of them is left on the machine"""
-            assert not daemon.leftovers(), daemon.leftovers()
             assert daemon.process.poll() is None, "the daemon is gone"
+            for session_id in daemon.kept_sessions:
+                daemon.destroy(session_id)
+            assert not daemon.leftovers(), daemon.leftovers()
 
         @at_end
         def ends_well(_):
