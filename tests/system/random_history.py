@@ -14,12 +14,12 @@ import shlex
 import sys
 import traceback
 
-from daemon import IS_FULL, MIB, SANDBOX, case, fails
+from daemon import IS_FULL, MIB, SANDBOX, Cayd, case, fails, list_if_asked, run
 from oracle import (ACTOR, ACTOR_INSIDE, IS_PLAIN, NO_HOST_BASE, act, clear, dump, dump_snapshot,
                     has_layers, settled, snapshots_of)
 from process_client import Processes
 from session_stream import export, import_
-from small_base import run_with_cayd
+from small_base import import_small
 from tree_changes import Changes
 from tree_model import Tree
 
@@ -386,4 +386,7 @@ def histories(cay):
 
 if __name__ == "__main__":
     given = [flag for pair in zip(("--store", "--runtime"), sys.argv[3:]) for flag in pair]
-    run_with_cayd(*NO_HOST_BASE, *given, tree_actor=ACTOR)
+    list_if_asked()
+    with Cayd(*NO_HOST_BASE, *given) as the_daemon:
+        import_small(the_daemon, tree_actor=ACTOR)
+        run(the_daemon)
