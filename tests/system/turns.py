@@ -11,7 +11,7 @@ from past import at, names, put, text_of
 from small_base import run_with_cayd, small_cayd
 
 # Two files that grow in step: whoever sees them at one instant sees the same length, or one more.
-WRITER = "i=0; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done"
+WRITER = "i=1; echo 1 > a; echo 1 > b; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done"
 
 
 def five_turns(cay, session_id):
