@@ -155,6 +155,7 @@ def one_alone(cay):
     plane_ = Processes(cay, SID)
     process_id = plane_.sh("sleep 202 & echo up; wait")
     plane_.read_until(process_id, b"up\n")
+    eventually(lambda: running(cay, "sleep 202"), "what it started is the program that it is to be")
     plane_.kill(process_id, signal=9, scope="KILL_SCOPE_PROCESS", wait=True)
     result = plane_.get(process_id)["result"]
     assert result["leftoverCount"] == 1 and "sleep 202" in result["leftovers"][0]["command"], result
