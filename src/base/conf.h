@@ -30,7 +30,8 @@ enum {
     CAY_CONF_LIST_ITEMS_MAX = 256,
 };
 
-/* The comment names the type of the member. */
+/* The comment names the type of the member. A string may be kept as const, for who only reads, and
+ * what is bounded to be no less than 0 as unsigned. */
 enum cay_conf_type {
     CAY_CONF_STRING = 1, /* char *, NULL when not set; min and max bound its length */
     CAY_CONF_SECRET,     /* struct cay_secret; never printed */
@@ -72,10 +73,13 @@ struct cay_conf_entry {
     char letter;                /* -x; 0 for none */
 };
 
-/* Key, place and size of a member that is called like its key. */
-#define CAY_CONF_FIELD(struct_type, member)                  \
-    .key = #member, .offset = offsetof(struct_type, member), \
+/* Key, place and size of a member, which may be one of an embedded struct. */
+#define CAY_CONF_KEY(key_text, struct_type, member)             \
+    .key = (key_text), .offset = offsetof(struct_type, member), \
     .size = sizeof(((struct_type *)(0))->member)
+
+/* The same of a member that is called like its key. */
+#define CAY_CONF_FIELD(struct_type, member) CAY_CONF_KEY(#member, struct_type, member)
 
 struct cay_conf_origin;
 

@@ -69,7 +69,7 @@ static struct daemon *daemon_of(struct cay_signal *signal, int number)
 static void end(struct daemon *daemon)
 {
     cay_host_cut(daemon->host);
-    cay_server_drain(daemon->server, (uint64_t)daemon->conf.shutdown_timeout, on_drained, daemon);
+    cay_server_drain(daemon->server, daemon->conf.shutdown_timeout_ms, on_drained, daemon);
 }
 
 static void on_stop(struct cay_signal *signal, int number)
@@ -211,7 +211,7 @@ static char *find_init(const char *configured)
 static bool listen_unix(struct daemon *daemon, struct cay_error *err)
 {
     const char *bound = NULL;
-    cay_autofree char *address = cay_asprintf("unix:%s/cayd.sock", daemon->conf.run);
+    cay_autofree char *address = cay_asprintf("unix:%s/cayd.sock", daemon->conf.host.run_dir);
     return cay_server_listen(daemon->server, address, false, &bound, err);
 }
 
@@ -267,7 +267,7 @@ static void print_ready(const struct daemon *daemon)
         printf("cayd ready on %s://%s\n", daemon->conf.tls_cert ? "https" : "http",
                daemon->address);
     else
-        printf("cayd ready on unix:%s/cayd.sock\n", daemon->conf.run);
+        printf("cayd ready on unix:%s/cayd.sock\n", daemon->conf.host.run_dir);
     fflush(stdout);
 }
 
@@ -296,9 +296,23 @@ static bool make_absolute(char **path, struct cay_error *err)
     return true;
 }
 
+/* What doors and server need besides what is set for them. */
+static void complete(struct daemon *daemon)
+{
+    struct cayd_conf *conf = &daemon->conf;
+    conf->e2b.default_base = conf->host.default_base;
+    conf->e2b.is_network_open = conf->e2b.network == CAY_E2B_NETWORK_DEFAULT
+                                    ? conf->host.network == CAY_NETWORK_SETTING_OPEN
+                                    : conf->e2b.network == CAY_E2B_NETWORK_OPEN;
+    conf->server.route = cay_router_route;
+    conf->server.context = &daemon->router;
+    conf->server.connection_count_max = daemon->connection_count_max;
+}
+
 static bool start(struct daemon *daemon, struct cay_error *err)
 {
-    if (!make_absolute(&daemon->conf.data, err) || !make_absolute(&daemon->conf.run, err))
+    if (!make_absolute(&daemon->conf.host.data_dir, err) ||
+        !make_absolute(&daemon->conf.host.run_dir, err))
         return false;
     const struct cayd_conf *conf = &daemon->conf;
     int status = cay_loop_create(&daemon->loop);
@@ -308,88 +322,26 @@ static bool start(struct daemon *daemon, struct cay_error *err)
     cay_autofree char *init_path = find_init(conf->init_path);
     cay_autofree char *interpreter_path =
         find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
-    bool is_open = conf->network == CAYD_NETWORK_OPEN;
     const struct cay_host_options host_options = {
-        .quotas = {.sessions = conf->quota_sessions,
-                   .memory_bytes = (int64_t)conf->quota_memory,
-                   .cpu_millis = (int64_t)(conf->quota_cpus * 1000),
-                   .disk_bytes = (int64_t)conf->quota_disk,
-                   .pids = conf->quota_pids,
-                   .snapshots = conf->quota_snapshots,
-                   .ports = conf->quota_ports,
-                   .bases = conf->quota_bases,
-                   .streams = conf->quota_streams},
-        .ceilings = {.memory_bytes = (int64_t)conf->session_max_memory,
-                     .pids = conf->session_max_pids,
-                     .snapshots = conf->session_max_snapshots},
-        .port_first = (uint16_t)conf->port_first,
-        .port_last = (uint16_t)conf->port_last,
-        .data_dir = conf->data,
-        .run_dir = conf->run,
-        .store = conf->store,
-        .runtime = conf->runtime,
-        .cgroup_parent = conf->cgroup_parent,
+        .settings = &conf->host,
         .init_path = init_path,
         .interpreter_path = interpreter_path,
-        .default_base = conf->default_base,
         .host_root = getenv("CAY_TEST_HOST_ROOT"),
-        .snapshot_prefix = conf->snapshot_prefix,
-        .port_bind = conf->port_bind,
-        .port_advertise = conf->port_advertise,
-        .port_domain = conf->e2b ? conf->e2b_domain : NULL,
+        .port_domain = conf->e2b.is_on ? conf->e2b.domain : NULL,
         /* Without a port of its own, clients use 443. */
         .is_port_domain_https =
-            conf->tls_cert || (conf->e2b_domain && !strchr(conf->e2b_domain, ':')),
-        .is_network_open = is_open,
-        .network_pool = conf->network_pool,
-        .network_allow = (const char *const *)conf->network_allow.items,
-        .network_allow_count = conf->network_allow.count,
-        .max_sessions = (size_t)conf->max_sessions,
-        .max_concurrent_tools = (size_t)conf->max_concurrent_tools,
-        .tool_timeout_ms = conf->tool_timeout,
-        .pause_drain_ms = conf->pause_drain,
-        .max_snapshots = (int32_t)conf->max_snapshots,
-        .takes_tool_snapshots = conf->tool_snapshots,
-        .serves_e2b = conf->e2b,
-        .default_cpus = conf->default_cpus,
-        .default_memory_bytes = conf->default_memory,
-        .default_pids = (uint64_t)conf->default_pids,
-        .default_disk_bytes = conf->default_disk,
-        .default_inodes = (uint64_t)conf->default_inodes,
-        .pool_warn = conf->pool_warn,
-        .pool_critical = conf->pool_critical,
-        .health_interval_ms = conf->health_interval,
-        .has_durable_turns = conf->durable_turns,
-        .destroys_on_exit = conf->destroy_on_exit,
+            conf->tls_cert || (conf->e2b.domain && !strchr(conf->e2b.domain, ':')),
+        .serves_e2b = conf->e2b.is_on,
     };
-    if (!check_images(&conf->e2b_images, err) || !make_run_dir(conf->run, err) ||
+    if (!check_images(&conf->e2b.images, err) || !make_run_dir(conf->host.run_dir, err) ||
         !cay_host_create(daemon->loop, &host_options, &daemon->host, err))
         return false;
-    const struct cay_e2b_options e2b_options = {
-        .is_on = conf->e2b,
-        .domain = conf->e2b_domain,
-        .template = conf->e2b_template,
-        .default_base = conf->default_base,
-        .is_network_open = conf->e2b_network == CAYD_E2B_NETWORK_DEFAULT
-                               ? is_open
-                               : conf->e2b_network == CAYD_E2B_NETWORK_OPEN,
-        .images = (const char *const *)conf->e2b_images.items,
-        .image_count = conf->e2b_images.count,
-    };
-    cay_router_init(&daemon->router, cay_host_service(daemon->host), &e2b_options,
+    complete(daemon);
+    cay_router_init(&daemon->router, cay_host_service(daemon->host), &conf->e2b,
                     conf->insecure_no_auth);
-    daemon->router.porch.bodies.bytes_max = conf->body_memory;
-    daemon->router.porch.bodies.owner_bytes_max = conf->owner_body_memory;
-    const struct cay_server_options options = {
-        .route = cay_router_route,
-        .context = &daemon->router,
-        .connection_count_max = daemon->connection_count_max,
-        .head_timeout_ms = (uint64_t)conf->head_timeout,
-        .idle_timeout_ms = (uint64_t)conf->idle_timeout,
-        .send_timeout_ms = (uint64_t)conf->send_timeout,
-        .has_access_log = conf->access_log,
-    };
-    daemon->server = cay_server_create(daemon->loop, &options);
+    daemon->router.porch.bodies.bytes_max = conf->body_memory_bytes;
+    daemon->router.porch.bodies.owner_bytes_max = conf->owner_body_memory_bytes;
+    daemon->server = cay_server_create(daemon->loop, &conf->server);
     daemon->router.porch.server = daemon->server;
     return open_signals(daemon, err) && load_tls(daemon, err) && listen_all(daemon, err);
 }
@@ -484,7 +436,8 @@ static int check(const struct cayd_conf *conf)
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_autofree char *init_path = find_init(conf->init_path);
-    const struct cay_doctor_options options = {.data_dir = conf->data, .init_path = init_path};
+    const struct cay_doctor_options options = {.data_dir = conf->host.data_dir,
+                                               .init_path = init_path};
     cay_buf_init(&text, 1 << 20);
     bool is_fit = cay_doctor_run(&options, &text);
     fwrite(text.data, 1, text.len, stdout);

@@ -12,7 +12,7 @@ struct cay_router {
     void *doors[CAY_DOORS_MAX]; /* what each made of itself; NULL: shut */
 };
 
-/* `e2b` may be NULL: its doors are shut. */
+/* `e2b` stays as long as the router; NULL: its doors are shut. */
 void cay_router_init(struct cay_router *router, struct cay_service *service,
                      const struct cay_e2b_options *e2b, bool allow_anonymous);
 void cay_router_finish(struct cay_router *router);

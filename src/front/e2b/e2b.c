@@ -11,12 +11,7 @@ static struct cay_e2b *make(struct cay_porch *porch, const struct cay_e2b_option
     struct cay_e2b *e2b = cay_new(struct cay_e2b);
     *e2b = (struct cay_e2b){
         .porch = porch,
-        .domain = cay_strdup(options->domain ? options->domain : ""),
-        .template = options->template ? cay_strdup(options->template) : NULL,
-        .default_base = options->default_base ? cay_strdup(options->default_base) : NULL,
-        .is_network_open = options->is_network_open,
-        .images = options->images,
-        .image_count = options->image_count,
+        .options = options,
     };
     cay_list_init(&e2b->inside);
     cay_list_init(&e2b->pollers);
@@ -43,14 +38,11 @@ void cay_e2b_unref(void *self)
         return;
     e2b->porch->e2b = NULL;
     cay_e2b_cutter_close(e2b);
-    free(e2b->domain);
-    free(e2b->template);
-    free(e2b->default_base);
     free(e2b);
 }
 
 struct cay_e2b_target cay_e2b_target_of(const struct cay_e2b *e2b,
                                         const struct cay_exchange *exchange)
 {
-    return cay_e2b_target(&exchange->headers, exchange->host, cay_str(e2b->domain));
+    return cay_e2b_target(&exchange->headers, exchange->host, cay_e2b_domain(e2b));
 }

@@ -7,6 +7,7 @@
  * ports of programs in sandboxes.
  */
 
+#include "base/conf.h"
 #include "base/list.h"
 #include "front/http/door.h"
 #include "wire/e2b/target.h"
@@ -15,35 +16,42 @@ struct cay_e2b_cutter;
 
 struct cay_e2b {
     struct cay_porch *porch;
+    const struct cay_e2b_options *options;
     unsigned ref_count; /* one for each door */
     struct cay_e2b_cutter *cutter;
-    struct cay_list inside;  /* requests that passed the gate of a sandbox */
-    struct cay_list pollers; /* watchers that clients ask for news */
-    struct cay_list orders;  /* builds of templates that were asked for */
-    char *domain;         /* below which sandboxes have host names, a port included; may be empty */
-    char *template;       /* base that the template "base" stands for; NULL: one of that name */
-    char *default_base;   /* or this, when there is none */
-    bool is_network_open; /* of sandboxes whose clients do not close it */
-    const char *const *images; /* IMAGE=BASE, as wire/e2b/template.h has it */
-    size_t image_count;
+    struct cay_list inside;   /* requests that passed the gate of a sandbox */
+    struct cay_list pollers;  /* watchers that clients ask for news */
+    struct cay_list orders;   /* builds of templates that were asked for */
     unsigned char secret[32]; /* URLs for uploads are signed with it */
     uint64_t tries_second;    /* signed.c: since when these are counted */
     int64_t tries[64];        /* sandboxes tried in vain, by hash of the peer's address */
 };
 
+/* Places in the list of choices. */
+enum { CAY_E2B_NETWORK_DEFAULT, CAY_E2B_NETWORK_NONE, CAY_E2B_NETWORK_OPEN };
+
+/* What an administrator sets; the table of the configuration fills it. Stays as long as the doors.
+ */
 struct cay_e2b_options {
     bool is_on;
-    const char *domain;        /* NULL: none */
-    const char *template;      /* NULL: the base "base", or the next */
-    const char *default_base;  /* NULL: none */
-    const char *const *images; /* borrowed */
-    size_t image_count;
-    bool is_network_open;
+    const char *domain;   /* below which sandboxes have host names, a port included; NULL: none */
+    const char *template; /* base that the template "base" stands for; NULL: one of that name */
+    int network;          /* one of CAY_E2B_NETWORK_…; comes to what is_network_open says */
+    struct cay_conf_list images; /* IMAGE=BASE, as wire/e2b/template.h has it */
+    /* These follow from what is set for all sessions. */
+    const char *default_base; /* for `template`, when there is none of that name; NULL: none */
+    bool is_network_open;     /* of sandboxes whose clients do not close it */
 };
 
 /* For each door when it is made, and when it goes: their `self`. NULL: they are shut. */
 void *cay_e2b_ref(struct cay_porch *porch);
 void cay_e2b_unref(void *self);
+
+/* Empty: there is none. */
+static inline struct cay_str cay_e2b_domain(const struct cay_e2b *e2b)
+{
+    return cay_str(e2b->options->domain ? e2b->options->domain : "");
+}
 
 /* What of sandboxes, if anything, a request is about. */
 [[nodiscard]] struct cay_e2b_target cay_e2b_target_of(const struct cay_e2b *e2b,

@@ -381,7 +381,7 @@ static void look_soon(struct cay_host *host)
 void cay_host_base_start(struct cay_host *host)
 {
     struct cay_host_base *base = host->host_base;
-    base->is_wanted = strcmp(host->default_base, host_name) == 0;
+    base->is_wanted = strcmp(host->settings->default_base, host_name) == 0;
     cay_timer_open(&base->look, host->loop, on_look);
     cay_timer_start(&base->look, FIRST_LOOK_MS, LOOK_MS);
 }

@@ -154,7 +154,7 @@ static void choose_page(struct list_context *list, const struct cay_v1_list_base
             response->next_page_token = response->bases.items[count - 1].name;
             break;
         }
-        base.is_default = has_name(&base, cay_str(list->host->default_base));
+        base.is_default = has_name(&base, cay_str(list->host->settings->default_base));
         base.session_count = count_sessions(list->host, &list->call->caller, base.name);
         response->bases.items[count++] = base;
     }

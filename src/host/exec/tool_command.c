@@ -219,7 +219,7 @@ void cay_tool_command_start(struct cay_call *call, const struct cay_tool_call *t
     struct cay_tool_run params = {
         .tool = tool->tool,
         .params = request->params,
-        .timeout_ms = cay_tool_timeout_ms(tool->tool, tool->host->tool_timeout_ms),
+        .timeout_ms = cay_tool_timeout_ms(tool->tool, tool->host->settings->tool_timeout_ms),
         .arena = &call->arena,
         .err = &err,
     };

@@ -444,8 +444,8 @@ void cay_host_list_tools(struct cay_service *service, struct cay_call *call)
         (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
                                 &session, &err);
     for (size_t i = 0; response.tools.items && i < count && !err.reason; i++)
-        (void)cay_tool_describe(cay_tool_at(i), cay_host_of(service)->tool_timeout_ms, &call->arena,
-                                &response.tools.items[response.tools.count++], &err);
+        (void)cay_tool_describe(cay_tool_at(i), cay_host_of(service)->settings->tool_timeout_ms,
+                                &call->arena, &response.tools.items[response.tools.count++], &err);
     if (err.reason)
         cay_call_fail(call, &err);
     else

@@ -253,7 +253,7 @@ void cay_host_pause_session(struct cay_service *service, struct cay_call *call)
         session, call, request->mode ? request->mode : CAY_V1_PAUSE_MODE_FREEZE, "requested");
     self->suspends_deadline = request->suspend_deadline;
     int64_t drain_ms = request->drain_timeout ? cay_noun_duration_ms(request->drain_timeout)
-                                              : session->host->pause_drain_ms;
+                                              : session->host->settings->pause_drain_ms;
     if (!session->tools_in_flight || request->freeze_tools)
         pause_drained(self);
     else if (drain_ms <= 0)

@@ -86,18 +86,19 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (request->has_max_concurrent_tools && request->max_concurrent_tools < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_concurrent_tools: 0 or more");
     *out_spec = (struct cay_v1_session){
-        .base = request->base.len ? request->base : cay_str(host->default_base),
+        .base = request->base.len ? request->base : cay_str(host->settings->default_base),
         .labels = request->labels,
         .limits = limits,
         .network = network,
         .runtime = cay_str(cay_runtime_name(host->runtime)),
         .store = cay_str(cay_store_kind(host->store)),
-        .max_snapshots = request->has_max_snapshots ? request->max_snapshots : host->max_snapshots,
+        .max_snapshots = request->has_max_snapshots ? request->max_snapshots
+                                                    : (int32_t)host->settings->max_snapshots,
         .max_concurrent_tools = request->has_max_concurrent_tools
                                     ? request->max_concurrent_tools
-                                    : (int32_t)host->max_concurrent_tools,
-        .tool_snapshots =
-            request->has_tool_snapshots ? request->tool_snapshots : host->takes_tool_snapshots,
+                                    : (int32_t)host->settings->max_concurrent_tools,
+        .tool_snapshots = request->has_tool_snapshots ? request->tool_snapshots
+                                                      : host->settings->takes_tool_snapshots,
         .lifecycle = request->lifecycle,
         .deadline = cay_deadline_of(request->lifecycle, &call->arena),
     };
@@ -142,16 +143,17 @@ bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted, c
 bool cay_session_check_room(const struct cay_host *host, size_t wanted, struct cay_error *err)
 {
     size_t count = cay_map_count(&host->sessions.by_id);
+    size_t max = (size_t)host->settings->max_sessions;
     if (!cay_host_is_still(host, err))
         return false;
-    if (host->max_sessions && count + wanted > host->max_sessions)
+    if (max && count + wanted > max)
         cay_fail(err, CAY_R_MAX_SESSIONS_REACHED,
                  "this host may have %zu sessions and has %zu; remove one or raise "
                  "max_sessions",
-                 host->max_sessions, count);
+                 max, count);
     else
         return true;
-    return cay_error_fact(err, "limit", "%zu", host->max_sessions);
+    return cay_error_fact(err, "limit", "%zu", max);
 }
 
 static bool same_bytes(const struct cay_v1_session *a, const struct cay_v1_session *b)

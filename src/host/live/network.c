@@ -44,6 +44,12 @@ static bool check_mask(struct cay_str host, struct cay_error *err)
            cay_fail(err, CAY_R_INVALID_ARGUMENT, "network.mask_request_host: the name of a host");
 }
 
+static enum cay_v1_network_mode default_mode(const struct cay_host *host)
+{
+    return host->settings->network == CAY_NETWORK_SETTING_OPEN ? CAY_V1_NETWORK_MODE_OPEN
+                                                               : CAY_V1_NETWORK_MODE_NONE;
+}
+
 bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_policy *wanted,
                         const struct cay_v1_network_policy *now, struct cay_arena *arena,
                         struct cay_v1_network_policy **out_policy, struct cay_error *err)
@@ -51,7 +57,7 @@ bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_polic
     const struct cay_v1_network_policy *chosen = wanted ? wanted : now;
     enum cay_v1_network_mode mode = chosen ? chosen->mode : CAY_V1_NETWORK_MODE_UNSPECIFIED;
     if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED)
-        mode = now ? now->mode : host->default_network;
+        mode = now ? now->mode : default_mode(host);
     if (mode == CAY_V1_NETWORK_MODE_FILTERED)
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network: this version has the modes none and open");

@@ -231,12 +231,14 @@ static bool check_place(const struct cay_host *host, const struct cay_call *call
     if (request->host_port && request->host_port < PRIVILEGED_PORTS && !is_admin)
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "host_port: ports below %d are for admin keys", PRIVILEGED_PORTS);
+    unsigned first = (unsigned)host->settings->port_first;
+    unsigned last = host->settings->port_last ? (unsigned)host->settings->port_last : UINT16_MAX;
     if (request->host_port && !is_admin &&
-        (request->host_port < host->port_first || request->host_port > host->port_last))
+        (request->host_port < first || request->host_port > last))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "host_port: choose one from port_first to port_last, %u to %u, or none; "
                         "others are for admin keys",
-                        host->port_first, host->port_last);
+                        first, last);
     return true;
 }
 

@@ -22,10 +22,23 @@ enum { SNAPSHOTS = 5, PORTS, BASES, STREAMS };
 
 static_assert(sizeof(struct cay_quotas) == CAY_QUOTA_KINDS * sizeof(int64_t));
 
+static struct cay_quotas quotas_as_set(const struct cay_host_settings *settings)
+{
+    return (struct cay_quotas){.sessions = settings->quota_sessions,
+                               .memory_bytes = (int64_t)settings->quota_memory_bytes,
+                               .cpu_millis = (int64_t)(settings->quota_cpus * 1000),
+                               .disk_bytes = (int64_t)settings->quota_disk_bytes,
+                               .pids = settings->quota_pids,
+                               .snapshots = settings->quota_snapshots,
+                               .ports = settings->quota_ports,
+                               .bases = settings->quota_bases,
+                               .streams = settings->quota_streams};
+}
+
 struct cay_quotas cay_quotas_of(const struct cay_host *host, const char *owner)
 {
     const struct cay_account *account = cay_map_get(&host->accounts, cay_str(owner));
-    struct cay_quotas quotas = host->quotas;
+    struct cay_quotas quotas = quotas_as_set(host->settings);
     for (size_t i = 0; account && account->quotas && i < CAY_QUOTA_KINDS; i++) {
         int64_t own = *cay_quotas_at(account->quotas, i);
         if (own != CAY_QUOTA_UNSET)
@@ -111,8 +124,8 @@ struct cay_quotas cay_quotas_used(const struct cay_host *host, const char *owner
 static bool check_ceilings(const struct cay_host *host, const struct cay_v1_resource_limits *limits,
                            struct cay_error *err)
 {
-    int64_t memory = host->ceilings.memory_bytes;
-    int64_t pids = host->ceilings.pids;
+    int64_t memory = host->session_memory_bytes_max;
+    int64_t pids = host->settings->session_max_pids;
     if (memory && limits->has_memory_bytes && limits->memory_bytes > memory)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "limits.memory_bytes: a session of this host may have %lld bytes (%lld "
@@ -181,8 +194,8 @@ bool cay_quotas_check_snapshot(const struct cay_session *session, const struct c
                                struct cay_error *err)
 {
     const struct cay_host *host = session->host;
-    if (host->ceilings.snapshots &&
-        (int64_t)cay_session_snapshot_count(session) >= host->ceilings.snapshots)
+    if (host->settings->session_max_snapshots &&
+        (int64_t)cay_session_snapshot_count(session) >= host->settings->session_max_snapshots)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "session '%s' has %zu snapshots, as many as session_max_snapshots allows; "
                         "prune it, or set its max_snapshots, so that old ones go by themselves",

@@ -93,7 +93,7 @@ static void look_done(struct cay_job *job)
     struct fullness before = fullness_of(&host->space->seen.now);
     cay_space_seen(host, &self->pool, &self->space);
     struct fullness now = fullness_of(&host->space->seen.now);
-    if (before.share < host->space->warn && now.share >= host->space->warn)
+    if (before.share < host->settings->pool_warn && now.share >= host->settings->pool_warn)
         cay_log(CAY_WARN, "pool.nearly_full",
                 CAY_I("used_bytes", (int64_t)host->space->seen.now.used_bytes),
                 CAY_I("available_bytes", (int64_t)host->space->seen.now.available_bytes),
@@ -144,11 +144,12 @@ void cay_space_ask(struct cay_host *host, struct cay_call *call,
     cay_list_push_back(&host->space->calls, &call->in_service);
 }
 
-void cay_space_start(struct cay_host *host, int64_t interval_ms)
+void cay_space_start(struct cay_host *host)
 {
     cay_space_look(&host->pool, host->store, &host->space->seen);
     cay_timer_open(&host->space->look, host->loop, on_look);
-    cay_timer_start(&host->space->look, (uint64_t)interval_ms, (uint64_t)interval_ms);
+    uint64_t interval_ms = (uint64_t)host->settings->health_interval_ms;
+    cay_timer_start(&host->space->look, interval_ms, interval_ms);
 }
 
 void cay_space_stop(struct cay_host *host)
@@ -165,7 +166,7 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
         return cay_fail(err, CAY_R_UNAVAILABLE,
                         "the pool is read-only; look at the kernel's log for what happened to it");
     struct fullness full = fullness_of(&space);
-    return full.share < host->space->critical ||
+    return full.share < host->settings->pool_critical ||
            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                     "the pool has only %s left; remove sessions ('cay du'), prune snapshots or "
                     "enlarge it",
@@ -175,13 +176,13 @@ bool cay_space_check(struct cay_host *host, struct cay_error *err)
 uint64_t cay_space_room(const struct cay_host *host, const struct cay_pool_space *space)
 {
     double usable = (double)(space->used_bytes + space->available_bytes);
-    double room = usable * host->space->critical - (double)space->used_bytes;
+    double room = usable * host->settings->pool_critical - (double)space->used_bytes;
     return room > 0 ? (uint64_t)room : 0;
 }
 
 uint64_t cay_space_room_files(const struct cay_host *host, const struct cay_pool_space *space)
 {
-    double kept = (double)space->inodes * (1 - host->space->critical);
+    double kept = (double)space->inodes * (1 - host->settings->pool_critical);
     double room = (double)space->free_inodes - kept;
     if (!space->inodes)
         return UINT64_MAX; /* as many as fit */
@@ -220,11 +221,11 @@ static void add_full(const struct cay_host *host, const struct fullness *full,
                      struct cay_problems *problems)
 {
     const char *advice = "remove sessions, prune snapshots or enlarge it";
-    if (full->share >= host->space->critical)
+    if (full->share >= host->settings->pool_critical)
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_UNHEALTHY,
                         full->is_inodes ? "pool_inodes_critical" : "pool_space_critical",
                         "the pool has only %s left; %s", full->left, advice);
-    else if (full->share >= host->space->warn && (!full->is_inodes || full->share > 0))
+    else if (full->share >= host->settings->pool_warn && (!full->is_inodes || full->share > 0))
         cay_problem_add(problems, CAY_V1_HEALTH_STATUS_DEGRADED,
                         full->is_inodes ? "pool_inodes_low" : "pool_space_low",
                         "the pool is %d %% full, it has %s left; %s", (int)(full->share * 100),

@@ -26,8 +26,6 @@ struct cay_space {
 struct cay_space_watch {
     struct cay_host *host;
     struct cay_space seen;
-    double warn; /* used shares */
-    double critical;
     struct cay_timer look;
     bool is_looking;
     struct cay_list calls;                                        /* that wait for a look */
@@ -40,7 +38,7 @@ void cay_space_look(const struct cay_pool *pool, struct cay_store *store,
                     struct cay_space *out_space);
 
 /* Looks now, and then again and again. */
-void cay_space_start(struct cay_host *host, int64_t interval_ms);
+void cay_space_start(struct cay_host *host);
 void cay_space_stop(struct cay_host *host);
 
 /* Looks, or waits for the look under way; then the call is answered by `seen`, the same for all. */

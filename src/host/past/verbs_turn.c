@@ -122,8 +122,8 @@ static void name_turn(struct snapshot_op *self, const struct cay_session *sessio
     struct cay_snapshot_record *record = &self->snapshot;
     spec->turn_number = session->turn_count;
     do {
-        snprintf(record->name, sizeof(record->name), "%s-%04lld", self->op.host->snapshot_prefix,
-                 (long long)++spec->turn_number);
+        snprintf(record->name, sizeof(record->name), "%s-%04lld",
+                 self->op.host->settings->snapshot_prefix, (long long)++spec->turn_number);
         spec->name = cay_str(record->name);
     } while (cay_session_snapshot(session, spec->name));
 }
@@ -411,7 +411,7 @@ static void start_snapshot(struct cay_service *service, struct cay_call *call,
     *self->spec = *spec;
     self->publishing = publishing;
     self->kind = kind;
-    self->is_durable = is_durable || cay_host_of(service)->has_durable_turns;
+    self->is_durable = is_durable || cay_host_of(service)->settings->has_durable_turns;
     snprintf(self->snapshot.request_id, sizeof(self->snapshot.request_id), "%.*s",
              (int)request_id.len, request_id.len ? request_id.ptr : "");
     cay_op_start(&self->op, cay_host_of(service), call, session_id, CAY_VERB_SNAPSHOT, true,
@@ -433,7 +433,7 @@ void cay_snapshot_after_tool(struct cay_host *host, struct cay_call *call,
     }
     self->spec->tool_call_id = tool_call_id;
     self->kind = CAY_V1_SNAPSHOT_KIND_TOOL;
-    self->is_durable = host->has_durable_turns;
+    self->is_durable = host->settings->has_durable_turns;
     self->taken = taken;
     self->context = context;
     cay_op_start(&self->op, host, call, session_id, CAY_VERB_SNAPSHOT, true, &snapshot_steps);

@@ -17,7 +17,7 @@ bool cay_lost_check_store(const struct cay_host *host, size_t item_count, struct
                 err, CAY_R_DATA_LOSS,
                 "'%.200s' is empty, and there are sessions whose files were in it: "
                 "mount its disk, or bring it back; to begin anew, remove '%.200s/cay.db'",
-                host->pool.path, host->data_dir);
+                host->pool.path, host->settings->data_dir);
     }
     return true;
 }

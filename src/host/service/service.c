@@ -198,50 +198,31 @@ static bool open_data_dir(struct cay_host *host, const char *path, struct cay_er
     return true;
 }
 
-static void set_defaults(struct cay_host *host, const struct cay_host_options *options)
+/* Who asks for nothing is not refused on a small machine. */
+static void set_limits(struct cay_host *host)
 {
-    host->data_dir = cay_strdup(options->data_dir);
-    host->store_wanted = cay_strdup(options->store);
-    host->space->warn = options->pool_warn;
-    host->space->critical = options->pool_critical;
-    host->default_base = cay_strdup(options->default_base);
-    host->host_base->root = options->host_root ? options->host_root : "/";
-    host->snapshot_prefix = cay_strdup(options->snapshot_prefix);
-    host->interpreter = cay_interpreter_read(options->interpreter_path);
-    host->max_sessions = options->max_sessions;
-    host->quotas = options->quotas;
-    host->ceilings = options->ceilings;
-    struct sysinfo machine = {};
-    if (!host->ceilings.memory_bytes && sysinfo(&machine) == 0)
-        host->ceilings.memory_bytes = (int64_t)machine.totalram * (int64_t)machine.mem_unit;
-    host->port_first = options->port_first;
-    host->port_last = options->port_last ? options->port_last : UINT16_MAX;
-    host->max_concurrent_tools = options->max_concurrent_tools;
-    host->tool_timeout_ms = options->tool_timeout_ms;
-    host->pause_drain_ms = options->pause_drain_ms;
-    host->max_snapshots = options->max_snapshots;
-    host->takes_tool_snapshots = options->takes_tool_snapshots;
-    host->serves_e2b = options->serves_e2b;
-    host->destroys_on_exit = options->destroys_on_exit;
-    host->has_durable_turns = options->has_durable_turns;
-    host->default_limits = (struct cay_v1_resource_limits){
-        .has_cpus = options->default_cpus > 0,
-        .cpus = options->default_cpus,
-        .has_memory_bytes = options->default_memory_bytes > 0,
-        .memory_bytes = (int64_t)options->default_memory_bytes,
-        .has_pids = options->default_pids > 0,
-        .pids = (int64_t)options->default_pids,
-        .has_disk_bytes = options->default_disk_bytes > 0,
-        .disk_bytes = (int64_t)options->default_disk_bytes,
-        .has_inodes = options->default_inodes > 0,
-        .inodes = (int64_t)options->default_inodes,
-    };
-    /* Who asks for nothing is not refused on a small machine. */
+    const struct cay_host_settings *settings = host->settings;
     struct cay_v1_resource_limits *defaults = &host->default_limits;
-    if (host->ceilings.memory_bytes)
-        defaults->memory_bytes = CAY_MIN(defaults->memory_bytes, host->ceilings.memory_bytes);
-    if (host->ceilings.pids)
-        defaults->pids = CAY_MIN(defaults->pids, host->ceilings.pids);
+    struct sysinfo machine = {};
+    host->session_memory_bytes_max = (int64_t)settings->session_max_memory_bytes;
+    if (!host->session_memory_bytes_max && sysinfo(&machine) == 0)
+        host->session_memory_bytes_max = (int64_t)machine.totalram * (int64_t)machine.mem_unit;
+    *defaults = (struct cay_v1_resource_limits){
+        .has_cpus = settings->default_cpus > 0,
+        .cpus = settings->default_cpus,
+        .has_memory_bytes = settings->default_memory_bytes > 0,
+        .memory_bytes = (int64_t)settings->default_memory_bytes,
+        .has_pids = settings->default_pids > 0,
+        .pids = settings->default_pids,
+        .has_disk_bytes = settings->default_disk_bytes > 0,
+        .disk_bytes = (int64_t)settings->default_disk_bytes,
+        .has_inodes = settings->default_inodes > 0,
+        .inodes = settings->default_inodes,
+    };
+    if (host->session_memory_bytes_max)
+        defaults->memory_bytes = CAY_MIN(defaults->memory_bytes, host->session_memory_bytes_max);
+    if (settings->session_max_pids)
+        defaults->pids = CAY_MIN(defaults->pids, settings->session_max_pids);
 }
 
 static void look_at_stores(struct cay_host *host, const char *directory)
@@ -264,8 +245,7 @@ static void look_at_stores(struct cay_host *host, const char *directory)
 }
 
 /* Daemons are told apart by their data directories: no two share one. */
-static bool open_gateway(struct cay_host *host, const struct cay_host_options *options,
-                         struct cay_error *err)
+static bool open_gateway(struct cay_host *host, struct cay_error *err)
 {
     static const uint64_t key[2] = {0x6361796e, 0x6574};
     struct stat info;
@@ -274,36 +254,33 @@ static bool open_gateway(struct cay_host *host, const struct cay_host_options *o
     const uint64_t place[2] = {info.st_dev, info.st_ino};
     struct cay_gateway_options gateway = {
         .instance = (uint32_t)cay_hash(key, (struct cay_str){(const char *)place, sizeof(place)}),
-        .pool = options->network_pool ? options->network_pool : "100.96.0.0/16",
-        .allowed = options->network_allow,
-        .allowed_count = options->network_allow_count,
+        .pool = host->settings->network_pool,
+        .allowed = (const char *const *)host->settings->network_allow.items,
+        .allowed_count = host->settings->network_allow.count,
     };
-    host->default_network =
-        options->is_network_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
     return cay_gateway_init(&host->gateway, &gateway, err);
 }
 
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,
                       struct cay_error *err)
 {
-    if (!open_data_dir(host, options->data_dir, err))
+    const struct cay_host_settings *settings = host->settings;
+    if (!open_data_dir(host, settings->data_dir, err))
         return false;
-    cay_autofree char *db_path = cay_asprintf("%s/cay.db", options->data_dir);
-    cay_autofree char *sandbox_dir = cay_asprintf("%s/sandboxes", options->run_dir);
+    cay_autofree char *db_path = cay_asprintf("%s/cay.db", settings->data_dir);
+    cay_autofree char *sandbox_dir = cay_asprintf("%s/sandboxes", settings->run_dir);
     const struct cay_runtime_config runtime = {
         .run_dir = sandbox_dir,
-        .cgroup_parent = options->cgroup_parent,
+        .cgroup_parent = settings->cgroup_parent,
         .init_path = options->init_path,
     };
-    set_defaults(host, options);
-    if (!cay_net_init(&host->net, host->loop, options->port_bind ? options->port_bind : "127.0.0.1",
-                      options->port_advertise, err) ||
-        !open_gateway(host, options, err) || !cay_pool_open(options->data_dir, &host->pool, err))
+    if (!cay_net_init(&host->net, host->loop, settings->port_bind, settings->port_advertise, err) ||
+        !open_gateway(host, err) || !cay_pool_open(settings->data_dir, &host->pool, err))
         return false;
     cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
-    if (!cay_runtime_open(options->runtime, &runtime, &host->runtime, err))
+    if (!cay_runtime_open(settings->runtime, &runtime, &host->runtime, err))
         return false;
-    const struct cay_store_config store = {.kind = options->store,
+    const struct cay_store_config store = {.kind = settings->store,
                                            .directory = host->pool.store_dir,
                                            .needs_owner_map = cay_host_needs_owner_map(host)};
     if (!cay_store_open(&store, &host->store, err) ||
@@ -321,7 +298,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     host->audit = cay_audit_create(host->loop, host->data_fd);
     cay_measure_start(host);
     cay_usage_history_start(host);
-    cay_space_start(host, options->health_interval_ms);
+    cay_space_start(host);
     cay_aftermath_start(host);
     if (!cay_host_recover(host, err))
         return false;
@@ -396,6 +373,10 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->parts = session_parts;
     host->on_tidy = sweep_old_bases;
     host->loop = loop;
+    host->settings = options->settings;
+    host->serves_e2b = options->serves_e2b;
+    host->interpreter = cay_interpreter_read(options->interpreter_path);
+    set_limits(host);
     host->data_fd = -1;
     host->lock_fd = -1;
     host->pool = (struct cay_pool){.mount_fd = -1, .device_fd = -1};
@@ -409,11 +390,12 @@ bool cay_host_create(struct cay_loop *loop, const struct cay_host_options *optio
     host->space = cay_space_watch_create(host);
     host->host_base = cay_new(struct cay_host_base);
     host->host_base->host = host;
+    host->host_base->root = options->host_root ? options->host_root : "/";
     cay_list_init(&host->host_base->waiting);
     host->builds = cay_builds_create();
     host->build_files = cay_build_files_create(loop);
     if (!open_host(host, options, err)) {
-        host->destroys_on_exit = false; /* nothing ends that did not begin */
+        host->keeps_sessions = true; /* nothing ends that did not begin */
         cay_loop_finish_jobs(loop);
         cay_host_destroy(host);
         return false;
@@ -435,7 +417,7 @@ void cay_host_drain(struct cay_host *host, void (*on_quiet)(void *context), void
 
 void cay_host_keep_sessions(struct cay_host *host)
 {
-    host->destroys_on_exit = false;
+    host->keeps_sessions = true;
 }
 
 /* Sandboxes live on without us, unless they were not to. */
@@ -443,7 +425,7 @@ static void leave_sessions(struct cay_host *host)
 {
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         struct cay_error err = {};
-        if (!host->destroys_on_exit) {
+        if (host->keeps_sessions || !host->settings->destroys_on_exit) {
             cay_live_leave(session);
             continue;
         }
@@ -515,12 +497,8 @@ void cay_host_destroy(struct cay_host *host)
     free(host->measuring);
     free(host->sampling);
     free(host->host_base);
-    free(host->data_dir);
-    free(host->store_wanted);
     if (host->data_fd >= 0)
         close(host->data_fd);
-    free(host->default_base);
-    free(host->snapshot_prefix);
     free(host->interpreter);
     free(host);
 }

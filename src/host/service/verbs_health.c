@@ -165,7 +165,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
     if (host->serves_e2b)
         features[feature_count++] = CAY_STR("e2b");
     int64_t tool_timeout_ms =
-        cay_tool_timeout_ms(cay_tool_find(CAY_STR("bash")), host->tool_timeout_ms);
+        cay_tool_timeout_ms(cay_tool_find(CAY_STR("bash")), host->settings->tool_timeout_ms);
     struct cay_v1_capabilities capabilities = {
         .version = CAY_STR(CAY_VERSION),
         .api_version = CAY_STR("v1"),
@@ -187,10 +187,10 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .limits = {limits, CAY_COUNT(limits)},
         .network_modes = {network_modes, network_mode_count},
         .default_limits = &host->default_limits,
-        .max_sessions = (int64_t)host->max_sessions,
-        .durable_turns = host->has_durable_turns && has_snapshots,
-        .max_concurrent_tools = (int32_t)host->max_concurrent_tools,
-        .max_snapshots_per_session = host->max_snapshots,
+        .max_sessions = host->settings->max_sessions,
+        .durable_turns = host->settings->has_durable_turns && has_snapshots,
+        .max_concurrent_tools = (int32_t)host->settings->max_concurrent_tools,
+        .max_snapshots_per_session = (int32_t)host->settings->max_snapshots,
         .tool_timeout = cay_noun_duration(&call->arena, tool_timeout_ms * CAY_NS_PER_MS),
         .max_message_bytes = CAY_LIMIT_MESSAGE_BYTES,
         .max_output_ring_bytes = CAY_LIMIT_OUTPUT_RING_MAX,

@@ -58,8 +58,8 @@ static struct cay_v1_pool *pool_message(const struct cay_host *host, struct cay_
         .size_bytes = (int64_t)space->size_bytes,
         .used_bytes = (int64_t)space->used_bytes,
         .available_bytes = (int64_t)space->available_bytes,
-        .warn_threshold = host->space->warn,
-        .critical_threshold = host->space->critical,
+        .warn_threshold = host->settings->pool_warn,
+        .critical_threshold = host->settings->pool_critical,
         .quota_enforcement = cay_store_caps(host->store) & CAY_STORE_KERNEL_QUOTA
                                  ? CAY_V1_ENFORCEMENT_KERNEL
                                  : CAY_V1_ENFORCEMENT_ACCOUNTING,
@@ -112,7 +112,7 @@ static bool check_empty(const struct pool_job *self, struct cay_error *err)
 
 static bool create(struct pool_job *self, struct cay_error *err)
 {
-    if (!cay_pool_create(self->host->data_dir, &self->plan, &self->pool, err))
+    if (!cay_pool_create(self->host->settings->data_dir, &self->plan, &self->pool, err))
         return false;
     const struct cay_store_config config = {.kind = self->store_kind,
                                             .directory = self->pool.store_dir,
@@ -234,7 +234,7 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
 {
     bool has_bases = false;
     bool is_loop = !request->kind || request->kind == CAY_V1_POOL_KIND_LOOP;
-    if (strcmp(host->pool.path, host->data_dir) != 0)
+    if (strcmp(host->pool.path, host->settings->data_dir) != 0)
         return cay_fail(err, CAY_R_ALREADY_EXISTS, "this host has a pool already: '%s'",
                         host->pool.path);
     if (!cay_store_list(host->store, is_strange, &has_bases, err))
@@ -274,7 +274,7 @@ void cay_host_create_pool(struct cay_service *service, struct cay_call *call)
         .bytes = (uint64_t)request->size_bytes,
         .is_sparse = request->sparse,
     };
-    self->store_kind = cay_strdup(host->store_wanted);
+    self->store_kind = cay_strdup(host->settings->store);
     host->is_moving = true;
     struct cay_v1_create_pool_response step = {.step = CAY_STR("making the file system")};
     (void)cay_call_send(call, &step);

@@ -16,8 +16,8 @@
 #include "host/net/net.h"
 #include "host/pool/pool.h"
 #include "host/runtime/runtime.h"
-#include "host/session/allowance.h"
 #include "host/session/gone.h"
+#include "host/session/settings.h"
 #include "host/store/store.h"
 #include "io/loop.h"
 
@@ -71,8 +71,8 @@ struct cay_host {
     struct cay_db *db;
     struct cay_keys keys;
     struct cay_tokens tokens;
-    struct cay_timer flush_keys; /* writes times of last use */
-    char *data_dir;
+    struct cay_timer flush_keys;              /* writes times of last use */
+    const struct cay_host_settings *settings; /* whoever made the host keeps them */
     struct cay_pool pool;
     struct cay_space_watch *space;   /* how full the pool is */
     struct cay_measuring *measuring; /* what sessions have on disk */
@@ -80,7 +80,6 @@ struct cay_host {
     bool is_moving;                  /* into a new pool; see cay_host_is_still */
     unsigned base_calls;             /* at work on bases in the store that is, beside builds */
     struct cay_store *store;
-    char *store_wanted;
     struct cay_store *old_store; /* left behind for a pool: jobs may still use them; open until */
     struct cay_pool old_pool;    /* the end */
     struct cay_host_store stores[CAY_HOST_STORES_MAX];
@@ -91,7 +90,6 @@ struct cay_host {
     struct cay_net net; /* for exposed ports */
     struct cay_gateway gateway;
     struct cay_network_guard *network_guard;
-    enum cay_v1_network_mode default_network;
     struct cay_map accounts; /* struct cay_account, by owner */
     struct cay_sessions sessions;
     const struct cay_session_part *const *parts; /* of each: session.h. NULL ends them */
@@ -99,20 +97,9 @@ struct cay_host {
     struct cay_map bases; /* struct cay_base_entry, by name */
     struct cay_builds *builds;
     struct cay_build_files *build_files;
-    struct cay_v1_resource_limits default_limits;
-    struct cay_quotas quotas;     /* of owners */
-    struct cay_ceilings ceilings; /* of sessions */
-    uint16_t port_first;
-    uint16_t port_last;
-    char *default_base;
-    char *snapshot_prefix;
-    char *interpreter;           /* the code interpreter's text; NULL: it is not installed */
-    size_t max_sessions;         /* 0: as many as fit */
-    size_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
-    int64_t tool_timeout_ms;     /* of commands of tools that name none; 0: each tool's own */
-    int64_t pause_drain_ms;
-    int32_t max_snapshots; /* of a session that does not say; 0: no limit; so with the next */
-    bool takes_tool_snapshots;
+    struct cay_v1_resource_limits default_limits; /* as set, as far as this machine has it */
+    int64_t session_memory_bytes_max;             /* the same; 0: no limit */
+    char *interpreter; /* the code interpreter's text; NULL: it is not installed */
     bool serves_e2b;
     struct cay_host_base *host_base;
     struct cay_list endless;    /* calls; see endless.h */
@@ -132,8 +119,7 @@ struct cay_host {
     uint64_t freeing_mark;        /* what it is: see cay_store_is_freed */
     struct cay_timer freeing_look;
     bool is_freeing_over; /* set by cay_stop_ask: those who wait have been sent away */
-    bool destroys_on_exit;
-    bool has_durable_turns; /* synced before they are acknowledged, all of them */
+    bool keeps_sessions;  /* at its end, whatever is set */
     int64_t started_ns;
     int data_fd; /* the data directory, for files without names */
     int lock_fd; /* one daemon per data directory */

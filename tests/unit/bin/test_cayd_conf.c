@@ -76,12 +76,12 @@ static void defaults_are_those_of_the_manual(void **state)
     struct cay_error err = {};
     /* Whatever this machine has in /etc does not count. */
     assert_true(load(self, &err, "--config", self->path, NULL, NULL));
-    assert_string_equal(self->values.data, "/var/lib/cay");
-    assert_string_equal(self->values.run, "/run/cay");
+    assert_string_equal(self->values.host.data_dir, "/var/lib/cay");
+    assert_string_equal(self->values.host.run_dir, "/run/cay");
     assert_int_equal(self->values.listen.count, 1);
     assert_string_equal(self->values.listen.items[0], "127.0.0.1:4747");
-    assert_int_equal(self->values.head_timeout, 10000);
-    assert_int_equal(self->values.idle_timeout, 120000);
+    assert_int_equal(self->values.server.head_timeout_ms, 10000);
+    assert_int_equal(self->values.server.idle_timeout_ms, 120000);
     assert_false(self->values.insecure_no_auth);
     assert_null(self->values.tls_cert);
 }
@@ -95,8 +95,8 @@ static void flags_win_over_the_environment_and_that_over_the_file(void **state)
     setenv("CAY_RUN", "/environment", 1);
     setenv("CAY_CONFIG", self->path, 1);
     assert_true(load(self, &err, "--data", "/flag", NULL, NULL));
-    assert_string_equal(self->values.data, "/flag");
-    assert_string_equal(self->values.run, "/environment");
+    assert_string_equal(self->values.host.data_dir, "/flag");
+    assert_string_equal(self->values.host.run_dir, "/environment");
     assert_int_equal(self->values.max_connections, 5);
     assert_int_equal(self->values.log_level, 0);
 }

@@ -290,8 +290,9 @@ static const char *refusal(const struct e2b_start_template_build *wanted)
 
 static void start_on_image(struct cay_rest_request *request, struct cay_str image)
 {
-    const struct cay_e2b *door = cay_e2b_visit(request)->e2b;
-    struct cay_str base = cay_e2b_image_base(door->images, door->image_count, image);
+    const struct cay_conf_list *images = &cay_e2b_visit(request)->e2b->options->images;
+    struct cay_str base =
+        cay_e2b_image_base((const char *const *)images->items, images->count, image);
     if (!base.len) {
         static const char *const own[] = {DEFAULT_IMAGE "=base"};
         base = cay_e2b_image_base(own, CAY_COUNT(own), image);

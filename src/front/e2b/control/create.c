@@ -176,7 +176,7 @@ void cay_e2b_create(struct cay_rest_request *request)
          * deny it. */
         bool is_denied = wanted->has_allow_internet_access && !wanted->allow_internet_access;
         plan->network = cay_e2b_network_policy(
-            wanted->network, cay_e2b_visit(request)->e2b->is_network_open && !is_denied,
+            wanted->network, cay_e2b_visit(request)->e2b->options->is_network_open && !is_denied,
             &request->arena, &fault);
     }
     if (fault || !plan) {

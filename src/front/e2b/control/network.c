@@ -100,8 +100,9 @@ void cay_e2b_set_network(struct cay_rest_request *request)
     if (!wanted)
         return;
     /* Nobody says this but who means it, unlike on create. What is not said is as it was made. */
-    bool is_open = wanted->has_allow_internet_access ? wanted->allow_internet_access
-                                                     : cay_e2b_visit(request)->e2b->is_network_open;
+    bool is_open = wanted->has_allow_internet_access
+                       ? wanted->allow_internet_access
+                       : cay_e2b_visit(request)->e2b->options->is_network_open;
     struct cay_v1_network_policy *policy =
         cay_e2b_network_policy(wanted, is_open, &request->arena, &fault);
     if (!policy) {

@@ -63,7 +63,8 @@ static void write_template(struct cay_json_writer *json, const struct cay_e2b *d
 {
     struct cay_str name = cay_e2b_template_name(session->base);
     text(json, "templateID", name);
-    const char *usual = door->template ? door->template : door->default_base;
+    const struct cay_e2b_options *options = door->options;
+    const char *usual = options->template ? options->template : options->default_base;
     if (usual && cay_str_is(session->base, usual))
         text(json, "alias", CAY_STR("base"));
     else if (name.len != session->base.len) /* built here */
@@ -148,7 +149,7 @@ void cay_e2b_write_detail(struct cay_json_writer *json, const struct cay_e2b *do
     cay_json_object_begin(json);
     write_members(json, door, session);
     text(json, "envdAccessToken", tokens ? tokens->access_token : (struct cay_str){});
-    text(json, "domain", cay_str(door->domain));
+    text(json, "domain", cay_e2b_domain(door));
     write_network(json, session);
     write_lifecycle(json, session);
     if (session->state_message.len)
@@ -169,7 +170,7 @@ void cay_e2b_write_sandbox(struct cay_json_writer *json, const struct cay_e2b *d
     text(json, "envdVersion", CAY_STR(CAY_E2B_ENVD_VERSION));
     text(json, "envdAccessToken", shown->access_token);
     text(json, "trafficAccessToken", shown->traffic_token);
-    text(json, "domain", cay_str(door->domain));
+    text(json, "domain", cay_e2b_domain(door));
     cay_json_object_end(json);
 }
 

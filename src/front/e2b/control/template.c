@@ -63,12 +63,12 @@ void cay_e2b_template_names(struct cay_rest_request *request, struct cay_str tex
                             struct cay_e2b_names *out_names)
 {
     struct cay_arena *arena = &request->arena;
-    const struct cay_e2b *e2b = cay_e2b_visit(request)->e2b;
+    const struct cay_e2b_options *options = cay_e2b_visit(request)->e2b->options;
     struct cay_e2b_ref ref;
     bool is_base = cay_str_is(text, "base");
     *out_names = (struct cay_e2b_names){};
-    if (is_base && e2b->template) {
-        add(out_names, cay_str(e2b->template));
+    if (is_base && options->template) {
+        add(out_names, cay_str(options->template));
         return;
     }
     if (cay_e2b_ref_parse(text, arena, &ref)) {
@@ -81,8 +81,8 @@ void cay_e2b_template_names(struct cay_rest_request *request, struct cay_str tex
             text = ref.name;
     }
     add(out_names, text);
-    if (is_base && e2b->default_base)
-        add(out_names, cay_str(e2b->default_base));
+    if (is_base && options->default_base)
+        add(out_names, cay_str(options->default_base));
 }
 
 struct lookup {
@@ -131,8 +131,8 @@ void cay_e2b_template_find(struct cay_rest_request *request, struct cay_str text
         cay_rest_reply_fault(request, 413, "the request is too large");
         return;
     }
-    const struct cay_e2b *e2b = cay_e2b_visit(request)->e2b;
-    const char *usual = e2b->template ? e2b->template : e2b->default_base;
+    const struct cay_e2b_options *options = cay_e2b_visit(request)->e2b->options;
+    const char *usual = options->template ? options->template : options->default_base;
     lookup->found = found;
     if (cay_str_is(text, "base") && usual)
         lookup->last = cay_str(usual);

@@ -16,6 +16,7 @@
 struct fixture {
     struct cay_loop *loop;
     struct cay_host *host;
+    struct cay_host_settings settings;
     char dir[64];
 };
 
@@ -35,16 +36,18 @@ static int remove_one(const char *path, const struct stat *, int, struct FTW *)
     return remove(path);
 }
 
-static struct cay_host_options host_options(const struct fixture *self)
+static struct cay_host_options host_options(struct fixture *self)
 {
-    return (struct cay_host_options){.data_dir = self->dir,
-                                     .run_dir = self->dir,
-                                     .store = "fake",
-                                     .runtime = "fake",
-                                     .cgroup_parent = "",
-                                     .init_path = "/nonexistent",
-                                     .default_base = "host",
-                                     .snapshot_prefix = "turn"};
+    self->settings = (struct cay_host_settings){.data_dir = self->dir,
+                                                .run_dir = self->dir,
+                                                .store = "fake",
+                                                .runtime = "fake",
+                                                .cgroup_parent = "",
+                                                .default_base = "host",
+                                                .snapshot_prefix = "turn",
+                                                .port_bind = "127.0.0.1",
+                                                .network_pool = "100.96.0.0/16"};
+    return (struct cay_host_options){.settings = &self->settings, .init_path = "/nonexistent"};
 }
 
 static void open_host(struct fixture *self)
