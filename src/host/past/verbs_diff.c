@@ -6,6 +6,7 @@
 #include "host/base/base_record.h"
 #include "host/past/change.h"
 #include "host/past/snapshot.h"
+#include "host/past/snapshot_name.h"
 #include "host/past/verbs.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
@@ -73,7 +74,7 @@ static bool diff_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_session *session = op->session;
     struct cay_str from = request->from_snapshot.len ? request->from_snapshot
                                                      : default_from(session, request->to_snapshot);
-    if (!from.len || cay_str_is(from, "base")) {
+    if (!from.len || cay_snapshot_name_is_base(from)) {
         self->from_is_base = true;
         memcpy(self->from_id, session->store_id, sizeof(self->from_id));
     } else if (!find_point(session, from, self->from_id, err)) {

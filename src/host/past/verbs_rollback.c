@@ -11,6 +11,7 @@
 #include "host/past/history.h"
 #include "host/past/point.h"
 #include "host/past/snapshot.h"
+#include "host/past/snapshot_name.h"
 #include "host/past/verbs.h"
 #include "host/past/victims.h"
 #include "host/session/host.h"
@@ -64,19 +65,16 @@ static bool plan_branch(struct rollback_op *self, struct cay_session *session,
     if (!self->branch_spec)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (request->branch.len) {
-        if (!cay_check_snapshot_name(request->branch, err))
+        if (!cay_snapshot_name_check(request->branch, err))
             return false;
-        snprintf(record->name, sizeof(record->name), "%.*s", (int)request->branch.len,
-                 request->branch.ptr);
+        cay_snapshot_name_choose(request->branch, record->name);
         if (cay_session_snapshot(session, request->branch))
             return cay_fail(err, CAY_R_SNAPSHOT_EXISTS,
                             "session '%s' has a snapshot '%s' already; choose another name",
                             session->id, record->name);
     } else {
-        int64_t number = session->branch_count;
-        do {
-            snprintf(record->name, sizeof(record->name), "branch-%04lld", (long long)++number);
-        } while (cay_session_snapshot(session, cay_str(record->name)));
+        (void)cay_snapshot_name_next(session, CAY_SNAPSHOT_BRANCH, session->branch_count,
+                                     record->name);
     }
     memcpy(record->session_id, session->id, sizeof(record->session_id));
     cay_store_new_id(record->store_id);

@@ -3,13 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/crash.h"
-#include "base/id.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "host/base/publish.h"
@@ -19,6 +17,7 @@
 #include "host/past/history.h"
 #include "host/past/point.h"
 #include "host/past/snapshot.h"
+#include "host/past/snapshot_name.h"
 #include "host/past/verbs.h"
 #include "host/past/victims.h"
 #include "host/session/host.h"
@@ -87,47 +86,6 @@ static bool choose_victims(struct snapshot_op *self, struct cay_session *session
     return cay_victims_find_heirs(&self->victims, session, err);
 }
 
-/* "tool-ID-20261231T235959.123Z", of the id what a name may have. */
-static void name_after_tool(struct snapshot_op *self)
-{
-    enum { ID_BYTES_MAX = 96 };
-    struct cay_str id = self->spec->tool_call_id;
-    char *name = self->snapshot.name;
-    size_t size = sizeof(self->snapshot.name);
-    int64_t now_ns = cay_clock_wall_ns();
-    time_t seconds = (time_t)(now_ns / CAY_NS_PER_SEC);
-    struct tm utc;
-    char when[32];
-    (void)gmtime_r(&seconds, &utc);
-    (void)strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &utc);
-    size_t len = (size_t)snprintf(name, size, "tool-");
-    char last = '-';
-    for (size_t i = 0; i < CAY_MIN(id.len, (size_t)ID_BYTES_MAX); i++) {
-        char c = id.ptr[i];
-        bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                        (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || (c == '.' && last != '.');
-        last = is_plain ? c : '_';
-        name[len++] = last;
-    }
-    snprintf(name + len, size - len, "%s%s.%06dZ", id.len ? "-" : "", when,
-             (int)(now_ns % CAY_NS_PER_SEC / 1000));
-    self->spec->name = cay_str(name);
-}
-
-/* The next number whose name is free: one may be a client's, from before the prefix was what it is,
- * or have come with an import. */
-static void name_turn(struct snapshot_op *self, const struct cay_session *session)
-{
-    struct cay_v1_snapshot *spec = self->spec;
-    struct cay_snapshot_record *record = &self->snapshot;
-    spec->turn_number = session->turn_count;
-    do {
-        snprintf(record->name, sizeof(record->name), "%s-%04lld",
-                 self->op.host->settings->snapshot_prefix, (long long)++spec->turn_number);
-        spec->name = cay_str(record->name);
-    } while (cay_session_snapshot(session, spec->name));
-}
-
 static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
 {
     struct snapshot_op *self = snapshot_of(op);
@@ -145,19 +103,14 @@ static bool snapshot_begin(struct cay_op *op, struct cay_error *err)
     }
     if (!cay_quota_check(session, err))
         return false;
-    if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN) {
-        name_turn(self, session);
-    } else if (self->taken) {
-        name_after_tool(self);
-    } else {
-        if (!spec->name.len) {
-            cay_id_make(record->name, sizeof(record->name), "snapshot");
-            spec->name = cay_str(record->name);
-        } else {
-            snprintf(record->name, sizeof(record->name), "%.*s", (int)spec->name.len,
-                     spec->name.ptr);
-        }
-    }
+    if (self->kind == CAY_V1_SNAPSHOT_KIND_TURN)
+        spec->turn_number = cay_snapshot_name_next(session, op->host->settings->snapshot_prefix,
+                                                   session->turn_count, record->name);
+    else if (self->taken)
+        cay_snapshot_name_after_tool(spec->tool_call_id, cay_clock_wall_ns(), record->name);
+    else
+        cay_snapshot_name_choose(spec->name, record->name);
+    spec->name = cay_str(record->name);
     if (cay_session_snapshot(session, spec->name))
         return cay_fail(err, CAY_R_SNAPSHOT_EXISTS,
                         "session '%s' has a snapshot '%s' already; choose another name",
@@ -467,7 +420,7 @@ void cay_host_create_snapshot(struct cay_service *service, struct cay_call *call
         .metadata = request->metadata,
         .held = request->hold,
     };
-    if ((request->name.len && !cay_check_snapshot_name(request->name, &err)) ||
+    if ((request->name.len && !cay_snapshot_name_check(request->name, &err)) ||
         (request->publish_base.len &&
          !(publishing =
                cay_publishing_new(cay_host_of(service), call, request->publish_base, &err)))) {

@@ -3,7 +3,6 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "base/id.h"
 #include "base/utf8.h"
 #include "tool/tree/user.h"
 
@@ -195,20 +194,6 @@ bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_er
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "lifecycle: no such action");
     return check_span(lifecycle->timeout, "timeout", err) &&
            check_span(lifecycle->idle_timeout, "idle_timeout", err);
-}
-
-bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err)
-{
-    if (!cay_id_valid(name))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "name: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
-                        "digit, no '..'");
-    if (cay_str_starts(name, "turn-") || cay_str_starts(name, "tool-") ||
-        cay_str_starts(name, "branch-") || cay_str_is(name, "base"))
-        return cay_fail(
-            err, CAY_R_INVALID_ARGUMENT,
-            "name: 'base' and names that begin with turn-, tool- or branch- are reserved for Cay");
-    return true;
 }
 
 bool cay_check_message(struct cay_str message, struct cay_error *err)

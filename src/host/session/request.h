@@ -42,9 +42,6 @@ struct cay_drain {
 [[nodiscard]] bool cay_check_drain(const struct google_protobuf_duration *timeout,
                                    struct cay_drain *out_drain, struct cay_error *err);
 
-/* A caller's own name for a snapshot: an id that is not one of ours (turn-, tool-, branch-, base).
- */
-[[nodiscard]] bool cay_check_snapshot_name(struct cay_str name, struct cay_error *err);
 [[nodiscard]] bool cay_check_message(struct cay_str message, struct cay_error *err);
 
 /* Can be a name or number of a user; empty: the default. */

@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "host/past/snapshot_name.h"
 #include "host/session/request.h"
 
 static const char format[] = "cay-export";
@@ -243,7 +244,7 @@ static bool are_words_good(const struct cay_v1_snapshot *snapshot)
 static bool check_point(struct reading *reading, const struct cay_export_point *point)
 {
     const struct cay_v1_snapshot *snapshot = point->snapshot;
-    if (!snapshot || !cay_id_valid(snapshot->name) || cay_str_is(snapshot->name, "base"))
+    if (!snapshot || !cay_snapshot_name_valid(snapshot->name))
         return bad(reading, "points: a snapshot has no valid name");
     if (snapshot->kind <= CAY_V1_SNAPSHOT_KIND_UNSPECIFIED ||
         snapshot->kind > CAY_V1_SNAPSHOT_KIND_BRANCH || snapshot->turn_number < 0 ||
