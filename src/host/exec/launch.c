@@ -358,14 +358,13 @@ static bool is_frozen(const void *owner)
 static void hold(void *owner)
 {
     struct cay_session *session = owner;
-    session->op_count++;
+    cay_session_ref(session);
 }
 
 static void let_go(void *owner)
 {
     struct cay_session *session = owner;
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 static void changed(void *owner, const struct cay_process *process)

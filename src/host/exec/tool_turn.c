@@ -75,7 +75,7 @@ static void begin_waiting(struct waiting *self)
 void cay_tool_turn_take(struct cay_call *call, struct cay_tool_call *tool, cay_tool_start_fn *start)
 {
     struct cay_session *session = tool->session;
-    session->op_count++;
+    cay_session_ref(session);
     if (is_free(session)) {
         begin(call, tool, start);
         return;
@@ -117,8 +117,7 @@ void cay_tool_turn_leave(const struct cay_tool_call *tool)
     struct cay_session *session = tool->session;
     session->tools_running--;
     cay_tool_turns_call(session);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 static void init(struct cay_session *session)

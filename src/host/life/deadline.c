@@ -53,7 +53,7 @@ static struct due next_due(const struct cay_session *session)
 
 static bool is_in_use(const struct cay_session *session)
 {
-    return session->tools_in_flight > 0 || session->op_count > 0;
+    return session->tools_in_flight > 0 || session->ref_count > 0;
 }
 
 static void fall_due(struct cay_session *session, const struct due *due)

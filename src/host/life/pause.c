@@ -57,8 +57,7 @@ static void finish_pausing(struct cay_pausing *self, const struct cay_error *err
         cay_deadline_retry(session);
     }
     free(self);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 static struct cay_pausing *pausing_of(struct cay_op *op)
@@ -213,7 +212,7 @@ static struct cay_pausing *pausing_new(struct cay_session *session, struct cay_c
     snprintf(self->why, sizeof(self->why), "%s", why);
     cay_timer_open(&self->drain, session->host->loop, on_drain);
     session->pausing = self;
-    session->op_count++; /* it is not freed meanwhile */
+    cay_session_ref(session); /* it is not freed meanwhile */
     return self;
 }
 
@@ -359,12 +358,11 @@ static void resume_end(struct cay_op *op)
         if (is_done)
             install_resumed(self, session);
     }
-    session->op_count++; /* it answers after it has left */
+    cay_session_ref(session); /* it answers after it has left */
     cay_session_record_finish(&self->record);
     cay_op_leave(op);
     self->resumed(session, self->context, is_done ? NULL : &err);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
     free(self);
 }
 

@@ -46,8 +46,7 @@ static void answer(struct cay_start_waiting *self)
     session->start_waiting = NULL;
     cay_timer_close(&self->timer);
     self->ready(self->call, session, self->err.reason ? &self->err : NULL);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
     free(self);
 }
 
@@ -210,8 +209,7 @@ static void started(void *context, const void *, const struct cay_error *err)
     }
     if (session->start_waiting)
         settled(session->start_waiting);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 void cay_start_soon(struct cay_session *session)
@@ -226,7 +224,7 @@ void cay_start_soon(struct cay_session *session)
         &chore->errand.call.arena, session->spec->start_command.count, sizeof(struct cay_str));
     session->is_starting = true;
     session->start_problem[0] = '\0';
-    session->op_count++;
+    cay_session_ref(session);
     if (spec && argv) {
         /* The session's spec may change meanwhile. */
         for (size_t i = 0; i < session->spec->start_command.count; i++)
@@ -258,7 +256,7 @@ void cay_start_wait(struct cay_session *session, struct cay_call *call, cay_read
     self->until_ms = cay_loop_now_ms(session->host->loop) + READY_WITHIN_MS;
     self->pause_ms = PAUSE_MS_FIRST;
     cay_timer_open(&self->timer, session->host->loop, on_timer);
-    session->op_count++;
+    cay_session_ref(session);
     session->start_waiting = self;
     if (!session->is_starting)
         settled(self);

@@ -92,10 +92,9 @@ static void reserved(struct cay_gate_ticket *)
 /* Lets in who waits for a fork; that may be the end of it, and of the call with all its memory. */
 static void open_gate(struct cay_session *fork, struct cay_gate_ticket *ticket)
 {
-    fork->op_count++;
+    cay_session_ref(fork);
     cay_gate_leave(&fork->gate, ticket);
-    fork->op_count--;
-    cay_session_release(fork);
+    cay_session_unref(fork);
 }
 
 static bool reserve(struct fork_op *self, struct cay_session *source, struct cay_error *err)
@@ -126,7 +125,7 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
         if (cay_map_get(&host->sessions.by_id, cay_str(id)))
             return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
         self->forks[i] = cay_session_new(host, id, source->owner);
-        self->forks[i]->op_count++; /* somebody may destroy it before it is born */
+        cay_session_ref(self->forks[i]); /* somebody may destroy it before it is born */
         cay_gate_enter(&self->forks[i]->gate, &self->tickets[i], true, reserved);
         cay_session_set_spec(self->forks[i], &spec);
         cay_store_new_id(self->forks[i]->store_id);
@@ -210,13 +209,7 @@ static bool fork_work(struct cay_op *op, struct cay_error *err)
     return cay_wrap(err, "fork");
 }
 
-/* Until the answer each fork is held: a client may destroy one while the others are born. */
-static void let_go(struct cay_session *fork)
-{
-    fork->op_count--;
-    cay_session_release(fork);
-}
-
+/* Until then each fork is held: a client may destroy one while the others are born. */
 static void answer(struct fork_op *self)
 {
     struct cay_call *call = self->op.call;
@@ -226,7 +219,7 @@ static void answer(struct fork_op *self)
                 continue;
             if (!self->forks[i]->is_gone)
                 cay_death_start(self->forks[i], "undone");
-            let_go(self->forks[i]);
+            cay_session_unref(self->forks[i]);
         }
         cay_call_fail(call, &self->birth_err);
         return;
@@ -240,7 +233,7 @@ static void answer(struct fork_op *self)
             .tokens = cay_session_tokens(self->forks[i], &call->arena),
         };
     for (size_t i = 0; i < self->count; i++)
-        let_go(self->forks[i]);
+        cay_session_unref(self->forks[i]);
     cay_call_done(call, &response);
 }
 
@@ -299,7 +292,7 @@ static void fork_born(struct cay_birth *birth)
         self->birth_err = birth->err;
         for (size_t i = 0; i < self->count; i++) {
             if (self->forks[i] == birth->op.session) {
-                self->forks[i]->op_count--; /* its birth still holds it */
+                cay_session_unref(self->forks[i]); /* its birth still holds it */
                 self->forks[i] = NULL;
             }
         }
@@ -321,9 +314,10 @@ static void forget_reserved(struct fork_op *self)
     for (size_t i = 0; self->forks && i < self->count; i++) {
         if (!self->forks[i])
             continue;
-        cay_session_forget(self->forks[i]);
-        self->forks[i]->op_count--;
-        open_gate(self->forks[i], &self->tickets[i]);
+        struct cay_session *fork = self->forks[i];
+        cay_session_forget(fork);
+        cay_gate_leave(&fork->gate, &self->tickets[i]);
+        cay_session_unref(fork);
     }
 }
 

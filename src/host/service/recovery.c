@@ -429,7 +429,7 @@ static bool remove_session(struct cay_host *host, struct cay_session *session,
     if (!cay_session_record_delete(host->db, session->id, err))
         return false;
     CAY_CRASH_POINT("recovery.half_made_forgotten");
-    cay_session_free(session);
+    cay_session_forget(session);
     return true;
 }
 

@@ -215,7 +215,7 @@ void cay_op_start_on(struct cay_op *op, struct cay_session *session, struct cay_
     op->call = call;
     op->session = session;
     op->verb = verb;
-    session->op_count++;
+    cay_session_ref(session);
     if (verb == CAY_VERB_DESTROY && !op->drain.is_wanted) {
         cay_stop_ask(&session->is_end_wanted);
         cay_op_poke(session);
@@ -254,15 +254,13 @@ void cay_op_leave(struct cay_op *op)
     if (!session)
         return;
     enum cay_session_verb verb = op->verb;
-    assert(session->op_count > 0);
     /* Still held: whoever passes now may end at once, and it must not be the last one. It may also
      * end whatever this operation has started, and free that with the operation in it. */
     if (op->is_inside)
         cay_gate_leave(&session->gate, &op->ticket);
-    session->op_count--;
     if (verb != CAY_VERB_LOOK)
         cay_quota_touch(session);
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 void cay_op_fail(struct cay_op *op)

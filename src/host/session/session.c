@@ -2,6 +2,7 @@
 #include "host/session/session.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +17,33 @@
 
 enum { SPEC_BYTES_MAX = 2 * 1024 * 1024 };
 
+static void free_session(struct cay_session *session)
+{
+    struct cay_sessions *sessions = &session->host->sessions;
+    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
+        if ((*part)->free)
+            (*part)->free(session);
+    }
+    if (session->uid_slot < CAY_UID_SLOT_COUNT) {
+        sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
+        cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
+    }
+    cay_host_close_later(session->host, session->root_fd);
+    cay_sandbox_leave(session->sandbox);
+    cay_timer_close(&session->deadline);
+    cay_list_remove(&session->in_table);
+    if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
+        cay_map_remove(&sessions->by_id, cay_str(session->id));
+    cay_arena_finish(&session->arena);
+    free(session);
+}
+
+static void free_unless_held(struct cay_session *session)
+{
+    if (session->is_gone && session->ref_count == 0)
+        free_session(session);
+}
+
 void cay_sessions_init(struct cay_sessions *sessions)
 {
     *sessions = (struct cay_sessions){};
@@ -28,7 +56,7 @@ void cay_sessions_finish(struct cay_sessions *sessions)
     if (!sessions->list.head.next)
         return;
     cay_list_for_each (struct cay_session, session, &sessions->list, in_table)
-        cay_session_free(session);
+        free_session(session);
     cay_map_finish(&sessions->by_id);
 }
 
@@ -55,39 +83,26 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     return session;
 }
 
-void cay_session_free(struct cay_session *session)
-{
-    struct cay_sessions *sessions = &session->host->sessions;
-    for (const struct cay_session_part *const *part = session->host->parts; *part; part++) {
-        if ((*part)->free)
-            (*part)->free(session);
-    }
-    if (session->uid_slot < CAY_UID_SLOT_COUNT) {
-        sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
-        cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
-    }
-    cay_host_close_later(session->host, session->root_fd);
-    cay_sandbox_leave(session->sandbox);
-    cay_timer_close(&session->deadline);
-    cay_list_remove(&session->in_table);
-    if (cay_map_get(&sessions->by_id, cay_str(session->id)) == session)
-        cay_map_remove(&sessions->by_id, cay_str(session->id));
-    cay_arena_finish(&session->arena);
-    free(session);
-}
-
 void cay_session_forget(struct cay_session *session)
 {
     struct cay_map *by_id = &session->host->sessions.by_id;
     session->is_gone = true;
     if (cay_map_get(by_id, cay_str(session->id)) == session)
         cay_map_remove(by_id, cay_str(session->id));
+    free_unless_held(session);
 }
 
-void cay_session_release(struct cay_session *session)
+void cay_session_ref(struct cay_session *session)
 {
-    if (session->is_gone && session->op_count == 0)
-        cay_session_free(session);
+    assert(session->ref_count < UINT_MAX);
+    session->ref_count++;
+}
+
+void cay_session_unref(struct cay_session *session)
+{
+    assert(session->ref_count > 0);
+    session->ref_count--;
+    free_unless_held(session);
 }
 
 struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,

@@ -104,7 +104,7 @@ struct cay_session {
     struct cay_account *account;
     struct cay_lane lane;        /* of what its operations do on workers */
     struct cay_lane search_lane; /* of those that may take long and change nothing */
-    unsigned op_count;           /* operations under way; it is not freed before they end */
+    unsigned ref_count;          /* who needs it, operations under way among them */
     struct cay_op *waiting_op;   /* inside the gate, for tools to end; NULL: none */
     bool is_end_wanted;          /* somebody destroys it and does not wait; workers may watch it */
     unsigned tools_in_flight;
@@ -128,7 +128,7 @@ struct cay_session {
     bool is_starting;                        /* the start command of its base */
     char start_problem[160];                 /* why that could not be started */
     struct cay_start_waiting *start_waiting; /* for it (start.c); NULL: nobody */
-    bool is_gone; /* its record is deleted: freed with the last operation */
+    bool is_gone; /* its record is deleted: freed with the last reference */
 };
 
 /* What a room above has of every session. The host has a table of them (host.h); each slot may be
@@ -151,15 +151,17 @@ struct cay_session_part {
 void cay_sessions_init(struct cay_sessions *sessions);
 void cay_sessions_finish(struct cay_sessions *sessions);
 
-/* A session in state creating, in the table. */
+/* A session in state creating, in the table. It lives until it is forgotten and nobody holds a
+ * reference; at the end of the host, whoever holds one. */
 struct cay_session *cay_session_new(struct cay_host *host, const char *id, const char *owner);
-void cay_session_free(struct cay_session *session);
 
-/* Its name is free from now on; it is freed with its last operation. */
+/* Whoever comes back to a session later holds a reference meanwhile, as each operation does. The
+ * last one to go frees a session that is forgotten. */
+void cay_session_ref(struct cay_session *session);
+void cay_session_unref(struct cay_session *session);
+
+/* Its name is free from now on, and it is freed with the last reference: now, if there is none. */
 void cay_session_forget(struct cay_session *session);
-
-/* Frees a session that is gone from the records once no operation is under way. */
-void cay_session_release(struct cay_session *session);
 
 /* NULL when there is none, or when it belongs to somebody else: the two look the same to the
  * caller. */

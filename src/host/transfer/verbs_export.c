@@ -186,8 +186,7 @@ static void pack_done(struct cay_job *job)
     struct export_op *self = CAY_CONTAINER_OF(job, struct export_op, pack_job);
     struct cay_session *session = cay_take_ptr(self->packed_for);
     self->is_packing = false;
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
     if (!self->is_packed && !self->err.reason)
         self->err = self->pack_err;
     cay_host_collect_soon(self->host);
@@ -316,7 +315,7 @@ static void export_end(struct cay_op *op)
     if (session && self->live.store_id[0])
         settle(self, session);
     if (is_done)
-        session->op_count++; /* it is not freed while the packer is at work */
+        cay_session_ref(session); /* it is not freed while the packer is at work */
     cay_op_leave(op);
     if (!is_done) {
         struct cay_error err = op->err;

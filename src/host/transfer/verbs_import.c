@@ -151,11 +151,10 @@ static void new_end(struct cay_op *op)
     cay_import_install(&self->import, session);
     (void)cay_session_step(session, CAY_VERB_CREATED, &ignored);
     cay_deadline_set(session);
-    session->op_count++; /* till the answer */
+    cay_session_ref(session); /* till the answer */
     cay_op_leave(op);
     answer(self, session);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 static const struct cay_op_steps new_steps = {
@@ -267,11 +266,10 @@ static void existing_end(struct cay_op *op)
         return;
     }
     cay_import_install(&self->import, session);
-    session->op_count++;
+    cay_session_ref(session);
     cay_op_leave(op);
     answer(self, session);
-    session->op_count--;
-    cay_session_release(session);
+    cay_session_unref(session);
 }
 
 static const struct cay_op_steps existing_steps = {
