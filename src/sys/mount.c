@@ -40,11 +40,6 @@ int cay_mount_clone(int dir_fd, const char *path, bool recursive)
     return (int)cay_raw3(SYS_open_tree, dir_fd, path, flags);
 }
 
-int cay_mount_pick(int dir_fd, const char *path)
-{
-    return (int)cay_raw3(SYS_open_tree, dir_fd, path, OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-}
-
 int cay_mount_attach(int mount_fd, int target_fd)
 {
     return (int)cay_raw5(SYS_move_mount, mount_fd, "", target_fd, "",

@@ -24,9 +24,6 @@ struct cay_mount_option {
 /* A detached copy of the mount (tree) at path. */
 [[nodiscard]] int cay_mount_clone(int dir_fd, const char *path, bool recursive);
 
-/* The mount at path itself, not a copy: for moving it. */
-[[nodiscard]] int cay_mount_pick(int dir_fd, const char *path);
-
 /* Attaches mount_fd on the directory or file that target_fd is open on (O_PATH is enough). */
 [[nodiscard]] int cay_mount_attach(int mount_fd, int target_fd);
 

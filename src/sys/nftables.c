@@ -22,7 +22,7 @@ static uint16_t type_of(int message)
 int cay_nft_apply(const char *text, struct cay_buf *out_why)
 {
     const char *const argv[] = {"nft", text, NULL};
-    const struct cay_run run = {.argv = argv, .timeout_ms = NFT_MS_MAX, .out = out_why};
+    const struct cay_program run = {.argv = argv, .timeout_ms = NFT_MS_MAX, .out = out_why};
     int status = cay_run(&run);
     return status > 0 ? -EINVAL : status;
 }

@@ -35,7 +35,7 @@ static int find(const char *name, char *out, size_t size)
 }
 
 /* posix_spawn resets what matters in the child; descriptors are all close-on-exec. */
-static int spawn(const struct cay_run *run, int out_fd, pid_t *out_pid)
+static int spawn(const struct cay_program *run, int out_fd, pid_t *out_pid)
 {
     static char path_entry[] = "PATH=" CAY_RUN_PATH;
     static char locale_entry[] = "LC_ALL=C";
@@ -68,7 +68,7 @@ static int spawn(const struct cay_run *run, int out_fd, pid_t *out_pid)
 }
 
 /* Reads until the last writer is gone or the time is up. */
-static int read_output(const struct cay_run *run, int fd)
+static int read_output(const struct cay_program *run, int fd)
 {
     int64_t until = now_ms() + run->timeout_ms;
     for (;;) {
@@ -95,7 +95,7 @@ bool cay_run_has(const char *name)
     return find(name, file, sizeof(file)) == 0;
 }
 
-int cay_run(const struct cay_run *run)
+int cay_run(const struct cay_program *run)
 {
     assert(run->argv && run->argv[0] && run->timeout_ms > 0);
     int pipe_fds[2];

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-struct cay_run {
+struct cay_program {
     const char *const *argv; /* NULL-terminated; argv[0] is looked for in the path below */
     int timeout_ms;          /* then it is killed: -ETIMEDOUT */
     struct cay_buf *out;     /* what it printed, both streams; more than its ceiling is dropped */
@@ -18,7 +18,7 @@ struct cay_run {
 
 /* Its exit status (128 + n when signal n ended it), or -errno; -ENOENT: there is no such program.
  */
-[[nodiscard]] int cay_run(const struct cay_run *run);
+[[nodiscard]] int cay_run(const struct cay_program *run);
 
 /* Is there such a program? Nothing is run. */
 [[nodiscard]] bool cay_run_has(const char *name);

@@ -97,15 +97,6 @@ void cay_run_fact_flag(struct cay_tool_run *run, const char *name, bool flag)
     value->kind.bool_value = flag;
 }
 
-void cay_run_fact_path(struct cay_tool_run *run, const char *name, struct cay_str path)
-{
-    struct google_protobuf_value *value = add_fact(run, name);
-    if (!value)
-        return;
-    value->which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE;
-    value->kind.string_value = cay_path_text(run->arena, path);
-}
-
 void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *text)
 {
     struct google_protobuf_value *value = add_fact(run, name);

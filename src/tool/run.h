@@ -42,7 +42,6 @@ const struct google_protobuf_list_value *cay_run_list(const struct cay_tool_run 
 /* Facts for programs. */
 void cay_run_fact_number(struct cay_tool_run *run, const char *name, int64_t value);
 void cay_run_fact_flag(struct cay_tool_run *run, const char *name, bool value);
-void cay_run_fact_path(struct cay_tool_run *run, const char *name, struct cay_str path);
 
 /* `text` stays. */
 void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *text);

@@ -77,11 +77,6 @@ void cay_client_cleanup(struct cay_client **client)
     cay_client_close(*client);
 }
 
-const char *cay_client_url(const struct cay_client *client)
-{
-    return client->address.text;
-}
-
 bool cay_client_is_local(const struct cay_client *client)
 {
     return client->address.is_loopback;

@@ -38,9 +38,6 @@ struct cay_client_options {
 void cay_client_close(struct cay_client *client);
 void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
 
-/* The address as it was given. */
-const char *cay_client_url(const struct cay_client *client);
-
 /* The daemon is on this machine, as far as its address says. */
 [[nodiscard]] bool cay_client_is_local(const struct cay_client *client);
 

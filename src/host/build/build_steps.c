@@ -361,7 +361,7 @@ static bool check_rights(struct cay_steps *self, struct cay_error *err)
 static bool check_rest(struct cay_steps *self, struct cay_error *err)
 {
     const struct cay_v1_build_base_request *request = self->request;
-    const struct cay_command shell = {.argv = request->shell};
+    const struct cay_command_line shell = {.argv = request->shell};
     struct cay_v1_resource_limits ignored;
     if (request->goes_with_aliases && !request->aliases.count)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "goes_with_aliases: only with aliases");

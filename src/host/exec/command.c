@@ -9,7 +9,7 @@
 #include "host/life/waking.h"
 #include "host/session/request.h"
 
-bool cay_command_check(const struct cay_command *command, struct cay_error *err)
+bool cay_command_check(const struct cay_command_line *command, struct cay_error *err)
 {
     const struct cay_v1_exec_policy *policy = command->policy;
     if (!cay_check_argv(command->argv, command->env, err))
@@ -71,7 +71,7 @@ static bool put_pairs(struct env_list *list, struct cay_arena *arena, struct cay
     return true;
 }
 
-static bool build_env(const struct cay_command *command, const struct cay_session *session,
+static bool build_env(const struct cay_command_line *command, const struct cay_session *session,
                       const struct cay_user *user, struct cay_arena *arena,
                       struct cay_frame_exec *frame)
 {
@@ -99,7 +99,7 @@ static bool build_env(const struct cay_command *command, const struct cay_sessio
     return true;
 }
 
-static bool build_args(const struct cay_command *command, struct cay_arena *arena,
+static bool build_args(const struct cay_command_line *command, struct cay_arena *arena,
                        struct cay_frame_exec *frame)
 {
     size_t count = command->argv.count;
@@ -113,7 +113,7 @@ static bool build_args(const struct cay_command *command, struct cay_arena *aren
     return frame->args != NULL;
 }
 
-static uint32_t flags_of(const struct cay_command *command)
+static uint32_t flags_of(const struct cay_command_line *command)
 {
     const struct cay_v1_exec_policy *policy = command->policy;
     bool kills =
@@ -152,7 +152,7 @@ static int64_t shorter(int64_t one, int64_t other)
     return one && other ? CAY_MIN(one, other) : CAY_MAX(one, other);
 }
 
-bool cay_command_build(const struct cay_command *command, const struct cay_session *session,
+bool cay_command_build(const struct cay_command_line *command, const struct cay_session *session,
                        const struct cay_user *user, struct cay_arena *arena,
                        struct cay_frame_exec *out_frame, struct cay_error *err)
 {

@@ -10,7 +10,7 @@
 #include "tool/tree/user.h"
 #include "wire/frame/frame.h"
 
-struct cay_command {
+struct cay_command_line {
     struct cay_pb_strs argv;
     struct cay_pb_pairs env; /* over the session's */
     struct cay_str cwd;      /* empty: the session's */
@@ -27,9 +27,9 @@ struct cay_command {
 };
 
 /* What can be said before anybody looks at the session's files. */
-[[nodiscard]] bool cay_command_check(const struct cay_command *command, struct cay_error *err);
+[[nodiscard]] bool cay_command_check(const struct cay_command_line *command, struct cay_error *err);
 
-[[nodiscard]] bool cay_command_build(const struct cay_command *command,
+[[nodiscard]] bool cay_command_build(const struct cay_command_line *command,
                                      const struct cay_session *session, const struct cay_user *user,
                                      struct cay_arena *arena, struct cay_frame_exec *out_frame,
                                      struct cay_error *err);

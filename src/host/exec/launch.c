@@ -35,9 +35,9 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
 }
 
 static bool prepare(const struct cay_v1_process_spec *spec, bool is_terminal, int64_t timeout_ms,
-                    int64_t quiet_ms, struct cay_command *command, struct cay_error *err)
+                    int64_t quiet_ms, struct cay_command_line *command, struct cay_error *err)
 {
-    *command = (struct cay_command){
+    *command = (struct cay_command_line){
         .argv = spec->argv,
         .env = spec->env,
         .cwd = spec->cwd,
@@ -311,7 +311,7 @@ static void again_end(struct cay_op *op)
         cay_process_again_soon(process);
     } else if (process && process->state == CAY_V1_PROCESS_STATE_RESTARTING) {
         cay_auto(cay_arena_finish) struct cay_arena arena;
-        struct cay_command command;
+        struct cay_command_line command;
         struct cay_frame_exec frame;
         cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
         bool is_good =

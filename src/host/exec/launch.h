@@ -29,7 +29,7 @@ struct cay_launch {
 
     struct cay_op op; /* the rest is the launch's own */
     struct cay_session *session;
-    struct cay_command command;
+    struct cay_command_line command;
     struct cay_user user;
     struct cay_frame_exec frame;
     struct cay_process *process;

@@ -30,7 +30,7 @@ struct cay_run_style {
 struct cay_run {
     const struct cay_run_style *style;
     struct cay_call *call;
-    struct cay_command command;
+    struct cay_command_line command;
     struct cay_str stdin_data;
     enum cay_v1_process_origin origin;
     struct cay_str tool_call_id;

@@ -190,7 +190,7 @@ static void on_launched(struct cay_launch *launch, struct cay_process *process,
 }
 
 static void start_background(struct cay_call *call, const struct cay_tool_call *tool,
-                             const struct cay_command *command, struct cay_str stdin_data)
+                             const struct cay_command_line *command, struct cay_str stdin_data)
 {
     struct tool_launch *self = cay_new(struct tool_launch);
     self->tool = *tool;
@@ -231,7 +231,7 @@ void cay_tool_command_start(struct cay_call *call, const struct cay_tool_call *t
         cay_tool_fail(call, tool, &err);
         return;
     }
-    const struct cay_command command = {
+    const struct cay_command_line command = {
         .argv = wanted.argv,
         .env = env,
         .cwd = request->cwd,

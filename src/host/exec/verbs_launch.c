@@ -100,7 +100,7 @@ static void start_plain(struct cay_host *host, struct cay_call *call,
     run->stdin_data = spec->stdin_data;
     run->tag = spec->tag;
     run->wait_ms = CAY_MAX(wait_ms, (int64_t)1);
-    run->command = (struct cay_command){
+    run->command = (struct cay_command_line){
         .argv = spec->argv,
         .env = spec->env,
         .cwd = spec->cwd,

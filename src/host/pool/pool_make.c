@@ -171,7 +171,7 @@ static bool make_filesystem(const struct maker *maker, const char *path, struct 
     argv[count] = path;
     cay_auto(cay_buf_finish) struct cay_buf said;
     cay_buf_init(&said, MKFS_OUTPUT_BYTES);
-    const struct cay_run run = {.argv = argv, .timeout_ms = MKFS_TIMEOUT_MS, .out = &said};
+    const struct cay_program run = {.argv = argv, .timeout_ms = MKFS_TIMEOUT_MS, .out = &said};
     int status = cay_run(&run);
     if (status == 0)
         return true;

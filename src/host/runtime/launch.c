@@ -56,7 +56,7 @@ CAY_CLONE_CHILD static int child_main(void *arg)
     return 127;
 }
 
-static int send_start(int channel_fd, const struct cay_launch *launch)
+static int send_start(int channel_fd, const struct cay_init_launch *launch)
 {
     uint8_t data[256];
     struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
@@ -78,7 +78,8 @@ static int send_start(int channel_fd, const struct cay_launch *launch)
     return sendmsg(channel_fd, &message, MSG_NOSIGNAL) == (ssize_t)writer.len ? 0 : -errno;
 }
 
-static int spawn(const struct cay_launch *launch, int channel_fd, struct cay_launched *out_launched)
+static int spawn(const struct cay_init_launch *launch, int channel_fd,
+                 struct cay_launched *out_launched)
 {
     void *stack = cay_clone_stack_open();
     if (!stack)
@@ -106,7 +107,7 @@ static int spawn(const struct cay_launch *launch, int channel_fd, struct cay_lau
     return (int)CAY_MIN(child.result, 0);
 }
 
-int cay_launch_begin(const struct cay_launch *launch, struct cay_launched *out_launched)
+int cay_launch_begin(const struct cay_init_launch *launch, struct cay_launched *out_launched)
 {
     int ends[2];
     *out_launched = (struct cay_launched){.pidfd = -1, .channel_fd = -1};

@@ -8,7 +8,7 @@
 
 #include "wire/frame/frame.h"
 
-struct cay_launch {
+struct cay_init_launch {
     int image_fd;
     uint64_t namespaces; /* CLONE_NEW* */
     int netns_fd;        /* one to be in instead of a new one, -1: none */
@@ -26,7 +26,7 @@ struct cay_launched {
 };
 
 /* Returns as soon as the program runs; setup goes on in it. */
-[[nodiscard]] int cay_launch_begin(const struct cay_launch *launch,
+[[nodiscard]] int cay_launch_begin(const struct cay_init_launch *launch,
                                    struct cay_launched *out_launched);
 
 /* Waits for READY. -ETIMEDOUT, -EPROTO, -EPIPE, or what setup failed with, *out_stage then says

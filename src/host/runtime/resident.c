@@ -129,16 +129,17 @@ int cay_resident_copy_root(int root_fd)
     return fd < 0 ? -errno : fd;
 }
 
-static void add_fd(struct cay_launch *launch, uint32_t role, int fd)
+static void add_fd(struct cay_init_launch *launch, uint32_t role, int fd)
 {
     launch->start.fds |= role;
     launch->fds[launch->fd_count++] = fd;
 }
 
 /* Descriptors are sent in the order of their roles: listen comes first, tasks last. */
-static void order_fds(struct cay_launch *launch, int listen_fd, const int *tasks, int task_count)
+static void order_fds(struct cay_init_launch *launch, int listen_fd, const int *tasks,
+                      int task_count)
 {
-    struct cay_launch given = *launch;
+    struct cay_init_launch given = *launch;
     launch->start.fds = 0;
     launch->fd_count = 0;
     add_fd(launch, CAY_FRAME_FD_LISTEN, listen_fd);
@@ -153,7 +154,8 @@ static void order_fds(struct cay_launch *launch, int listen_fd, const int *tasks
 }
 
 static int launch_init(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
-                       struct cay_launch *launch, int listen_fd, struct cay_launched *out_launched)
+                       struct cay_init_launch *launch, int listen_fd,
+                       struct cay_launched *out_launched)
 {
     struct cay_resident_runtime *runtime = resident->runtime;
     int tasks[CAY_CGROUP_CONTROLLERS];
@@ -178,7 +180,7 @@ static int launch_init(struct cay_resident *resident, const struct cay_sandbox_s
 }
 
 static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
-                     struct cay_launch *launch, struct cay_error *err)
+                     struct cay_init_launch *launch, struct cay_error *err)
 {
     struct cay_description *description = &resident->description;
     if (getrandom(description->token, sizeof(description->token), 0) !=
@@ -209,7 +211,7 @@ static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spe
 }
 
 bool cay_resident_start(struct cay_resident_runtime *runtime, const struct cay_sandbox_spec *spec,
-                        struct cay_launch *launch, struct cay_sandbox **out_sandbox,
+                        struct cay_init_launch *launch, struct cay_sandbox **out_sandbox,
                         struct cay_error *err)
 {
     struct cay_resident *resident = cay_new(struct cay_resident);

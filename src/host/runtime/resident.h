@@ -37,8 +37,8 @@ struct cay_resident {
  * caller, the rest by cay_resident_start. */
 [[nodiscard]] bool cay_resident_start(struct cay_resident_runtime *runtime,
                                       const struct cay_sandbox_spec *spec,
-                                      struct cay_launch *launch, struct cay_sandbox **out_sandbox,
-                                      struct cay_error *err);
+                                      struct cay_init_launch *launch,
+                                      struct cay_sandbox **out_sandbox, struct cay_error *err);
 
 /* A copy of a detached mount, so that the caller can attach its own another time. Kernels
  * before 6.15 copy no detached mounts: there the mount itself goes into the sandbox, and the

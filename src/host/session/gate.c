@@ -56,8 +56,3 @@ void cay_gate_quit(struct cay_gate *gate, struct cay_gate_ticket *ticket)
     cay_list_remove(&ticket->in_queue);
     let_in(gate);
 }
-
-bool cay_gate_is_idle(const struct cay_gate *gate)
-{
-    return gate->inside == 0 && cay_list_empty(&gate->queue);
-}

@@ -28,6 +28,3 @@ void cay_gate_enter(struct cay_gate *gate, struct cay_gate_ticket *ticket, bool 
 void cay_gate_leave(struct cay_gate *gate, struct cay_gate_ticket *ticket);
 /* Instead of passing: waits no longer. */
 void cay_gate_quit(struct cay_gate *gate, struct cay_gate_ticket *ticket);
-
-/* True when nobody is inside and nobody waits. */
-[[nodiscard]] bool cay_gate_is_idle(const struct cay_gate *gate);

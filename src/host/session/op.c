@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/session/op.h"
 
-#include <assert.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/stop.h"
 #include "host/session/host.h"
@@ -261,13 +258,4 @@ void cay_op_leave(struct cay_op *op)
     if (verb != CAY_VERB_LOOK)
         cay_quota_touch(session);
     cay_session_unref(session);
-}
-
-void cay_op_fail(struct cay_op *op)
-{
-    struct cay_call *call = op->call;
-    cay_op_leave(op);
-    if (call)
-        cay_call_fail(call, &op->err);
-    free(op);
 }

@@ -88,6 +88,3 @@ void cay_op_wait_no_longer(struct cay_session *session);
  * the operation has left in it (a process, a watch) is ended inside if the next one ends such
  * things. */
 void cay_op_leave(struct cay_op *op);
-
-/* Fails the call with the operation's error, leaves, frees. The usual bad end. */
-void cay_op_fail(struct cay_op *op);

@@ -7,7 +7,7 @@
 
 static int run(struct cay_buf *out, int timeout_ms, const char *const *argv)
 {
-    const struct cay_run how = {.argv = argv, .timeout_ms = timeout_ms, .out = out};
+    const struct cay_program how = {.argv = argv, .timeout_ms = timeout_ms, .out = out};
     return cay_run(&how);
 }
 

@@ -54,7 +54,7 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the root");
     cay_autoclose int netns = cay_spares_take(&runtime->spares);
-    struct cay_launch launch = {
+    struct cay_init_launch launch = {
         .namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
                       (netns < 0 ? CLONE_NEWNET : 0),
         .netns_fd = netns,

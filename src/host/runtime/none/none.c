@@ -67,7 +67,7 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
 {
     struct cay_resident_runtime *runtime =
         CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
-    struct cay_launch launch = {.netns_fd = -1, .start = {.mode = CAY_FRAME_MODE_PLAIN}};
+    struct cay_init_launch launch = {.netns_fd = -1, .start = {.mode = CAY_FRAME_MODE_PLAIN}};
     cay_autoclose int opened =
         spec->root_path ? open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (spec->root_path && opened < 0)

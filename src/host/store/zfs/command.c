@@ -16,7 +16,7 @@ bool zfs_call(const struct zfs_args *args, struct cay_buf *out, struct cay_error
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_buf_init(&text, OUTPUT_BYTES_MAX);
-    const struct cay_run run = {.argv = args->argv, .timeout_ms = TIMEOUT_MS, .out = &text};
+    const struct cay_program run = {.argv = args->argv, .timeout_ms = TIMEOUT_MS, .out = &text};
     int status = cay_run(&run);
     if (status == -ENOENT)
         return cay_fail(err, CAY_R_NOT_SUPPORTED, "the command '%s' is not there", args->argv[0]);

@@ -29,7 +29,7 @@ static char *zfs(const char *const *argv)
 {
     struct cay_buf text;
     cay_buf_init(&text, LIST_BYTES_MAX);
-    const struct cay_run run = {.argv = argv, .timeout_ms = 60'000, .out = &text};
+    const struct cay_program run = {.argv = argv, .timeout_ms = 60'000, .out = &text};
     int status = cay_run(&run);
     cay_buf_append_byte(&text, '\0');
     if (status != 0)
