@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     if (!root_make(&root, argv[3]) || !cay_runtime_open(argv[1], &config, &runtime, &err))
         die(err.text);
     userns_fd = cay_userns_open(BASE, CAY_USERNS_COUNT);
-    bool isolates = cay_runtime_caps(runtime) & CAY_RUNTIME_ISOLATES;
+    bool isolates = cay_runtime_can(runtime, CAY_RUNTIME_ISOLATES);
     const char *true_path = isolates ? "/bin/probe" : argv[3];
     bench("free", true_path, rounds);
     cpu_set_t one;

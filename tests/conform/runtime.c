@@ -21,7 +21,7 @@ static void the_exit_code_is_the_commands(void **)
     call = driver_run(driver, &(struct driver_exec){.args = ARGS("false")});
     assert_non_null(call);
     assert_int_equal(call->exit.code, 1);
-    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_RUNS_PROGRAMS))
         return;
     assert_int_equal(run_script("exit 42")->exit.code, 42);
 }
@@ -35,7 +35,7 @@ static void output_is_returned_and_the_streams_are_told_apart(void **)
     assert_string_equal(driver_text(&call->out), "hello world\n");
     assert_int_equal(call->exit.end_offset, 12);
     assert_int_equal(call->exit.stdout_bytes, 12);
-    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_RUNS_PROGRAMS))
         return;
     call = run_script("echo a; sleep 0.03; echo b >&2; sleep 0.03; echo c");
     assert_string_equal(driver_text(&call->out), "a\nc\n");
@@ -52,7 +52,7 @@ static void a_command_that_is_not_there_says_so(void **)
     assert_int_equal(call->exit.cause, CAY_CAUSE_FAILED);
     assert_int_equal(call->exit.stage, CAY_STAGE_EXEC);
     assert_int_equal(call->exit.code, ENOENT);
-    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_RUNS_PROGRAMS))
         return;
     call = driver_run(&fixture.driver, &(struct driver_exec){.args = ARGS("/etc/passwd")});
     assert_non_null(call);
@@ -166,7 +166,7 @@ static void a_wall_timeout_kills_the_whole_tree_and_returns_the_partial_output(v
         driver_run(driver, &(struct driver_exec){.args = ARGS("sleep", "30"), .wall_ms = 50});
     assert_non_null(slept);
     assert_int_equal(slept->exit.cause, CAY_CAUSE_WALL);
-    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_RUNS_PROGRAMS))
         return;
     int64_t before_ms = driver_now_ms();
     struct driver_call *call = driver_run(
@@ -286,7 +286,7 @@ static void signals_of_others_and_our_kills_are_told_apart(void **)
     assert_true(cay_link_signal(driver->link, call->id, SIGKILL, CAY_TARGET_TREE, &driver->error));
     assert_true(driver_until(driver, &call->exited, 2000));
     assert_int_equal(call->exit.cause, CAY_CAUSE_KILLED);
-    if (!(cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_RUNS_PROGRAMS))
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_RUNS_PROGRAMS))
         return;
     call = run_script("kill -KILL $$");
     assert_int_equal(call->exit.cause, CAY_CAUSE_SIGNALED);
@@ -301,7 +301,7 @@ static void zombies_never_accumulate(void **)
     (void)run_script("i=0; while [ $i -lt 300 ]; do (true &) ; i=$((i+1)); done; sleep 0.1");
     struct driver_call *call =
         run_script("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l");
-    if (cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_ISOLATES)
+    if (cay_runtime_can(fixture.runtime, CAY_RUNTIME_OWN_PIDS))
         assert_string_equal(driver_text(&call->out), "0\n");
 }
 
@@ -356,7 +356,7 @@ static void input_nobody_reads_is_not_waited_for(void **)
 
 static void a_disconnect_kills_nothing_and_the_next_link_goes_on(void **)
 {
-    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_PERSISTS);
+    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_ADOPTS);
     struct driver *driver = &fixture.driver;
     struct driver_call *call = driver_start(
         driver, &(struct driver_exec){.script = "echo before; sleep 0.3; echo after; exit 9"});

@@ -96,7 +96,7 @@ int fixture_down(void **)
 
 void fixture_needs(unsigned caps)
 {
-    if ((cay_runtime_caps(fixture.runtime) & caps) != caps) {
+    if (!cay_runtime_can(fixture.runtime, caps)) {
         print_message("skipped: the runtime '%s' does not promise it\n",
                       cay_runtime_name(fixture.runtime));
         skip();

@@ -105,7 +105,7 @@ static void the_processor_is_limited(void **)
 
 static void user_and_root_are_who_they_say_and_can_what_they_may(void **)
 {
-    fixture_needs(CAY_RUNTIME_ISOLATES);
+    fixture_needs(CAY_RUNTIME_OWN_IDS);
     struct driver_call *call = run_as(1000, "id -u; id -g; touch /workspace/mine && echo yes; "
                                             "touch /etc/not 2>/dev/null || echo no");
     assert_string_equal(driver_text(&call->out), "1000\n1000\nyes\nno\n");
@@ -147,7 +147,7 @@ static uid_t host_uid_of(const char *name, const char *arg)
 
 static void root_of_the_sandbox_is_nobody_on_the_host(void **)
 {
-    fixture_needs(CAY_RUNTIME_ISOLATES);
+    fixture_needs(CAY_RUNTIME_OWN_IDS);
     (void)run_script("touch /workspace/by-root");
     (void)run_as(1000, "touch /workspace/by-user");
     char path[ROOT_PATH_BYTES + 32];
@@ -234,8 +234,8 @@ static void daemon_main(int pipe_fd)
 
 static void a_sandbox_outlives_its_daemon_and_is_adopted(void **)
 {
-    fixture_needs(CAY_RUNTIME_PERSISTS | CAY_RUNTIME_RUNS_PROGRAMS);
-    bool isolates = cay_runtime_caps(fixture.runtime) & CAY_RUNTIME_ISOLATES;
+    fixture_needs(CAY_RUNTIME_ADOPTS | CAY_RUNTIME_RUNS_PROGRAMS);
+    bool isolates = cay_runtime_can(fixture.runtime, CAY_RUNTIME_ISOLATES);
     if (!isolates)
         unlink("/tmp/go");
     int ends[2];
@@ -286,7 +286,7 @@ static void a_sandbox_outlives_its_daemon_and_is_adopted(void **)
 
 static void what_is_left_of_a_dead_daemons_sandbox_goes_by_its_id(void **)
 {
-    fixture_needs(CAY_RUNTIME_ISOLATES | CAY_RUNTIME_LIMITS);
+    fixture_needs(CAY_RUNTIME_OWN_PIDS | CAY_RUNTIME_LIMITS);
     struct cay_error err = {};
     struct cay_sandbox *sandbox = NULL;
     assert_true(fixture_start("stray", SECOND_BASE, NULL, &sandbox));
@@ -308,7 +308,7 @@ static void what_is_left_of_a_dead_daemons_sandbox_goes_by_its_id(void **)
 
 static void two_sandboxes_do_not_see_each_other(void **)
 {
-    fixture_needs(CAY_RUNTIME_ISOLATES);
+    fixture_needs(CAY_RUNTIME_OWN_PIDS | CAY_RUNTIME_OWN_NETWORK);
     struct cay_sandbox *other = NULL;
     assert_true(fixture_start("two", SECOND_BASE, NULL, &other));
     struct driver driver;
@@ -332,7 +332,7 @@ static void two_sandboxes_do_not_see_each_other(void **)
 
 static void the_loopback_is_up_and_low_ports_can_be_bound(void **)
 {
-    fixture_needs(CAY_RUNTIME_ISOLATES);
+    fixture_needs(CAY_RUNTIME_OWN_NETWORK);
     struct driver_call *call =
         run_as(1000, "(echo hello | nc -l -p 80) & i=0; while [ $i -lt 100 ]; do i=$((i+1)); "
                      "nc -w 1 127.0.0.1 80 && break; sleep 0.05; done");

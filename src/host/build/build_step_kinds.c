@@ -150,7 +150,7 @@ static bool copy_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_steps *self = CAY_CONTAINER_OF(op, struct cay_steps, op);
     /* What a step left running would see files half written, and could move them about. */
-    if (!(cay_runtime_caps(op->host->runtime) & CAY_RUNTIME_FREEZES))
+    if (!cay_runtime_can(op->host->runtime, CAY_RUNTIME_FREEZES))
         self->pointing.needs_freeze = false;
     if (!cay_pointing_freeze(&self->pointing, err))
         return false;

@@ -48,7 +48,7 @@ static int shared_userns(const struct cay_waking *waking, struct cay_host *host)
 {
     bool is_shared = waking->needs_mount && waking->needs_sandbox &&
                      cay_store_caps(host->store) & CAY_STORE_ID_MAPPED &&
-                     cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES;
+                     cay_runtime_can(host->runtime, CAY_RUNTIME_OWN_IDS);
     return is_shared ? cay_userns_open(waking->uid_base, CAY_SESSION_ID_COUNT) : -1;
 }
 

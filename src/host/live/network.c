@@ -16,7 +16,7 @@
 
 bool cay_network_can_open(const struct cay_host *host, struct cay_error *err)
 {
-    if (!(cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES))
+    if (!cay_runtime_can(host->runtime, CAY_RUNTIME_OWN_NETWORK))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network open: the runtime '%s' has no network of its own to open",
                         cay_runtime_name(host->runtime));

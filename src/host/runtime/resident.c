@@ -103,7 +103,7 @@ static bool make_groups(struct cay_resident *resident, const struct cay_sandbox_
         return true;
     char name[CAY_CGROUP_NAME_BYTES];
     group_name(runtime, spec->id, name, sizeof(name));
-    uid_t init_uid = runtime->base.caps & CAY_RUNTIME_ISOLATES
+    uid_t init_uid = cay_runtime_can(&runtime->base, CAY_RUNTIME_OWN_IDS)
                          ? spec->uid_base + CAY_USERNS_COUNT - 1
                          : geteuid();
     int result =
@@ -269,7 +269,7 @@ bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
     if (runtime->has_cgroups) {
         char name[CAY_CGROUP_NAME_BYTES];
         group_name(runtime, description.id, name, sizeof(name));
-        uid_t init_uid = base->caps & CAY_RUNTIME_ISOLATES
+        uid_t init_uid = cay_runtime_can(base, CAY_RUNTIME_OWN_IDS)
                              ? description.uid_base + CAY_USERNS_COUNT - 1
                              : geteuid();
         resident->has_cgroup =

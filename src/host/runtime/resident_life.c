@@ -98,7 +98,7 @@ bool cay_resident_kill(struct cay_sandbox *sandbox, struct cay_error *err)
     int result = resident->has_cgroup ? cay_cgroup_kill(&resident->cgroup) : -EOPNOTSUPP;
     if (resident->pidfd < 0)
         return true;
-    if (result < 0 && !(sandbox->runtime->caps & CAY_RUNTIME_ISOLATES))
+    if (result < 0 && !cay_runtime_can(sandbox->runtime, CAY_RUNTIME_OWN_PIDS))
         ask_to_leave(resident);
     /* The end of the first process of a pid namespace is the end of all of them
      * (pid_namespaces(7)). */

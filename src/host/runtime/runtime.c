@@ -44,9 +44,9 @@ const char *cay_runtime_name(const struct cay_runtime *runtime)
     return runtime->ops->name;
 }
 
-unsigned cay_runtime_caps(const struct cay_runtime *runtime)
+bool cay_runtime_can(const struct cay_runtime *runtime, unsigned caps)
 {
-    return runtime->caps;
+    return (runtime->caps & caps) == caps;
 }
 
 unsigned cay_runtime_limits(const struct cay_runtime *runtime, const char **out_limits_by)
@@ -82,7 +82,7 @@ static bool check_spec(const struct cay_runtime *runtime, const struct cay_sandb
                      spec->uid_base <= UINT32_MAX - 2 * CAY_USERNS_RANGE_ALIGN;
     if (!check_id(spec->id, err))
         return false;
-    if (!has_range && runtime->caps & CAY_RUNTIME_ISOLATES)
+    if (!has_range && cay_runtime_can(runtime, CAY_RUNTIME_OWN_IDS))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the uid base %u is not a multiple of %d",
                         spec->uid_base, CAY_USERNS_RANGE_ALIGN);
     if (!spec->hostname || strlen(spec->hostname) > CAY_FRAME_HOSTNAME_BYTES_MAX)

@@ -21,13 +21,17 @@
 struct cay_runtime;
 struct cay_sandbox;
 
+/* Each says one thing, and none follows from another: ask for the one that is meant. */
 enum cay_runtime_caps {
     CAY_RUNTIME_ISOLATES = 1 << 0,      /* commands cannot reach the host */
-    CAY_RUNTIME_LIMITS = 1 << 1,        /* memory, pids or cpu are limited: cay_runtime_limits */
-    CAY_RUNTIME_FREEZES = 1 << 2,       /* freeze and thaw work */
-    CAY_RUNTIME_SWITCHES = 1 << 3,      /* the root can be changed under a living sandbox */
-    CAY_RUNTIME_PERSISTS = 1 << 4,      /* sandboxes survive the daemon */
-    CAY_RUNTIME_RUNS_PROGRAMS = 1 << 5, /* commands are real programs */
+    CAY_RUNTIME_OWN_IDS = 1 << 1,       /* a sandbox has a range of the host's ids: uid_base */
+    CAY_RUNTIME_OWN_PIDS = 1 << 2,      /* its processes end with its init */
+    CAY_RUNTIME_OWN_NETWORK = 1 << 3,   /* cay_sandbox_netns works */
+    CAY_RUNTIME_LIMITS = 1 << 4,        /* memory, pids or cpu are limited: cay_runtime_limits */
+    CAY_RUNTIME_FREEZES = 1 << 5,       /* freeze and thaw work */
+    CAY_RUNTIME_SWITCHES = 1 << 6,      /* the root can be changed under a living sandbox */
+    CAY_RUNTIME_ADOPTS = 1 << 7,        /* sandboxes survive the daemon: the next adopts them */
+    CAY_RUNTIME_RUNS_PROGRAMS = 1 << 8, /* commands are real programs */
 };
 
 enum {
@@ -45,7 +49,7 @@ struct cay_sandbox_spec {
     const char *id;
     int root_fd; /* a detached mount of the session's tree (stays the caller's); or -1 and */
     const char *root_path; /* a directory with natural ids, id-mapped by us; NULL: none */
-    uint32_t uid_base;     /* see sys/userns.h; of no use where nothing is isolated */
+    uint32_t uid_base;     /* see sys/userns.h; of no use without ids of its own */
     int userns_fd;         /* the session's user namespace when the caller has it, else -1 */
     struct cay_cgroup_limits limits;
     const char *hostname;
@@ -64,7 +68,8 @@ struct cay_sandbox_stats {
                                     struct cay_runtime **out_runtime, struct cay_error *err);
 void cay_runtime_close(struct cay_runtime *runtime);
 [[nodiscard]] const char *cay_runtime_name(const struct cay_runtime *runtime);
-[[nodiscard]] unsigned cay_runtime_caps(const struct cay_runtime *runtime);
+/* All of these, bits of enum cay_runtime_caps. */
+[[nodiscard]] bool cay_runtime_can(const struct cay_runtime *runtime, unsigned caps);
 /* A sentence to show to whoever starts this runtime; NULL when there is nothing to say. */
 [[nodiscard]] const char *cay_runtime_warning(const struct cay_runtime *runtime);
 

@@ -92,7 +92,7 @@ static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *hos
         .name = cay_str(used),
         .available = true,
         .is_default = true,
-        .isolated = cay_runtime_caps(host->runtime) & CAY_RUNTIME_ISOLATES,
+        .isolated = cay_runtime_can(host->runtime, CAY_RUNTIME_ISOLATES),
     };
     for (size_t i = 0; i < count; i++) {
         if (strcmp(names[i], used) == 0)
@@ -146,7 +146,7 @@ static void list_limits(const struct cay_host *host,
 void cay_host_get_capabilities(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
-    unsigned runtime_caps = cay_runtime_caps(host->runtime);
+    const struct cay_runtime *runtime = host->runtime;
     bool has_snapshots = cay_store_caps(host->store) & CAY_STORE_SNAPSHOTS;
     struct cay_v1_store_info stores[CAY_HOST_STORES_MAX + 1] = {};
     size_t store_count = list_stores(host, stores);
@@ -158,7 +158,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
     struct cay_str features[7] = {CAY_STR("idempotent_tools"), CAY_STR("idle_policy"),
                                   CAY_STR("watch_dir"), CAY_STR("events")};
     size_t feature_count = 4;
-    if (runtime_caps & CAY_RUNTIME_ISOLATES)
+    if (cay_runtime_can(runtime, CAY_RUNTIME_ISOLATES))
         features[feature_count++] = CAY_STR("base_build");
     if (has_snapshots)
         features[feature_count++] = CAY_STR("idempotent_turns");
@@ -176,12 +176,12 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .restore = has_snapshots,
         .export_import = has_snapshots,
         .pause = true,
-        .pause_keeps_processes = runtime_caps & CAY_RUNTIME_FREEZES,
+        .pause_keeps_processes = cay_runtime_can(runtime, CAY_RUNTIME_FREEZES),
         .tier_routing = true,
         .streaming = true,
-        .pty = runtime_caps & CAY_RUNTIME_RUNS_PROGRAMS,
-        .ports = runtime_caps & CAY_RUNTIME_ISOLATES,
-        .survives_restart = runtime_caps & CAY_RUNTIME_PERSISTS,
+        .pty = cay_runtime_can(runtime, CAY_RUNTIME_RUNS_PROGRAMS),
+        .ports = cay_runtime_can(runtime, CAY_RUNTIME_OWN_NETWORK),
+        .survives_restart = cay_runtime_can(runtime, CAY_RUNTIME_ADOPTS),
         .runtimes = list_runtimes(host, &call->arena),
         .stores = {stores, store_count},
         .limits = {limits, CAY_COUNT(limits)},

@@ -210,7 +210,7 @@ bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
 
 uint32_t cay_session_uid_base(const struct cay_session *session)
 {
-    if (!(cay_runtime_caps(session->host->runtime) & CAY_RUNTIME_ISOLATES))
+    if (!cay_runtime_can(session->host->runtime, CAY_RUNTIME_OWN_IDS))
         return 0;
     return (CAY_UID_SLOT_FIRST + session->uid_slot) * (uint32_t)CAY_UID_SLOT_SIZE;
 }

@@ -192,8 +192,8 @@ void cay_session_break(struct cay_session *session, const struct cay_error *err)
 [[nodiscard]] bool cay_session_take_slot(struct cay_session *session, struct cay_error *err);
 [[nodiscard]] bool cay_session_claim_slot(struct cay_session *session, uint32_t slot);
 
-/* The host's id of the sandbox's root. 0 where nothing is isolated: commands are processes of the
- * host there, and files have the owners that those see. */
+/* The host's id of the sandbox's root. 0 where it has no ids of its own: commands are processes
+ * of the host there, and files have the owners that those see. */
 uint32_t cay_session_uid_base(const struct cay_session *session);
 
 /* A frozen sandbox that nobody has talked to since the daemon started. */

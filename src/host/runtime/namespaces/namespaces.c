@@ -19,7 +19,8 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
     struct cay_resident_runtime *runtime = NULL;
     if (!cay_resident_open(&cay_runtime_namespaces, config, &runtime, err))
         return false;
-    runtime->base.caps |= CAY_RUNTIME_ISOLATES | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_PERSISTS |
+    runtime->base.caps |= CAY_RUNTIME_ISOLATES | CAY_RUNTIME_OWN_IDS | CAY_RUNTIME_OWN_PIDS |
+                          CAY_RUNTIME_OWN_NETWORK | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_ADOPTS |
                           CAY_RUNTIME_RUNS_PROGRAMS;
     *out_runtime = &runtime->base;
     return true;

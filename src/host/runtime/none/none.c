@@ -18,7 +18,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
     struct cay_resident_runtime *runtime = NULL;
     if (!cay_resident_open(&cay_runtime_none, config, &runtime, err))
         return false;
-    runtime->base.caps |= CAY_RUNTIME_PERSISTS | CAY_RUNTIME_RUNS_PROGRAMS;
+    runtime->base.caps |= CAY_RUNTIME_ADOPTS | CAY_RUNTIME_RUNS_PROGRAMS;
     *out_runtime = &runtime->base;
     return true;
 }
