@@ -133,6 +133,9 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
     if (session->root_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the session of the build is gone");
     cay_pointing_init(&self->pointing, session);
+    /* What a step left running would see files half written, and could move them about. */
+    if (!cay_runtime_can(session->runtime, CAY_RUNTIME_FREEZES))
+        self->pointing.needs_freeze = false;
     self->copy = (struct cay_build_copy){
         .tree = {.root_fd = session->root_fd, .id_base = cay_session_uid_base(session)},
         .context = self->request->context,
@@ -149,9 +152,6 @@ static bool copy_begin(struct cay_op *op, struct cay_error *err)
 static bool copy_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_steps *self = CAY_CONTAINER_OF(op, struct cay_steps, op);
-    /* What a step left running would see files half written, and could move them about. */
-    if (!cay_runtime_can(op->host->runtime, CAY_RUNTIME_FREEZES))
-        self->pointing.needs_freeze = false;
     if (!cay_pointing_freeze(&self->pointing, err))
         return false;
     cay_op_watch(op);

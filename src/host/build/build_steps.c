@@ -310,12 +310,12 @@ static bool check_step(struct cay_steps *self, const struct cay_v1_build_step *s
             "steps: step %zu: ENV takes pairs, each a name and then its value; a value is missing",
             at + 1);
     if (step->kind == CAY_V1_BUILD_STEP_KIND_RUN &&
-        !cay_runtime_can(self->host->runtime, CAY_RUNTIME_ISOLATES))
+        !cay_runtime_can(cay_runtimes_default(&self->host->runtimes), CAY_RUNTIME_ISOLATES))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "steps: step %zu: RUN would change this machine instead of the base, "
                         "because the runtime '%s' isolates nothing; build with another runtime, "
                         "and import the base here",
-                        at + 1, cay_runtime_name(self->host->runtime));
+                        at + 1, cay_runtime_name(cay_runtimes_default(&self->host->runtimes)));
     if (step->files.len && step->kind != CAY_V1_BUILD_STEP_KIND_COPY)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: step %zu: only COPY takes files",
                         at + 1);

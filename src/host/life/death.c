@@ -25,6 +25,7 @@
 struct death_op {
     struct cay_op op;
     struct cay_session_record record;
+    struct cay_runtime *runtime;
     struct cay_sandbox *sandbox;
     char (*snapshot_ids)[CAY_STORE_ID_SIZE];
     size_t snapshot_count;
@@ -67,6 +68,7 @@ static bool death_ready(struct cay_op *op, struct cay_error *)
     struct cay_session *session = op->session;
     if (self->was_gone)
         return true;
+    self->runtime = session->runtime;
     self->sandbox = cay_live_close(session, CAY_R_SESSION_DESTROYING);
     self->is_open = cay_network_is_open(session->spec) && session->uid_slot < CAY_UID_SLOT_COUNT;
     cay_timer_close(&session->deadline);
@@ -107,7 +109,7 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
         close(cay_take_fd(self->root_fd));
     if (self->sandbox)
         (void)cay_sandbox_destroy(cay_take_ptr(self->sandbox), &ignored);
-    else if (!cay_runtime_remove(host->runtime, store_id, err))
+    else if (!cay_runtime_remove(self->runtime, store_id, err))
         return false;
     CAY_CRASH_POINT("destroy.sandbox_gone");
     if (self->is_open && !cay_network_detach(host, self->record.uid_slot, err))

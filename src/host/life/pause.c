@@ -231,7 +231,7 @@ static bool check_pause(const struct cay_v1_pause_session_request *request,
     if (session->pausing)
         return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused", session->id);
     if (request->mode != CAY_V1_PAUSE_MODE_STOP &&
-        !cay_runtime_can(session->host->runtime, CAY_RUNTIME_FREEZES))
+        !cay_runtime_can(session->runtime, CAY_RUNTIME_FREEZES))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "this host cannot freeze processes; pause with mode stop");
     return true;

@@ -71,16 +71,15 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
     struct cay_v1_network_policy *network = NULL;
+    struct cay_runtime *runtime = NULL;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    if (!cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
-        !cay_network_choose(host, request->network, NULL, &call->arena, &network, err) ||
+    if (!cay_runtimes_choose(&host->runtimes, request->runtime, &runtime, err) ||
+        !cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
+        !cay_network_choose(host, runtime, request->network, NULL, &call->arena, &network, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||
         !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
         return false;
-    if (request->runtime.len && !cay_str_is(request->runtime, cay_runtime_name(host->runtime)))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "runtime: this daemon runs '%s' and no other",
-                        cay_runtime_name(host->runtime));
     if (request->has_max_snapshots && request->max_snapshots < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_snapshots: 0 or more");
     if (request->has_max_concurrent_tools && request->max_concurrent_tools < 0)
@@ -90,7 +89,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .labels = request->labels,
         .limits = limits,
         .network = network,
-        .runtime = cay_str(cay_runtime_name(host->runtime)),
+        .runtime = cay_str(cay_runtime_name(runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .max_snapshots = request->has_max_snapshots ? request->max_snapshots
                                                     : (int32_t)host->settings->max_snapshots,

@@ -54,7 +54,7 @@ static bool wake_work(struct cay_op *op, struct cay_error *err)
     struct cay_host *host = op->host;
     /* What a dead sandbox left behind must not be in the way of the new one. */
     if (self->waking.needs_sandbox &&
-        !cay_runtime_remove(host->runtime, self->waking.store_id, err))
+        !cay_runtime_remove(self->waking.runtime, self->waking.store_id, err))
         return false;
     if (!cay_waking_work(&self->waking, host, err))
         return cay_wrap(err, "wake session '%s'", self->record.id);

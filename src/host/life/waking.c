@@ -25,6 +25,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
                      bool needs_sandbox)
 {
     *waking = (struct cay_waking){
+        .runtime = session->runtime,
         .uid_base = cay_session_uid_base(session),
         .slot = session->uid_slot,
         .is_open = cay_network_is_open(session->spec),
@@ -48,7 +49,7 @@ static int shared_userns(const struct cay_waking *waking, struct cay_host *host)
 {
     bool is_shared = waking->needs_mount && waking->needs_sandbox &&
                      cay_store_caps(host->store) & CAY_STORE_ID_MAPPED &&
-                     cay_runtime_can(host->runtime, CAY_RUNTIME_OWN_IDS);
+                     cay_runtime_can(waking->runtime, CAY_RUNTIME_OWN_IDS);
     return is_shared ? cay_userns_open(waking->uid_base, CAY_SESSION_ID_COUNT) : -1;
 }
 
@@ -57,6 +58,8 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
     cay_autoclose int userns_fd = shared_userns(waking, host);
     const struct cay_store_owner owner = {
         .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = userns_fd};
+    if (waking->needs_sandbox && !cay_runtimes_offer(&host->runtimes, waking->runtime, err))
+        return false;
     int status = cay_descriptors_check(); /* what is opened here stays open */
     if (status < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, status, "open the session's files");
@@ -73,7 +76,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .limits = waking->limits,
         .hostname = waking->hostname,
     };
-    if (cay_runtime_start(host->runtime, &spec, &waking->sandbox, err) &&
+    if (cay_runtime_start(waking->runtime, &spec, &waking->sandbox, err) &&
         (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))
         return true;
     cay_waking_undo(waking, host);

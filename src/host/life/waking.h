@@ -10,6 +10,7 @@
 struct cay_waking {
     char store_id[CAY_STORE_ID_SIZE];
     char hostname[65];
+    struct cay_runtime *runtime;
     uint32_t uid_base;
     struct cay_cgroup_limits limits;
     uint32_t slot;

@@ -14,12 +14,12 @@
 #include "sys/nftables.h"
 #include "tool/tree/tree.h"
 
-bool cay_network_can_open(const struct cay_host *host, struct cay_error *err)
+bool cay_network_can_open(const struct cay_runtime *runtime, struct cay_error *err)
 {
-    if (!cay_runtime_can(host->runtime, CAY_RUNTIME_OWN_NETWORK))
+    if (!cay_runtime_can(runtime, CAY_RUNTIME_OWN_NETWORK))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network open: the runtime '%s' has no network of its own to open",
-                        cay_runtime_name(host->runtime));
+                        cay_runtime_name(runtime));
     return cay_gateway_check(err);
 }
 
@@ -50,7 +50,8 @@ static enum cay_v1_network_mode default_mode(const struct cay_host *host)
                                                                : CAY_V1_NETWORK_MODE_NONE;
 }
 
-bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_policy *wanted,
+bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime,
+                        const struct cay_v1_network_policy *wanted,
                         const struct cay_v1_network_policy *now, struct cay_arena *arena,
                         struct cay_v1_network_policy **out_policy, struct cay_error *err)
 {
@@ -67,7 +68,7 @@ bool cay_network_choose(struct cay_host *host, const struct cay_v1_network_polic
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network: rules of a session cannot be enforced yet; the daemon's "
                         "network_allow opens ranges for all");
-    if (mode == CAY_V1_NETWORK_MODE_OPEN && !cay_network_can_open(host, err))
+    if (mode == CAY_V1_NETWORK_MODE_OPEN && !cay_network_can_open(runtime, err))
         return false;
     struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
     if (!policy)

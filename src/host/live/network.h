@@ -11,17 +11,19 @@
 #include "host/runtime/runtime.h"
 #include "host/session/session.h"
 
-/* What a session gets that asks for `wanted` (NULL: nothing said) and has `now` otherwise (NULL:
- * what the host gives). What this host cannot enforce is refused, never stored. Reasons:
- * NOT_SUPPORTED, INVALID_ARGUMENT. */
-[[nodiscard]] bool
-cay_network_choose(struct cay_host *host, const struct cay_v1_network_policy *wanted,
-                   const struct cay_v1_network_policy *now, struct cay_arena *arena,
-                   struct cay_v1_network_policy **out_policy, struct cay_error *err);
+/* What a session with this runtime gets that asks for `wanted` (NULL: nothing said) and has `now`
+ * otherwise (NULL: what the host gives). What this host cannot enforce is refused, never stored.
+ * Reasons: NOT_SUPPORTED, INVALID_ARGUMENT. */
+[[nodiscard]] bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime,
+                                      const struct cay_v1_network_policy *wanted,
+                                      const struct cay_v1_network_policy *now,
+                                      struct cay_arena *arena,
+                                      struct cay_v1_network_policy **out_policy,
+                                      struct cay_error *err);
 [[nodiscard]] enum cay_v1_network_mode cay_network_mode(const struct cay_v1_session *spec);
 [[nodiscard]] bool cay_network_is_open(const struct cay_v1_session *spec);
-/* Can this host keep what `open` promises? */
-[[nodiscard]] bool cay_network_can_open(const struct cay_host *host, struct cay_error *err);
+/* Can this host keep what `open` promises, in sessions with this runtime? */
+[[nodiscard]] bool cay_network_can_open(const struct cay_runtime *runtime, struct cay_error *err);
 
 /* On workers. */
 [[nodiscard]] bool cay_network_attach(struct cay_host *host, const struct cay_sandbox *sandbox,

@@ -31,7 +31,7 @@ static bool keeps_root(const struct cay_session *session)
     const struct cay_host *host = session->host;
     return is_busy(session) ||
            (session->sandbox && cay_store_caps(host->store) & CAY_STORE_SWITCHES &&
-            !cay_runtime_can(host->runtime, CAY_RUNTIME_SWITCHES));
+            !cay_runtime_can(session->runtime, CAY_RUNTIME_SWITCHES));
 }
 
 void cay_pointing_init(struct cay_pointing *pointing, const struct cay_session *session)

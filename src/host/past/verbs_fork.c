@@ -62,14 +62,17 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     const struct cay_v1_fork_session_request *request = call->request;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
+    struct cay_runtime *runtime = NULL;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     *out_spec = *source->spec;
-    if (!cay_check_limits(request->limits, source->spec->limits, limits, err) ||
-        !cay_network_choose(self->op.host, request->network, source->spec->network, &call->arena,
-                            &out_spec->network, err))
+    if (!cay_runtimes_choose(&self->op.host->runtimes, source->spec->runtime, &runtime, err) ||
+        !cay_check_limits(request->limits, source->spec->limits, limits, err) ||
+        !cay_network_choose(self->op.host, runtime, request->network, source->spec->network,
+                            &call->arena, &out_spec->network, err))
         return false;
     out_spec->limits = limits;
+    out_spec->runtime = cay_str(cay_runtime_name(runtime));
     if (!cay_noun_merge(&call->arena, source->spec->labels, request->labels, &out_spec->labels) ||
         !cay_noun_merge(&call->arena, source->spec->env, request->env, &out_spec->env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);

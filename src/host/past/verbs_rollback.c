@@ -123,7 +123,7 @@ static bool rollback_ready(struct cay_op *op, struct cay_error *err)
     struct rollback_op *self = rollback_of(op);
     struct cay_session *session = op->session;
     if (session->live && (!cay_live_is_quiet(session->live) ||
-                          !cay_runtime_can(op->host->runtime, CAY_RUNTIME_SWITCHES)))
+                          !cay_runtime_can(session->runtime, CAY_RUNTIME_SWITCHES)))
         self->killed_sandbox = cay_live_close(session, CAY_R_ROLLBACK_IN_PROGRESS);
     cay_pointing_init(&self->pointing, session);
     self->pointing.is_other_tree = true;

@@ -106,6 +106,10 @@ static bool load_session(void *context, struct cay_session_record *record, struc
     };
     void *spec = NULL;
     bool is_read = decode_spec(&cay_v1_session_desc, &record->spec, &arena, &spec);
+    struct cay_error err = {};
+    bool has_runtime =
+        !is_read ||
+        cay_runtimes_need(&loading->host->runtimes, ((struct cay_v1_session *)spec)->runtime, &err);
     struct cay_session *session = cay_session_new(loading->host, record->id, record->owner);
     cay_session_set_spec(session, is_read ? spec : &unknown);
     memcpy(session->store_id, record->store_id, sizeof(session->store_id));
@@ -117,6 +121,8 @@ static bool load_session(void *context, struct cay_session_record *record, struc
     session->generation = record->generation;
     if (!is_read || record->state <= 0 || record->state >= CAY_SESSION_STATES)
         break_for(session, "its record is damaged");
+    if (!has_runtime)
+        cay_session_break(session, &err);
     if (!cay_session_claim_slot(session, record->uid_slot))
         break_for(session, "its record has the uids of another session");
     note_unsettled(loading, session, record);
@@ -387,7 +393,8 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     bool is_current = !record->pending[0] && stored->generation == record->generation;
     bool is_adopted =
         is_current && record->sandbox.len &&
-        cay_runtime_adopt(host->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
+        cay_runtimes_offer(&host->runtimes, session->runtime, &lost) &&
+        cay_runtime_adopt(session->runtime, cay_buf_str(&record->sandbox), &sandbox, &lost);
     if (is_adopted && !set_freezer(session, sandbox, &lost)) {
         (void)cay_sandbox_destroy(cay_take_ptr(sandbox), &lost);
         is_adopted = false;
@@ -407,7 +414,7 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
     session->generation = stored->generation;
     record->generation = stored->generation;
     cay_buf_clear(&record->sandbox, 0);
-    if (!cay_runtime_remove(host->runtime, session->store_id, err))
+    if (!cay_runtime_remove(session->runtime, session->store_id, err))
         return false;
     CAY_CRASH_POINT("recovery.sandbox_gone");
     if (record->pending[0] && !finish_rollback(host, session, record, err))
@@ -422,7 +429,7 @@ static bool recover_session(struct cay_host *host, struct cay_session *session,
 static bool remove_session(struct cay_host *host, struct cay_session *session,
                            struct cay_error *err)
 {
-    if (!cay_runtime_remove(host->runtime, session->store_id, err) ||
+    if (!cay_runtime_remove(session->runtime, session->store_id, err) ||
         !cay_store_destroy(host->store, session->store_id, err))
         return false;
     CAY_CRASH_POINT("recovery.half_made_gone");
@@ -446,10 +453,10 @@ static bool recover_one(struct loading *loading, struct cay_session *session,
     if (!stored)
         break_for(session, "its files are gone");
     if (session->state == CAY_SESSION_FAILED)
-        return cay_runtime_remove(host->runtime, session->store_id, err);
+        return cay_runtime_remove(session->runtime, session->store_id, err);
     /* Nothing ran and nothing was under way: its record says what is. There may be thousands. */
     if (is_settled && stored->generation == session->generation)
-        return cay_runtime_remove(host->runtime, session->store_id, err);
+        return cay_runtime_remove(session->runtime, session->store_id, err);
     if (is_settled)
         cay_session_record_take(&record, session);
     return recover_session(host, session, &record, stored, err);
@@ -532,7 +539,7 @@ static bool remove_orphans(struct cay_host *host, struct cay_error *err)
     for (size_t i = 0; is_good && i < orphans.session_count; i++) {
         struct cay_error left = {};
         cay_log(CAY_INFO, "recovery.orphan_session", CAY_S("store_id", orphans.sessions[i]));
-        if (!cay_runtime_remove(host->runtime, orphans.sessions[i], &left) ||
+        if (!cay_runtimes_remove(&host->runtimes, orphans.sessions[i], &left) ||
             !cay_store_destroy(host->store, orphans.sessions[i], &left))
             tell_left("session", orphans.sessions[i], &left);
         CAY_CRASH_POINT("recovery.orphan_session_gone");

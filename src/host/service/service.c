@@ -278,7 +278,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         !open_gateway(host, err) || !cay_pool_open(settings->data_dir, &host->pool, err))
         return false;
     cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
-    if (!cay_runtime_open(settings->runtime, &runtime, &host->runtime, err))
+    if (!cay_runtimes_open(&host->runtimes, settings->runtime, NULL, 0, &runtime, err))
         return false;
     const struct cay_store_config store = {.kind = settings->store,
                                            .directory = host->pool.store_dir,
@@ -289,9 +289,6 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         !cay_tokens_init(&host->tokens, host->data_fd, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
-    if (cay_runtime_warning(host->runtime))
-        cay_log(CAY_WARN, "runtime.warning", CAY_S("runtime", cay_runtime_name(host->runtime)),
-                CAY_S("advice", cay_runtime_warning(host->runtime)));
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
     host->journal = cay_journal_create(host->loop, host->data_fd);
@@ -483,7 +480,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_timer_close(&host->flush_keys);
     cay_keys_finish(&host->keys);
     cay_tokens_finish(&host->tokens);
-    cay_runtime_close(host->runtime);
+    cay_runtimes_close(&host->runtimes);
     cay_store_close(host->store);
     cay_store_close(host->old_store);
     cay_pool_close(&host->pool);

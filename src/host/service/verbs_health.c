@@ -75,30 +75,42 @@ static size_t list_stores(const struct cay_host *host, struct cay_v1_store_info 
     return count;
 }
 
-/* All there are; a daemon runs one of them. */
+static struct cay_v1_runtime_info describe(const struct cay_runtime *runtime)
+{
+    return (struct cay_v1_runtime_info){
+        .name = cay_str(cay_runtime_name(runtime)),
+        .available = true,
+        .isolated = cay_runtime_can(runtime, CAY_RUNTIME_ISOLATES),
+        .own_network = cay_runtime_can(runtime, CAY_RUNTIME_OWN_NETWORK),
+        .pause_keeps_processes = cay_runtime_can(runtime, CAY_RUNTIME_FREEZES),
+        .survives_restart = cay_runtime_can(runtime, CAY_RUNTIME_ADOPTS),
+    };
+}
+
+/* Those that sessions may ask for, the default first, and the others there are. */
 static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *host,
                                                       struct cay_arena *arena)
 {
     const char *const *names = cay_runtime_names();
-    const char *used = cay_runtime_name(host->runtime);
+    const struct cay_runtimes *runtimes = &host->runtimes;
     size_t count = 0;
     while (names[count])
         count++;
     struct cay_v1_runtime_info_array list = {
-        .items = cay_arena_array(arena, count + 1, sizeof(struct cay_v1_runtime_info))};
+        .items = cay_arena_array(arena, count + runtimes->offered_count,
+                                 sizeof(struct cay_v1_runtime_info))};
     if (!list.items)
         return list;
-    list.items[list.count++] = (struct cay_v1_runtime_info){
-        .name = cay_str(used),
-        .available = true,
-        .is_default = true,
-        .isolated = cay_runtime_can(host->runtime, CAY_RUNTIME_ISOLATES),
-    };
+    for (size_t i = 0; i < runtimes->offered_count; i++)
+        list.items[list.count++] = describe(runtimes->open[i]);
+    list.items[0].is_default = true;
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], used) == 0)
+        const struct cay_runtime *runtime = cay_runtimes_find(runtimes, cay_str(names[i]));
+        struct cay_error ignored = {};
+        if (runtime && cay_runtimes_offer(runtimes, runtime, &ignored))
             continue;
         const char *reason = cay_arena_printf(
-            arena, "this daemon runs '%s'; start it with 'runtime = %s' to use this one", used,
+            arena, "its administrator does not offer it; start the daemon with 'runtimes = %s'",
             names[i]);
         list.items[list.count++] = (struct cay_v1_runtime_info){
             .name = cay_str(names[i]), .unavailable_reason = cay_str(reason ? reason : "")};
@@ -119,7 +131,7 @@ static void list_limits(const struct cay_host *host,
                                 {"pids", CAY_CGROUP_PIDS},
                                 {"call_memory", CAY_CGROUP_MEMORY}};
     const char *by = NULL;
-    unsigned kept = cay_runtime_limits(host->runtime, &by);
+    unsigned kept = cay_runtime_limits(cay_runtimes_default(&host->runtimes), &by);
     for (size_t i = 0; i < CAY_COUNT(kinds); i++) {
         bool is_kept = kept & 1u << kinds[i].by;
         limits[i] = (struct cay_v1_limit_info){
@@ -146,7 +158,7 @@ static void list_limits(const struct cay_host *host,
 void cay_host_get_capabilities(struct cay_service *service, struct cay_call *call)
 {
     struct cay_host *host = cay_host_of(service);
-    const struct cay_runtime *runtime = host->runtime;
+    const struct cay_runtime *runtime = cay_runtimes_default(&host->runtimes);
     bool has_snapshots = cay_store_caps(host->store) & CAY_STORE_SNAPSHOTS;
     struct cay_v1_store_info stores[CAY_HOST_STORES_MAX + 1] = {};
     size_t store_count = list_stores(host, stores);
@@ -154,7 +166,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
     list_limits(host, limits);
     struct cay_error ignored = {};
     struct cay_str network_modes[] = {CAY_STR("none"), CAY_STR("open")};
-    size_t network_mode_count = cay_network_can_open(host, &ignored) ? 2 : 1;
+    size_t network_mode_count = cay_network_can_open(runtime, &ignored) ? 2 : 1;
     struct cay_str features[7] = {CAY_STR("idempotent_tools"), CAY_STR("idle_policy"),
                                   CAY_STR("watch_dir"), CAY_STR("events")};
     size_t feature_count = 4;

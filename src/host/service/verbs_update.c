@@ -121,8 +121,8 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
 {
     if (!request->network)
         return true;
-    if (!cay_network_choose(self->op.host, request->network, NULL, &self->op.call->arena,
-                            &self->spec.network, err))
+    if (!cay_network_choose(self->op.host, session->runtime, request->network, NULL,
+                            &self->op.call->arena, &self->spec.network, err))
         return false;
     self->is_open = cay_network_is_open(&self->spec);
     if (self->is_open != cay_network_is_open(session->spec))

@@ -4,7 +4,7 @@
 /* Files belong to the owners that a sandbox knows, whose numbers are others on the host. */
 bool cay_host_needs_owner_map(const struct cay_host *host)
 {
-    return cay_runtime_can(host->runtime, CAY_RUNTIME_OWN_IDS);
+    return cay_runtimes_can(&host->runtimes, CAY_RUNTIME_OWN_IDS);
 }
 
 bool cay_host_is_still(const struct cay_host *host, struct cay_error *err)

@@ -15,8 +15,8 @@
 #include "host/net/gateway.h"
 #include "host/net/net.h"
 #include "host/pool/pool.h"
-#include "host/runtime/runtime.h"
 #include "host/session/gone.h"
+#include "host/session/runtimes.h"
 #include "host/session/settings.h"
 #include "host/store/store.h"
 #include "io/loop.h"
@@ -84,7 +84,7 @@ struct cay_host {
     struct cay_pool old_pool;    /* the end */
     struct cay_host_store stores[CAY_HOST_STORES_MAX];
     size_t store_count;
-    struct cay_runtime *runtime;
+    struct cay_runtimes runtimes;
     struct cay_journal *journal; /* what happened */
     struct cay_audit *audit;
     struct cay_net net; /* for exposed ports */

@@ -65,6 +65,7 @@ struct cay_session *cay_session_new(struct cay_host *host, const char *id, const
     struct cay_session *session = cay_new(struct cay_session);
     session->host = host;
     session->state = CAY_SESSION_CREATING;
+    session->runtime = cay_runtimes_default(&host->runtimes);
     session->root_fd = -1;
     session->uid_slot = CAY_UID_SLOT_COUNT;
     session->generation = CAY_STORE_GENERATION_FIRST;
@@ -210,7 +211,7 @@ bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
 
 uint32_t cay_session_uid_base(const struct cay_session *session)
 {
-    if (!cay_runtime_can(session->host->runtime, CAY_RUNTIME_OWN_IDS))
+    if (!cay_runtime_can(session->runtime, CAY_RUNTIME_OWN_IDS))
         return 0;
     return (CAY_UID_SLOT_FIRST + session->uid_slot) * (uint32_t)CAY_UID_SLOT_SIZE;
 }
@@ -236,6 +237,8 @@ void cay_session_set_spec(struct cay_session *session, const struct cay_v1_sessi
     cay_arena_finish(&session->arena);
     session->arena = arena;
     session->spec = copy;
+    struct cay_runtime *runtime = cay_runtimes_find(&session->host->runtimes, copy->runtime);
+    session->runtime = runtime ? runtime : cay_runtimes_default(&session->host->runtimes);
 }
 
 bool cay_session_is_quiet(const struct cay_session *session)

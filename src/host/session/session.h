@@ -30,6 +30,7 @@ struct cay_live;
 struct cay_once_table;
 struct cay_op;
 struct cay_pausing;
+struct cay_runtime;
 struct cay_sandbox;
 struct cay_sessions;
 struct cay_start_waiting;
@@ -81,6 +82,7 @@ struct cay_session {
     char state_reason[16]; /* the same, or why it is paused, as a word */
     struct cay_arena arena;
     struct cay_v1_session *spec; /* in the arena: what it was created with, labels, limits, env */
+    struct cay_runtime *runtime; /* the one that the spec names */
     int64_t created_ns;
     char access_token[CAY_TOKEN_SIZE]; /* empty until somebody looks for one without a name */
     int64_t last_active_ns;
@@ -212,7 +214,7 @@ void cay_session_undone(struct cay_session *session);
 void cay_session_expire(struct cay_session *session, enum cay_v1_expiry_action action,
                         const char *why);
 
-/* Copies the noun into the session's own memory. */
+/* Copies the noun into the session's own memory. Its runtime is open, or the session broken. */
 void cay_session_set_spec(struct cay_session *session, const struct cay_v1_session *spec);
 
 /* What clients see, in the call's arena. */

@@ -174,7 +174,8 @@ struct ready_job {
 
 static void ready_work(struct cay_job *job)
 {
-    cay_runtime_prepare(CAY_CONTAINER_OF(job, struct ready_job, job)->host->runtime);
+    const struct cay_host *host = CAY_CONTAINER_OF(job, struct ready_job, job)->host;
+    cay_runtime_prepare(cay_runtimes_default(&host->runtimes));
 }
 
 static void ready_done(struct cay_job *job)

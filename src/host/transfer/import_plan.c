@@ -104,7 +104,9 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&self->arena, struct cay_v1_resource_limits);
     struct cay_v1_network_policy *network = NULL;
+    struct cay_runtime *runtime = NULL;
     struct cay_v1_resource_limits exported;
+    struct cay_str wanted = from->runtime;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (self->manifest.since.len)
@@ -113,13 +115,14 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
                         "that one",
                         (int)self->manifest.since.len, self->manifest.since.ptr);
     if (!plan_base(self, call, options->base, err) ||
-        !cay_network_choose(host, NULL, NULL, &self->arena, &network, err))
+        !cay_runtimes_choose(&host->runtimes, wanted, &runtime, err) ||
+        !cay_network_choose(host, runtime, NULL, NULL, &self->arena, &network, err))
         return false;
     *out_spec = (struct cay_v1_session){
         .base = cay_base_shown(self->base, &self->arena),
         .limits = limits,
         .network = network,
-        .runtime = cay_str(cay_runtime_name(host->runtime)),
+        .runtime = cay_str(cay_runtime_name(runtime)),
         .store = cay_str(cay_store_kind(host->store)),
         .env = from->env,
         .max_snapshots = CAY_MAX(from->max_snapshots, 0),
