@@ -278,7 +278,9 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         !open_gateway(host, err) || !cay_pool_open(settings->data_dir, &host->pool, err))
         return false;
     cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
-    if (!cay_runtimes_open(&host->runtimes, settings->runtime, NULL, 0, &runtime, err))
+    if (!cay_runtimes_open(&host->runtimes, settings->runtime,
+                           (const char *const *)settings->runtimes.items, settings->runtimes.count,
+                           &runtime, err))
         return false;
     const struct cay_store_config store = {.kind = settings->store,
                                            .directory = host->pool.store_dir,

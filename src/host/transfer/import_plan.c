@@ -106,7 +106,7 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
     struct cay_v1_network_policy *network = NULL;
     struct cay_runtime *runtime = NULL;
     struct cay_v1_resource_limits exported;
-    struct cay_str wanted = from->runtime;
+    struct cay_str wanted = options->runtime.len ? options->runtime : from->runtime;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (self->manifest.since.len)
