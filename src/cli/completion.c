@@ -171,6 +171,8 @@ static void complete(struct cay_completion *completion, const char *const *typed
     if (awaiting) {
         if (strcmp(awaiting->name, "base") == 0)
             cay_session_offer_bases(completion);
+        else if (strcmp(awaiting->name, "runtime") == 0)
+            cay_session_offer_runtimes(completion);
         return;
     }
     if (!is_after_dashes && completion->prefix[0] == '-') {

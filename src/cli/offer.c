@@ -79,6 +79,22 @@ void cay_session_offer_bases(struct cay_completion *completion)
     }
 }
 
+void cay_session_offer_runtimes(struct cay_completion *completion)
+{
+    const struct cay_v1_get_capabilities_request request = {};
+    struct cay_v1_get_capabilities_response response = {};
+    struct cay_arena *arena = &completion->cli->arena;
+    if (!ask(completion, CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES, &request, &response) ||
+        !response.capabilities)
+        return;
+    for (size_t i = 0; i < response.capabilities->runtimes.count; i++) {
+        const struct cay_v1_runtime_info *runtime = &response.capabilities->runtimes.items[i];
+        const char *name = runtime->available ? cay_arena_copy(arena, runtime->name) : NULL;
+        if (name)
+            cay_completion_offer(completion, name, runtime->is_default ? "the default" : "");
+    }
+}
+
 void cay_session_offer_places(struct cay_completion *completion)
 {
     if (!strpbrk(completion->prefix, ":/."))

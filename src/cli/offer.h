@@ -17,7 +17,8 @@ void cay_session_offer_processes(struct cay_completion *completion);
 
 /* Sessions at every word; and with ':' behind them, for cp. */
 void cay_session_offer_many(struct cay_completion *completion);
-void cay_session_offer_bases(struct cay_completion *completion); /* for a flag --base */
+void cay_session_offer_bases(struct cay_completion *completion);    /* for a flag --base */
+void cay_session_offer_runtimes(struct cay_completion *completion); /* for a flag --runtime */
 void cay_session_offer_places(struct cay_completion *completion);
 
 /* "active" for CAY_V1_SESSION_STATE_ACTIVE. */

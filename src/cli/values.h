@@ -65,6 +65,8 @@
     {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
 #define CAY_FLAG_NETWORK                                                                          \
     {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
+#define CAY_FLAG_RUNTIME(otherwise)                                                              \
+    {.name = "runtime", .value = "RUNTIME", .help = "what isolates its commands; " otherwise}
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
     {.name = "tool-snapshots", .value = "on|off", .help = "take a snapshot after each tool call that may change files"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \

@@ -93,6 +93,11 @@ def sessions(cayd):
     shown = cayd.cay("show", "one", "--json").json()["session"]
     assert shown["limits"] == {"cpus": 0.5, "memoryBytes": str(64 << 20), "pids": "50"}, shown
     assert "0.5 cpus, 64MiB memory, 50 processes" in cayd.ok("show", "one")
+    cayd.ok("create", "--name", "walled", "--runtime", "namespaces", "--lazy")
+    assert cayd.cay("show", "walled", "--json").json()["session"]["runtime"] == "namespaces"
+    assert re.search(r"^ *runtime +namespaces$", cayd.ok("show", "walled"), re.M), cayd.ok("show", "walled")
+    cayd.fails(125, "offers namespaces", "create", "--runtime", "none")
+    cayd.ok("rm", "walled")
     cayd.ok("create", "--name", "rules", "--idle-after", "10m", "--on-idle", "stop", "--expire-in", "2h",
             "--auto-resume", "--max-snapshots", "7", "--lazy")
     told = cayd.ok("show", "rules")
@@ -806,6 +811,7 @@ def completion(cayd):
     bases = [base["name"] for base in cayd.cay("base", "ls", "--json").json()["bases"]]
     assert bases and sorted(bases) == sorted(set(offered("create", "--base", "")) & set(bases)), (
         bases, offered("create", "--base", ""))
+    assert offered("create", "--runtime", "") == ["namespaces"]
     away = cayd.cay("complete", "--", "exec", "", env={"CAY_URL": "unix:/nonexistent/cayd.sock"})
     assert (away.status, away.out, away.err) == (0, b"", b""), away
     assert time.monotonic() - started < 2

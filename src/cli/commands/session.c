@@ -51,6 +51,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         .base = cay_values_text(cli, "base"),
         .default_user = cay_values_text(cli, "user"),
         .default_cwd = cay_values_text(cli, "cwd"),
+        .runtime = cay_values_text(cli, "runtime"),
         .lazy_start = cay_args_has(&cli->args, "lazy"),
     };
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
@@ -285,6 +286,7 @@ static const struct cay_flag create_flags[] = {
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
+    CAY_FLAG_RUNTIME("the daemon's default otherwise"),
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
     {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},

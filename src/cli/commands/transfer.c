@@ -221,6 +221,7 @@ static bool run_import(struct cay_cli *cli, struct cay_error *err)
         .options = {.session_id = into.len ? into : cay_values_text(cli, "name"),
                     .into_existing = into.len > 0,
                     .base = cay_values_text(cli, "base"),
+                    .runtime = cay_values_text(cli, "runtime"),
                     .sha256 = cay_values_text(cli, "sha256")},
         .fd = -1,
     };
@@ -278,6 +279,7 @@ static const struct cay_flag import_flags[] = {
      .help = "a label to add; may be given again"},
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
+    CAY_FLAG_RUNTIME("the exported one's otherwise"),
     {.name = "sha256", .value = "HEX", .help = "the file must have this SHA-256"},
     {},
 };
