@@ -28,8 +28,25 @@ const struct cay_pb_method *cay_service_method(const struct cay_service *service
     return cay_pb_method_by_path(service->ops->methods, service->ops->method_count, path);
 }
 
-bool cay_service_authenticate(struct cay_service *service, struct cay_str secret,
-                              struct cay_caller *out_caller, struct cay_error *err)
+void cay_service_authenticate(struct cay_service *service, struct cay_str secret,
+                              struct cay_whois *whois)
 {
-    return service->ops->authenticate(service, secret, out_caller, err);
+    assert(!whois->service && whois->answered);
+    whois->service = service;
+    service->ops->authenticate(service, secret, whois);
+}
+
+void cay_whois_answer(struct cay_whois *whois, const struct cay_caller *caller,
+                      const struct cay_error *err)
+{
+    assert(whois->service && (caller != NULL) != (err != NULL));
+    whois->service = NULL;
+    whois->answered(whois, caller, err);
+}
+
+void cay_whois_cancel(struct cay_whois *whois)
+{
+    struct cay_service *service = cay_take_ptr(whois->service);
+    if (service)
+        service->ops->forget(service, whois);
 }

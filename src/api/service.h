@@ -15,6 +15,20 @@
 
 struct cay_service;
 
+/*
+ * A door's question: who holds this secret? Embedded in whatever asks, zeroed before the first
+ * time. The answer comes exactly once, maybe inside cay_service_authenticate, unless the question
+ * is taken back. Loop thread only.
+ */
+struct cay_whois {
+    /* The caller, or `err`; the other is NULL, and both are gone when this returns. The question
+     * may be freed or asked again inside. */
+    void (*answered)(struct cay_whois *whois, const struct cay_caller *caller,
+                     const struct cay_error *err);
+    struct cay_service *service; /* while it is open; NULL otherwise */
+    void *state;                 /* the service's, while it is open */
+};
+
 typedef void cay_verb(struct cay_service *service, struct cay_call *call);
 
 struct cay_service_ops {
@@ -28,9 +42,13 @@ struct cay_service_ops {
 
     /* Whether the caller may have this call under way besides its others. May be NULL: it may. */
     bool (*admit)(struct cay_service *service, struct cay_call *call, struct cay_error *err);
-    /* Who holds this secret? Does not block. UNAUTHENTICATED when nobody does. */
-    bool (*authenticate)(struct cay_service *service, struct cay_str secret,
-                         struct cay_caller *out_caller, struct cay_error *err);
+    /* Who holds this secret? Answers by cay_whois_answer, now or later; UNAUTHENTICATED when nobody
+     * does. Does not block; the secret is gone when it returns. */
+    void (*authenticate)(struct cay_service *service, struct cay_str secret,
+                         struct cay_whois *whois);
+    /* Nobody waits for the answer to this question any more, and none may be given. NULL: all are
+     * answered at once. */
+    void (*forget)(struct cay_service *service, struct cay_whois *whois);
     /* The session for whose access token `is_it` holds; false when there is none. May be NULL. */
     bool (*find_token)(struct cay_service *service,
                        bool (*is_it)(void *context, struct cay_str token), void *context,
@@ -50,5 +68,11 @@ void cay_service_call(struct cay_service *service, struct cay_call *call);
 /* NULL when the service has no such method. */
 const struct cay_pb_method *cay_service_method(const struct cay_service *service,
                                                struct cay_str path);
-[[nodiscard]] bool cay_service_authenticate(struct cay_service *service, struct cay_str secret,
-                                            struct cay_caller *out_caller, struct cay_error *err);
+
+void cay_service_authenticate(struct cay_service *service, struct cay_str secret,
+                              struct cay_whois *whois);
+/* For the service: `caller`, or NULL and `err`. */
+void cay_whois_answer(struct cay_whois *whois, const struct cay_caller *caller,
+                      const struct cay_error *err);
+/* The answer is not wanted any more; nothing happens when there is nothing open. */
+void cay_whois_cancel(struct cay_whois *whois);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/pages.h"
 
+#include <stdlib.h>
+
 #include "front/auth/auth.h"
 #include "front/metrics.h"
 
@@ -47,27 +49,78 @@ static bool owns(const void *, const struct cay_exchange *exchange)
     return page_of(exchange);
 }
 
+/* Somebody at a page that needs a key, while it is not known who. */
+struct visit {
+    struct cay_auth auth;
+    const struct cay_porch *porch;
+    struct cay_exchange *exchange; /* NULL once closed */
+    const struct page *page;
+    bool is_known;
+};
+
+static void visit_body(struct cay_exchange *exchange, const char *, size_t len)
+{
+    cay_exchange_taken(exchange, len);
+}
+
+static void visit_ignore(struct cay_exchange *)
+{
+}
+
+static void visit_closed(struct cay_exchange *exchange)
+{
+    struct visit *visit = exchange->state;
+    cay_auth_cancel(&visit->auth);
+    visit->exchange = NULL;
+    if (!visit->is_known)
+        free(visit);
+}
+
+static void known(struct cay_auth *auth, const struct cay_error *err)
+{
+    struct visit *visit = CAY_CONTAINER_OF(auth, struct visit, auth);
+    struct cay_error own = {};
+    visit->is_known = true;
+    /* There is nothing but the session for who has its token. */
+    if (!err && auth->caller.session_id[0]) {
+        cay_fail(&own, CAY_R_PERMISSION_DENIED, "this page needs an API key");
+        err = &own;
+    }
+    if (err)
+        cay_exchange_reply_error(visit->exchange, err);
+    else
+        visit->page->show(visit->porch, visit->exchange);
+    if (visit->exchange)
+        visit->is_known = false; /* it ends with its exchange */
+    else
+        free(visit);
+}
+
+static void receive(const struct cay_porch *porch, struct cay_exchange *exchange,
+                    const struct page *page)
+{
+    static const struct cay_handler handler = {
+        .body = visit_body, .body_end = visit_ignore, .room = visit_ignore, .closed = visit_closed};
+    struct visit *visit = cay_new(struct visit);
+    visit->porch = porch;
+    visit->exchange = exchange;
+    visit->page = page;
+    exchange->state = visit;
+    exchange->handler = &handler;
+    cay_auth_start(&visit->auth, exchange, porch->service, porch->allow_anonymous, known);
+}
+
 static void open_page(void *self, struct cay_exchange *exchange)
 {
-    const struct cay_porch *porch = self;
     const struct page *page = page_of(exchange);
-    struct cay_error err = {};
-    struct cay_caller caller = {};
-    if (!cay_str_is(exchange->method, "GET") && !cay_str_is(exchange->method, "HEAD")) {
+    if (!cay_str_is(exchange->method, "GET") && !cay_str_is(exchange->method, "HEAD"))
         cay_exchange_reply(exchange, 405, "application/json",
                            CAY_STR("{\"code\":\"invalid_argument\",\"message\":\"this page is read "
                                    "by GET\"}"));
-        return;
-    }
-    bool may_see = !page->needs_key ||
-                   cay_auth(exchange, porch->service, porch->allow_anonymous, &caller, &err);
-    if (may_see &&
-        caller.session_id[0]) /* there is nothing but the session for who has its token */
-        may_see = cay_fail(&err, CAY_R_PERMISSION_DENIED, "this page needs an API key");
-    if (!may_see)
-        cay_exchange_reply_error(exchange, &err);
+    else if (page->needs_key)
+        receive(self, exchange, page);
     else
-        page->show(porch, exchange);
+        page->show(self, exchange);
 }
 
 static void *create(struct cay_porch *porch)

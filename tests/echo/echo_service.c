@@ -307,15 +307,16 @@ static void stats(struct cay_service *base, struct cay_call *call)
     cay_call_done(call, &response);
 }
 
-static bool authenticate(struct cay_service *base, struct cay_str secret,
-                         struct cay_caller *out_caller, struct cay_error *err)
+static void authenticate(struct cay_service *base, struct cay_str secret, struct cay_whois *whois)
 {
+    static const struct cay_caller tester = {
+        .role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
     const struct echo_service *service = (const struct echo_service *)base;
     const char *key = service->key ? service->key : "";
-    if (!cay_equal_constant_time(secret.ptr, secret.len, key, strlen(key)))
-        return cay_fail(err, CAY_R_UNAUTHENTICATED, "this is not the key");
-    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
-    return true;
+    struct cay_error err = {};
+    bool is_known = cay_equal_constant_time(secret.ptr, secret.len, key, strlen(key)) ||
+                    cay_fail(&err, CAY_R_UNAUTHENTICATED, "this is not the key");
+    cay_whois_answer(whois, is_known ? &tester : NULL, is_known ? NULL : &err);
 }
 
 static cay_verb *const verbs[ECHO_METHOD_COUNT] = {

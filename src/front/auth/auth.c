@@ -56,37 +56,92 @@ static bool without_secret(const struct cay_exchange *exchange, bool allow_anony
     return exchange->peer->is_unix || allow_anonymous;
 }
 
-bool cay_auth(struct cay_exchange *exchange, struct cay_service *service, bool allow_anonymous,
-              struct cay_caller *out_caller, struct cay_error *err)
+static void end(struct cay_auth *auth, const struct cay_error *err)
 {
-    struct cay_str secret = {};
-    if (!sent_secret(exchange, &secret, err))
-        return false;
-    if (secret.len) {
-        if (!cay_service_authenticate(service, secret, out_caller, err))
-            return false;
-        out_caller->is_local = exchange->peer->is_unix;
-    } else if (!without_secret(exchange, allow_anonymous, out_caller)) {
-        return cay_fail(err, CAY_R_UNAUTHENTICATED, NULL);
-    }
-    return cay_exchange_belongs(exchange, out_caller->owner, out_caller->role == CAY_ROLE_ADMIN,
-                                err);
+    struct cay_error own = {};
+    if (!err && auth->is_asked_for &&
+        !cay_exchange_belongs(auth->exchange, auth->caller.owner,
+                              auth->caller.role == CAY_ROLE_ADMIN, &own))
+        err = &own;
+    if (auth->is_asked_for && !err)
+        cay_exchange_welcome(auth->exchange);
+    auth->done(auth, err);
 }
 
-bool cay_auth_known(const struct cay_exchange *exchange, struct cay_service *service,
-                    bool allow_anonymous, struct cay_caller *out_caller)
+/* After the last secret, or without any: by the way they came. */
+static void end_without_secret(struct cay_auth *auth)
 {
-    const struct cay_str secrets[] = {
-        bearer_of(cay_http_header(&exchange->headers, "authorization")),
-        cay_str_trim(cay_http_header(&exchange->headers, "x-api-key")),
-        cay_str_trim(cay_http_header(&exchange->headers, "x-access-token")),
-    };
-    for (size_t i = 0; i < CAY_COUNT(secrets); i++) {
-        struct cay_error ignored = {};
-        if (secrets[i].len && cay_service_authenticate(service, secrets[i], out_caller, &ignored))
-            return true;
+    struct cay_error err = {};
+    bool is_known = without_secret(auth->exchange, auth->allow_anonymous, &auth->caller) ||
+                    cay_fail(&err, CAY_R_UNAUTHENTICATED, NULL);
+    end(auth, is_known ? NULL : &err);
+}
+
+static void try_next(struct cay_auth *auth);
+
+static void answered(struct cay_whois *whois, const struct cay_caller *caller,
+                     const struct cay_error *err)
+{
+    struct cay_auth *auth = CAY_CONTAINER_OF(whois, struct cay_auth, whois);
+    if (caller) {
+        auth->caller = *caller;
+        auth->caller.is_local = auth->exchange->peer->is_unix;
+        end(auth, NULL);
+    } else if (auth->is_asked_for) {
+        end(auth, err);
+    } else {
+        try_next(auth);
     }
-    return without_secret(exchange, allow_anonymous, out_caller);
+}
+
+static void try_next(struct cay_auth *auth)
+{
+    while (auth->tried < auth->secret_count && !auth->secrets[auth->tried].len)
+        auth->tried++;
+    if (auth->tried == auth->secret_count) {
+        end_without_secret(auth);
+        return;
+    }
+    auth->whois.answered = answered;
+    cay_service_authenticate(auth->service, auth->secrets[auth->tried++], &auth->whois);
+}
+
+void cay_auth_start(struct cay_auth *auth, struct cay_exchange *exchange,
+                    struct cay_service *service, bool allow_anonymous, cay_auth_fn *done)
+{
+    struct cay_error err = {};
+    *auth = (struct cay_auth){.exchange = exchange,
+                              .service = service,
+                              .allow_anonymous = allow_anonymous,
+                              .done = done,
+                              .secret_count = 1,
+                              .is_asked_for = true};
+    exchange->is_unsure = true;
+    if (sent_secret(exchange, &auth->secrets[0], &err))
+        try_next(auth);
+    else
+        end(auth, &err);
+}
+
+void cay_auth_recognise(struct cay_auth *auth, struct cay_exchange *exchange,
+                        struct cay_service *service, bool allow_anonymous, cay_auth_fn *done)
+{
+    *auth = (struct cay_auth){
+        .exchange = exchange,
+        .service = service,
+        .allow_anonymous = allow_anonymous,
+        .done = done,
+        .secrets = {bearer_of(cay_http_header(&exchange->headers, "authorization")),
+                    cay_str_trim(cay_http_header(&exchange->headers, "x-api-key")),
+                    cay_str_trim(cay_http_header(&exchange->headers, "x-access-token"))},
+        .secret_count = CAY_AUTH_SECRETS_MAX,
+    };
+    try_next(auth);
+}
+
+void cay_auth_cancel(struct cay_auth *auth)
+{
+    cay_whois_cancel(&auth->whois);
 }
 
 bool cay_auth_is_ours(struct cay_str name, struct cay_str value)

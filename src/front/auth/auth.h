@@ -4,21 +4,49 @@
 /*
  * Who is calling: an API key (Authorization: Bearer, or X-API-Key), or the peer of a Unix socket as
  * the kernel names it. A key that is sent counts, also on the Unix socket.
+ *
+ * The answer may be there at once or come later, for whoever knows the keys may be far away. So the
+ * question is an object, embedded in what a door keeps of a request, zeroed at first:
+ *
+ *     cay_auth_start(&self->auth, exchange, service, allow_anonymous, known);
+ *
+ * `done` runs exactly once, maybe inside, unless the question is taken back: a door does that when
+ * the exchange closes. Until then nothing of the body is taken.
  */
 
 #include "api/service.h"
 #include "front/http/exchange.h"
 
-/* UNAUTHENTICATED when nobody may call so; RESOURCE_EXHAUSTED when it is somebody who has too many
- * connections or calls. */
-[[nodiscard]] bool cay_auth(struct cay_exchange *exchange, struct cay_service *service,
-                            bool allow_anonymous, struct cay_caller *out_caller,
-                            struct cay_error *err);
+enum { CAY_AUTH_SECRETS_MAX = 3 };
+
+struct cay_auth {
+    struct cay_caller caller; /* who it is, at the good end */
+    /* The rest is the room's own. */
+    void (*done)(struct cay_auth *auth, const struct cay_error *err);
+    struct cay_whois whois;
+    struct cay_exchange *exchange;
+    struct cay_service *service;
+    struct cay_str secrets[CAY_AUTH_SECRETS_MAX]; /* in the head of the request */
+    size_t secret_count;
+    size_t tried;
+    bool allow_anonymous;
+    bool is_asked_for; /* a key is, or another way in */
+};
+
+/* `err` is NULL when somebody may call; UNAUTHENTICATED when nobody may so; RESOURCE_EXHAUSTED when
+ * it is somebody who has too many connections or calls. */
+typedef void cay_auth_fn(struct cay_auth *auth, const struct cay_error *err);
+
+void cay_auth_start(struct cay_auth *auth, struct cay_exchange *exchange,
+                    struct cay_service *service, bool allow_anonymous, cay_auth_fn *done);
 
 /* Where no key is asked for: whoever any credential is of, in whatever header, X-Access-Token
- * included. What is not ours is not looked at. False: nobody that we know. */
-[[nodiscard]] bool cay_auth_known(const struct cay_exchange *exchange, struct cay_service *service,
-                                  bool allow_anonymous, struct cay_caller *out_caller);
+ * included. What is not ours is not looked at. UNAUTHENTICATED: nobody that we know. */
+void cay_auth_recognise(struct cay_auth *auth, struct cay_exchange *exchange,
+                        struct cay_service *service, bool allow_anonymous, cay_auth_fn *done);
+
+/* Nobody wants to know any more; nothing happens when it is known, or was never asked. */
+void cay_auth_cancel(struct cay_auth *auth);
 
 /* Whether a header's value is a credential of ours, as far as its form goes. */
 [[nodiscard]] bool cay_auth_is_ours(struct cay_str name, struct cay_str value);

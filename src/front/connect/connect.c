@@ -7,7 +7,6 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/stop.h"
-#include "front/auth/auth.h"
 #include "front/connect/rpc.h"
 
 const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1] = {100,    300,     1000,    10000,
@@ -49,9 +48,20 @@ static void take_back(struct cay_rpc *rpc)
         rpc->call.on_cancel(&rpc->call);
 }
 
+/* What came of it before it was known who calls. */
+static void refuse_body(struct cay_rpc *rpc)
+{
+    if (rpc->exchange && !rpc->is_get)
+        cay_exchange_taken(rpc->exchange, rpc->body.len);
+    cay_buf_finish(&rpc->body);
+}
+
 void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err)
 {
     cay_rpc_enter(rpc);
+    cay_auth_cancel(&rpc->auth);
+    if (!rpc->is_known)
+        refuse_body(rpc);
     if (rpc->exchange && !rpc->is_over)
         cay_rpc_send_end(rpc, err);
     take_back(rpc);
@@ -217,7 +227,7 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         return;
     }
     struct cay_error err = {};
-    if (!cay_rpc_charge(rpc, len, &err)) {
+    if (rpc->is_known && !cay_rpc_charge(rpc, len, &err)) {
         cay_rpc_give_up(rpc, &err);
         drop_body(rpc);
         cay_rpc_leave(rpc);
@@ -231,7 +241,7 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         drop_body(rpc);
     } else if (rpc->call.method->client_streaming) {
         cay_rpc_pump(rpc);
-    } else {
+    } else if (rpc->is_known) {
         cay_exchange_taken(exchange, len);
     }
     cay_rpc_leave(rpc);
@@ -242,7 +252,7 @@ static void on_body_end(struct cay_exchange *exchange)
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
     rpc->is_body_over = true;
-    if (rpc->is_over)
+    if (rpc->is_over || !rpc->is_known)
         ;
     else if (rpc->call.method->client_streaming)
         cay_rpc_pump(rpc);
@@ -275,6 +285,7 @@ static void on_closed(struct cay_exchange *exchange)
     struct cay_rpc *rpc = exchange->state;
     cay_rpc_enter(rpc);
     rpc->exchange = NULL;
+    cay_auth_cancel(&rpc->auth);
     cay_away_leave(&rpc->away);
     cay_timer_close(&rpc->deadline);
     if (!rpc->is_over) {
@@ -372,16 +383,49 @@ static bool read_query_message(struct cay_rpc *rpc, struct cay_error *err)
 
 static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
 {
-    const struct cay_porch *porch = rpc->door->porch;
-    if (!cay_auth(rpc->exchange, porch->service, porch->allow_anonymous, &rpc->call.caller, err))
-        return false;
-    const bool *pieces = porch->service->ops->piece_methods;
+    const bool *pieces = rpc->door->porch->service->ops->piece_methods;
     rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
     rpc->exchange->log_key = cay_arena_copy(
         &rpc->exchange->arena,
         cay_str(rpc->call.caller.key_id[0] ? rpc->call.caller.key_id : rpc->call.caller.owner));
-    return check_protocol_version(rpc, err) && read_encodings(rpc, err) && read_timeout(rpc, err) &&
-           read_leniency(rpc, err) && (!rpc->is_get || read_query_message(rpc, err));
+    if (!check_protocol_version(rpc, err) || !read_encodings(rpc, err))
+        return false;
+    if (rpc->bad_timeout.reason) {
+        *err = rpc->bad_timeout;
+        return false;
+    }
+    return read_leniency(rpc, err) && (!rpc->is_get || read_query_message(rpc, err)) &&
+           cay_rpc_charge(rpc, 0, err);
+}
+
+/* What came of the body meanwhile is no more than HTTP reads ahead. */
+static void go(struct cay_rpc *rpc)
+{
+    rpc->is_known = true;
+    if (rpc->call.method->client_streaming) {
+        start_verb(rpc);
+    } else {
+        if (!rpc->is_get)
+            cay_exchange_taken(rpc->exchange, rpc->body.len);
+        if (rpc->is_body_over)
+            decode_and_start(rpc);
+    }
+}
+
+static void known(struct cay_auth *auth, const struct cay_error *err)
+{
+    struct cay_rpc *rpc = CAY_CONTAINER_OF(auth, struct cay_rpc, auth);
+    struct cay_error own = {};
+    cay_rpc_enter(rpc);
+    rpc->call.caller = auth->caller;
+    if (!err && !prepare(rpc, &own))
+        err = &own;
+    if (err)
+        cay_rpc_give_up(rpc, err);
+    else
+        go(rpc);
+    cay_rpc_pump(rpc);
+    cay_rpc_leave(rpc);
 }
 
 static void start(struct cay_connect *door, struct cay_exchange *exchange,
@@ -410,11 +454,8 @@ static void start(struct cay_connect *door, struct cay_exchange *exchange,
     exchange->is_patient = method->client_streaming && method->server_streaming;
 
     cay_rpc_enter(rpc);
-    struct cay_error err = {};
-    if (!prepare(rpc, &err))
-        cay_rpc_give_up(rpc, &err);
-    else if (method->client_streaming)
-        start_verb(rpc);
+    (void)read_timeout(rpc, &rpc->bad_timeout);
+    cay_auth_start(&rpc->auth, exchange, door->porch->service, door->porch->allow_anonymous, known);
     cay_rpc_pump(rpc);
     cay_rpc_leave(rpc);
 }

@@ -13,6 +13,7 @@
  */
 
 #include "api/call.h"
+#include "front/auth/auth.h"
 #include "front/connect/connect.h"
 #include "front/http/away.h"
 #include "wire/rpc.h"
@@ -46,6 +47,8 @@ struct cay_rpc {
     bool is_get;
     bool ignores_unknown_fields; /* of JSON: the client may be newer than this daemon */
     struct cay_timer deadline;
+    struct cay_auth auth;
+    struct cay_error bad_timeout; /* told once it is known who calls */
     int64_t started_ns;
     unsigned depth; /* functions at work on it */
 
@@ -73,6 +76,7 @@ struct cay_rpc {
     struct cay_buf answer;
     struct cay_buf packed; /* empty: it goes as it is */
 
+    bool is_known;     /* who calls, and that they may: before that nothing is taken of the body */
     bool is_started;   /* the verb runs */
     bool is_answered;  /* the verb called done or fail */
     bool is_responded; /* the head of the answer is out */

@@ -6,7 +6,6 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
-#include "front/auth/auth.h"
 #include "front/e2b/cutter.h"
 #include "front/e2b/sandbox.h"
 #include "front/e2b/token.h"
@@ -186,28 +185,38 @@ static void vouched(struct cay_rest_request *request, struct cay_rest_call *, co
     admit(request);
 }
 
+static void recognised(struct cay_auth *auth, const struct cay_error *err)
+{
+    struct cay_rest_request *request = CAY_CONTAINER_OF(auth, struct cay_rest_request, auth);
+    cay_rest_enter(request);
+    if (err) {
+        admit(request);
+    } else {
+        request->caller = auth->caller;
+        struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
+        struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
+        ask->session_id = cay_e2b_visit(request)->sandbox_id;
+        cay_rest_call_start(call, vouched);
+    }
+    cay_rest_leave(request);
+}
+
 /* What whoever asks has to show: a token of the session, or a key whose owner may know of it, which
  * is for the hallway to say. */
 static void find_out(struct cay_rest_request *request)
 {
     const struct cay_http_headers *headers = &request->exchange->headers;
-    struct cay_caller caller = {};
+    const struct cay_porch *porch = request->porch;
     cay_e2b_visit(request)->is_trusted =
         cay_e2b_token_is(cay_http_header(headers, "x-access-token"),
                          cay_e2b_visit(request)->tokens->access_token) ||
         cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
                          cay_e2b_visit(request)->tokens->traffic_token);
-    if (cay_e2b_visit(request)->is_trusted ||
-        !cay_auth_known(request->exchange, cay_e2b_visit(request)->e2b->porch->service,
-                        cay_e2b_visit(request)->e2b->porch->allow_anonymous, &caller)) {
+    if (cay_e2b_visit(request)->is_trusted)
         admit(request);
-        return;
-    }
-    request->caller = caller;
-    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_SANDBOX_SERVICE_GET_SESSION);
-    struct cay_v1_get_session_request *ask = cay_rest_call_message(call);
-    ask->session_id = cay_e2b_visit(request)->sandbox_id;
-    cay_rest_call_start(call, vouched);
+    else
+        cay_auth_recognise(&request->auth, request->exchange, porch->service,
+                           porch->allow_anonymous, recognised);
 }
 
 static void got_session(struct cay_rest_request *request, struct cay_rest_call *,

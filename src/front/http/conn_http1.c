@@ -49,6 +49,7 @@ struct http1_exchange {
     bool is_version_1_0;
     bool is_head; /* HEAD: no body is sent */
     bool wants_keep_alive;
+    bool is_routed; /* its handler has seen the head */
 };
 
 static void feed(struct cay_conn *conn, const char *data, size_t len);
@@ -233,12 +234,30 @@ static size_t queued(const struct cay_exchange *exchange)
     return cay_stream_queued(&conn_of(exchange)->stream);
 }
 
+static void tell_to_go_on(struct http1_exchange *self)
+{
+    struct cay_conn *conn = self->base.conn;
+    if (!conn->http1->was_told_to_wait || self->base.status || self->base.is_unsure)
+        return;
+    conn->http1->was_told_to_wait = false;
+    cay_stream_write(&conn->stream, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+}
+
+/* Inside of its own making, an exchange may be refused for something else yet. */
+static void welcome(struct cay_exchange *exchange)
+{
+    struct http1_exchange *self = (struct http1_exchange *)exchange;
+    if (self->is_routed)
+        tell_to_go_on(self);
+}
+
 static const struct cay_exchange_ops exchange_ops = {
     .respond = respond,
     .write = write_body,
     .finish = finish,
     .taken = taken,
     .reset = reset,
+    .welcome = welcome,
     .queued = queued,
 };
 
@@ -287,10 +306,8 @@ static void start_exchange(struct cay_conn *conn, const struct cay_http1_head *h
     conn->server->options.route(&self->base, conn->server->options.context);
     if (conn->is_doomed || http1->current != self)
         return;
-    if (http1->was_told_to_wait && self->base.status == 0) {
-        http1->was_told_to_wait = false;
-        cay_stream_write(&conn->stream, "HTTP/1.1 100 Continue\r\n\r\n", 25);
-    }
+    self->is_routed = true;
+    tell_to_go_on(self);
     if (!head->has_body && self->base.handler)
         self->base.handler->body_end(&self->base);
 }

@@ -64,6 +64,13 @@ void cay_exchange_reset(struct cay_exchange *exchange)
     exchange->ops->reset(exchange);
 }
 
+void cay_exchange_welcome(struct cay_exchange *exchange)
+{
+    exchange->is_unsure = false;
+    if (exchange->ops->welcome)
+        exchange->ops->welcome(exchange);
+}
+
 bool cay_exchange_belongs(struct cay_exchange *exchange, const char *owner, bool is_admin,
                           struct cay_error *err)
 {

@@ -43,6 +43,7 @@ struct cay_exchange_ops {
                    size_t count);
     void (*taken)(struct cay_exchange *exchange, size_t len);
     void (*reset)(struct cay_exchange *exchange);
+    void (*welcome)(struct cay_exchange *exchange); /* NULL: nobody waits for that */
     size_t (*queued)(const struct cay_exchange *exchange);
 };
 
@@ -71,6 +72,7 @@ struct cay_exchange {
     bool is_piece;      /* set by the handler: one of very many, logged only when it fails */
     bool is_patient;    /* set by the handler: the answer may stay unread as long as it likes */
     bool is_last;       /* HTTP/1.1: the connection ends with its answer */
+    bool is_unsure;     /* not known who calls: who waits with the body is not told to go on */
 
     int status;       /* of the answer, 0 before it started */
     bool is_finished; /* the answer is complete */
@@ -105,6 +107,9 @@ void cay_exchange_taken(struct cay_exchange *exchange, size_t len);
 
 /* Breaks it off: nothing sensible can be answered any more. As finish, it may free the exchange. */
 void cay_exchange_reset(struct cay_exchange *exchange);
+
+/* Not unsure any more: a peer that waits to hear so (Expect: 100-continue) may send its body. */
+void cay_exchange_welcome(struct cay_exchange *exchange);
 
 /* It is known who calls. RESOURCE_EXHAUSTED when the owner has more than its share of connections,
  * or too many calls under way; administrators are not bound. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
-#include "front/auth/auth.h"
 #include "front/rest/call.h"
 
 void cay_rest_enter(struct cay_rest_request *request)
@@ -109,7 +108,7 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         cay_exchange_taken(exchange, len);
     if (request->body.failed && !request->is_answered)
         cay_rest_reply_fault(request, 413, "the body of this request is too large");
-    else if (!request->is_answered)
+    else if (!request->is_answered && request->caller.role)
         (void)charge(request);
     cay_rest_leave(request);
 }
@@ -143,6 +142,7 @@ static void on_closed(struct cay_exchange *exchange)
     cay_rest_enter(request);
     request->exchange = NULL;
     request->is_answered = true;
+    cay_auth_cancel(&request->auth);
     if (request->dialect->closed)
         request->dialect->closed(request);
     cay_away_leave(&request->away);
@@ -178,16 +178,27 @@ struct cay_rest_request *cay_rest_request_new(struct cay_porch *porch,
     return request;
 }
 
-bool cay_rest_authenticate(struct cay_rest_request *request, struct cay_error *err)
+static void known(struct cay_auth *auth, const struct cay_error *err)
 {
+    struct cay_rest_request *request = CAY_CONTAINER_OF(auth, struct cay_rest_request, auth);
     struct cay_exchange *exchange = request->exchange;
+    cay_rest_enter(request);
+    if (!err) {
+        request->caller = auth->caller;
+        exchange->log_key = cay_arena_copy(
+            &exchange->arena,
+            cay_str(request->caller.key_id[0] ? request->caller.key_id : request->caller.owner));
+    }
+    request->on_known(request, err);
+    cay_rest_leave(request);
+}
+
+void cay_rest_authenticate(struct cay_rest_request *request, cay_rest_known_fn *on_known)
+{
     const struct cay_porch *porch = request->porch;
-    const struct cay_caller *caller = &request->caller;
-    if (!cay_auth(exchange, porch->service, porch->allow_anonymous, &request->caller, err))
-        return false;
-    exchange->log_key = cay_arena_copy(&exchange->arena,
-                                       cay_str(caller->key_id[0] ? caller->key_id : caller->owner));
-    return true;
+    request->on_known = on_known;
+    cay_auth_start(&request->auth, request->exchange, porch->service, porch->allow_anonymous,
+                   known);
 }
 
 /* What came before the handler of a stream could run. */
@@ -215,7 +226,9 @@ void cay_rest_go(struct cay_rest_request *request, const struct cay_rest_route *
     request->untaken_bytes = 0;
     if (early_bytes && route->body == CAY_REST_BODY_WHOLE)
         cay_exchange_taken(request->exchange, early_bytes);
-    if (route->body == CAY_REST_BODY_STREAM) {
+    if (early_bytes && request->caller.role && !charge(request))
+        ;
+    else if (route->body == CAY_REST_BODY_STREAM) {
         run(request);
         give_early_body(request);
     } else if (request->is_body_over) {

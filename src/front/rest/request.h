@@ -15,6 +15,7 @@
 #include "api/call.h"
 #include "base/json.h"
 #include "base/list.h"
+#include "front/auth/auth.h"
 #include "front/http/away.h"
 #include "front/http/door.h"
 #include "io/loop.h"
@@ -23,6 +24,8 @@
 struct cay_rest_request;
 
 typedef void cay_rest_handler(struct cay_rest_request *request);
+/* `err` is as front/auth/auth.h has it. */
+typedef void cay_rest_known_fn(struct cay_rest_request *request, const struct cay_error *err);
 
 enum cay_rest_body {
     CAY_REST_BODY_WHOLE = 0, /* collected; the handler runs at its end */
@@ -73,6 +76,8 @@ struct cay_rest_request {
     struct cay_loop *loop;
     const struct cay_rest_route *route;
     struct cay_body_charge charge; /* for the body */
+    struct cay_auth auth;          /* who asks, while that is not known */
+    cay_rest_known_fn *on_known;   /* of cay_rest_authenticate */
     struct cay_caller caller;      /* what calls on the hallway are made as */
     struct cay_arena arena;
     struct cay_str params[CAY_PATH_PARAMS_MAX]; /* of the path */
@@ -112,8 +117,9 @@ struct cay_rest_request *cay_rest_request_new(struct cay_porch *porch,
                                               struct cay_exchange *exchange,
                                               const struct cay_rest_dialect *dialect);
 
-/* Who calls, by what they have shown: sets the caller. */
-[[nodiscard]] bool cay_rest_authenticate(struct cay_rest_request *request, struct cay_error *err);
+/* Who calls, by what they have shown: sets the caller. `on_known` runs once, maybe inside, unless
+ * the exchange is closed first. */
+void cay_rest_authenticate(struct cay_rest_request *request, cay_rest_known_fn *on_known);
 
 /* The caller and the route are known: runs the handler, now or when the body is there. */
 void cay_rest_go(struct cay_rest_request *request, const struct cay_rest_route *route);

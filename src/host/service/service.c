@@ -59,12 +59,15 @@
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
 
-static bool authenticate(struct cay_service *service, struct cay_str secret,
-                         struct cay_caller *out_caller, struct cay_error *err)
+static void authenticate(struct cay_service *service, struct cay_str secret,
+                         struct cay_whois *whois)
 {
     struct cay_host *host = cay_host_of(service);
-    return cay_session_token_caller(host, secret, out_caller) ||
-           cay_keys_authenticate(&host->keys, secret, out_caller, err);
+    struct cay_caller caller = {};
+    struct cay_error err = {};
+    bool is_known = cay_session_token_caller(host, secret, &caller) ||
+                    cay_keys_authenticate(&host->keys, secret, &caller, &err);
+    cay_whois_answer(whois, is_known ? &caller : NULL, is_known ? NULL : &err);
 }
 
 static bool admit(struct cay_service *service, struct cay_call *call, struct cay_error *err)

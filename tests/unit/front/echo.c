@@ -154,13 +154,45 @@ static void terminal(struct cay_service *service, struct cay_call *call)
     cay_call_next(call);
 }
 
-static bool authenticate(struct cay_service *, struct cay_str secret, struct cay_caller *out_caller,
-                         struct cay_error *err)
+static void tell(struct cay_whois *whois, bool is_good)
 {
-    if (!cay_str_is(secret, "good"))
-        return cay_fail(err, CAY_R_UNAUTHENTICATED, NULL);
-    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
-    return true;
+    static const struct cay_caller tester = {
+        .role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_UNAUTHENTICATED, NULL);
+    cay_whois_answer(whois, is_good ? &tester : NULL, is_good ? NULL : &err);
+}
+
+static void authenticate(struct cay_service *service, struct cay_str secret,
+                         struct cay_whois *whois)
+{
+    struct echo *echo = echo_of(service);
+    bool is_good = cay_str_is(secret, "good");
+    if (!echo->thinks || echo->asking_count == ECHO_HELD_MAX) {
+        tell(whois, is_good);
+        return;
+    }
+    echo->asking_is_good[echo->asking_count] = is_good;
+    echo->asking[echo->asking_count++] = whois;
+}
+
+static void forget(struct cay_service *service, struct cay_whois *whois)
+{
+    struct echo *echo = echo_of(service);
+    for (size_t i = 0; i < echo->asking_count; i++) {
+        if (echo->asking[i] == whois)
+            echo->asking[i] = NULL;
+    }
+}
+
+void echo_tell(struct echo *echo)
+{
+    size_t count = echo->asking_count;
+    for (size_t i = 0; i < count; i++) {
+        if (echo->asking[i])
+            tell(cay_take_ptr(echo->asking[i]), echo->asking_is_good[i]);
+    }
+    echo->asking_count = 0;
 }
 
 static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
@@ -175,6 +207,7 @@ static const struct cay_service_ops ops = {
     .method_count = CAY_V1_METHOD_COUNT,
     .verbs = verbs,
     .authenticate = authenticate,
+    .forget = forget,
 };
 
 void echo_init(struct echo *echo)

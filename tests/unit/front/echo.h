@@ -11,7 +11,7 @@
  *   FileService/WriteFile     client stream: bytes_written and, in entries_written, messages
  *   ProcessService/Terminal   both ways: every input comes back as output
  *
- * The secret "good" opens it.
+ * The secret "good" opens it: at once, or when echo_tell says so (`thinks`).
  */
 
 #include "api/service.h"
@@ -26,10 +26,17 @@ struct echo {
     size_t open_count;  /* calls begun and not answered */
     const char *filler; /* what ReadFile sends, filler_len bytes of it at most per message */
     size_t filler_len;
+    bool thinks; /* about who is there, until echo_tell */
+    struct cay_whois *asking[ECHO_HELD_MAX];
+    bool asking_is_good[ECHO_HELD_MAX];
+    size_t asking_count;
 };
 
 void echo_init(struct echo *echo);
 void echo_finish(struct echo *echo);
+
+/* Answers who was there, to all who asked. */
+void echo_tell(struct echo *echo);
 
 /* Answers every held call. */
 void echo_release(struct echo *echo);

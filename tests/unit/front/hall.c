@@ -104,13 +104,12 @@ static void watch_events(struct cay_service *service, struct cay_call *call)
     call->on_cancel = watch_cancelled;
 }
 
-static bool authenticate(struct cay_service *, struct cay_str secret, struct cay_caller *out_caller,
-                         struct cay_error *err)
+static void authenticate(struct cay_service *, struct cay_str secret, struct cay_whois *whois)
 {
-    if (!cay_str_is(secret, "good"))
-        return cay_fail(err, CAY_R_UNAUTHENTICATED, NULL);
-    *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .owner = "bob", .key_id = "key-1"};
-    return true;
+    static const struct cay_caller bob = {.role = CAY_ROLE_USER, .owner = "bob", .key_id = "key-1"};
+    struct cay_error err = {};
+    bool is_good = cay_str_is(secret, "good") || cay_fail(&err, CAY_R_UNAUTHENTICATED, NULL);
+    cay_whois_answer(whois, is_good ? &bob : NULL, is_good ? NULL : &err);
 }
 
 static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {

@@ -83,18 +83,29 @@ static const struct cay_rest_route *route_of(struct cay_rest_request *request, i
     return cay_rest_route_find(request, routes, CAY_COUNT(routes), out_status);
 }
 
-static bool authenticate(struct cay_rest_request *request)
+static void refuse(struct cay_rest_request *request, const struct cay_error *err)
 {
-    struct cay_error err = {};
-    if (cay_rest_authenticate(request, &err))
-        return true;
-    if (err.reason == CAY_R_RESOURCE_EXHAUSTED)
-        cay_rest_reply_fault(request, 429, err.text);
+    if (err->reason == CAY_R_RESOURCE_EXHAUSTED)
+        cay_rest_reply_fault(request, 429, err->text);
     else
         cay_rest_reply_fault(request, 401,
                              "an API key is needed: set E2B_API_KEY to a key of this daemon "
                              "('cay key create --e2b' makes one)");
-    return false;
+}
+
+static void known(struct cay_rest_request *request, const struct cay_error *err)
+{
+    int status = 0;
+    const struct cay_rest_route *route = route_of(request, &status);
+    if (err)
+        refuse(request, err);
+    else if (route)
+        cay_rest_go(request, route);
+    else
+        cay_rest_reply_fault(request, status,
+                             status == 405   ? "not by this method"
+                             : status == 501 ? "this host has no volumes and secrets of E2B"
+                                             : "there is no such call");
 }
 
 static void open_control(void *self, struct cay_exchange *exchange)
@@ -104,15 +115,10 @@ static void open_control(void *self, struct cay_exchange *exchange)
     struct cay_rest_request *request = cay_e2b_request_new(self, exchange, &dialect);
     cay_rest_enter(request);
     const struct cay_rest_route *route = route_of(request, &status);
-    if ((!route || !route->is_public) && !authenticate(request))
-        ;
-    else if (route)
+    if (route && route->is_public)
         cay_rest_go(request, route);
     else
-        cay_rest_reply_fault(request, status,
-                             status == 405   ? "not by this method"
-                             : status == 501 ? "this host has no volumes and secrets of E2B"
-                                             : "there is no such call");
+        cay_rest_authenticate(request, known);
     cay_rest_leave(request);
 }
 
