@@ -33,6 +33,8 @@ struct cay_caller {
     bool is_door;    /* a door itself, for somebody who has shown nothing so far */
     /* Not empty: a token of one session was shown, and nothing else is there for its holder. */
     char session_id[CAY_ID_SIZE];
+    bool may_vouch;   /* for others: what it says of them is believed */
+    char voucher[40]; /* not empty: the key of who vouches for all of this */
 };
 
 struct cay_call;

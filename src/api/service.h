@@ -49,10 +49,6 @@ struct cay_service_ops {
     /* Nobody waits for the answer to this question any more, and none may be given. NULL: all are
      * answered at once. */
     void (*forget)(struct cay_service *service, struct cay_whois *whois);
-    /* The session for whose access token `is_it` holds; false when there is none. May be NULL. */
-    bool (*find_token)(struct cay_service *service,
-                       bool (*is_it)(void *context, struct cay_str token), void *context,
-                       char out_session_id[CAY_ID_SIZE]);
     /* Appends the service's metrics in Prometheus' text format. May be NULL. */
     void (*metrics)(struct cay_service *service, struct cay_buf *out);
 };

@@ -131,6 +131,8 @@ VERBS = {
         "CreateKey": [(DENIED, [{"owner": "{owner}"}])],
         "ListKeys": ok({}, {"owner": "{owner}", "includeRevoked": True}) + [(BAD, [{"pageToken": "{key}"}])],
         "RevokeKey": gone({"keyId": "{key}"}),
+        "FindCaller": [(DENIED, [{"secret": "cay_x"}])],
+        "FindToken": [(DENIED, [{"sha256": b64(b"x" * 32)}])],
     },
 }
 

@@ -8,9 +8,12 @@
 
 enum { KEYS_MAX = 100'000 }; /* of one listing: bounds what a daemon can make us hold */
 
-static const char *role_name(enum cay_v1_key_role role)
+static const char *role_name(const struct cay_v1_key *key)
 {
-    return role == CAY_V1_KEY_ROLE_ADMIN ? "admin" : "user";
+    bool is_admin = key->role == CAY_V1_KEY_ROLE_ADMIN;
+    if (key->may_vouch)
+        return is_admin ? "admin, vouches" : "user, vouches";
+    return is_admin ? "admin" : "user";
 }
 
 /* "30d" from now, or a time. */
@@ -40,7 +43,7 @@ static void print_created(struct cay_output *out, const struct cay_v1_create_key
     if (key) {
         char expires[CAY_WHEN_BYTES];
         cay_output_when(key->expires_at, cay_clock_wall_ns(), expires);
-        cay_output_printf(out, "A new %s key for owner ", role_name(key->role));
+        cay_output_printf(out, "A new %s key for owner ", role_name(key));
         cay_output_text(out, CAY_STYLE_BOLD, key->owner);
         cay_output_printf(out, " (id ");
         cay_output_text(out, CAY_STYLE_PLAIN, key->id);
@@ -61,6 +64,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         .owner = cay_str(cay_args_text(args, "owner")),
         .name = cay_str(cay_args_text(args, "name")),
         .e2b = cay_args_has(args, "e2b"),
+        .may_vouch = cay_args_has(args, "vouch"),
         .role = cay_args_has(args, "admin") ? CAY_V1_KEY_ROLE_ADMIN : CAY_V1_KEY_ROLE_USER,
     };
     const char *expiry = cay_args_text(args, "expires");
@@ -135,8 +139,9 @@ static void print_keys(struct cay_output *out, const struct cay_v1_key_array *ke
                  key->prefix.ptr ? key->prefix.ptr : "");
         cay_table_cell(&table, CAY_STYLE_PLAIN, key->id);
         cay_table_cell(&table, CAY_STYLE_PLAIN, key->owner);
-        cay_table_cell(&table, key->role == CAY_V1_KEY_ROLE_ADMIN ? CAY_STYLE_WARN : 0,
-                       cay_str(role_name(key->role)));
+        cay_table_cell(&table,
+                       key->role == CAY_V1_KEY_ROLE_ADMIN || key->may_vouch ? CAY_STYLE_WARN : 0,
+                       cay_str(role_name(key)));
         cay_table_cell(&table, CAY_STYLE_PLAIN, key->name);
         cay_table_cell(&table, CAY_STYLE_DIM, cay_str(secret));
         cay_output_when(key->created_at, now_ns, when);
@@ -187,6 +192,8 @@ static const struct cay_flag create_flags[] = {
      .help = "who owns what is made with it; your own owner otherwise"},
     {.name = "name", .value = "NAME", .help = "a name to recognise it by"},
     {.name = "admin", .help = "it may do everything, for all owners"},
+    {.name = "vouch",
+     .help = "for a gateway: trust it to say on whose behalf it calls; with --admin, anybody's"},
     {.name = "e2b", .help = "give it the form that E2B clients expect (e2b_…)"},
     {.name = "expires", .value = "WHEN", .help = "after 12h, 30d …, or at 2030-01-31T00:00:00Z"},
     {},

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "api/behalf.h"
 #include "front/http/server.h"
 
 /* What follows "Bearer "; empty when it does not begin so. */
@@ -56,15 +57,52 @@ static bool without_secret(const struct cay_exchange *exchange, bool allow_anony
     return exchange->peer->is_unix || allow_anonymous;
 }
 
+/* Whoever a peer says it calls for takes its place, if it is trusted to say so. */
+static bool stand_in(struct cay_auth *auth, struct cay_error *err)
+{
+    const struct cay_caller voucher = auth->caller;
+    struct cay_str text = cay_http_header(&auth->exchange->headers, CAY_BEHALF_HEADER);
+    struct cay_caller caller = {};
+    if (!text.ptr)
+        return true;
+    if (!voucher.may_vouch)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        CAY_BEHALF_HEADER ": who calls is not trusted to vouch for others; 'cay "
+                                          "key create --vouch' makes a key that is");
+    if (!cay_behalf_read(text, &caller, err))
+        return false;
+    if ((caller.role == CAY_ROLE_ADMIN || caller.is_door) && voucher.role != CAY_ROLE_ADMIN)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        CAY_BEHALF_HEADER ": this key is trusted to vouch for users only; 'cay key "
+                                          "create --vouch --admin' makes one for everybody");
+    /* Local to the peer's machine is local to this one only if the peer is. */
+    caller.is_local = caller.is_local && auth->exchange->peer->is_unix;
+    memcpy(caller.voucher, voucher.key_id, sizeof(caller.voucher));
+    auth->caller = caller;
+    return true;
+}
+
+/* It is known who holds the key, or came without one. */
+static bool accept(struct cay_auth *auth, struct cay_error *err)
+{
+    struct cay_exchange *exchange = auth->exchange;
+    const struct cay_caller *caller = &auth->caller;
+    if (!stand_in(auth, err) ||
+        !cay_exchange_belongs(exchange, caller->owner, caller->role == CAY_ROLE_ADMIN, err))
+        return false;
+    const char *who = caller->key_id[0] ? caller->key_id : caller->owner;
+    char text[2 * CAY_ID_SIZE];
+    snprintf(text, sizeof(text), caller->voucher[0] ? "%s by %s" : "%s%s", who, caller->voucher);
+    exchange->log_key = cay_arena_copy(&exchange->arena, cay_str(text));
+    cay_exchange_welcome(exchange);
+    return true;
+}
+
 static void end(struct cay_auth *auth, const struct cay_error *err)
 {
     struct cay_error own = {};
-    if (!err && auth->is_asked_for &&
-        !cay_exchange_belongs(auth->exchange, auth->caller.owner,
-                              auth->caller.role == CAY_ROLE_ADMIN, &own))
+    if (!err && auth->is_asked_for && !accept(auth, &own))
         err = &own;
-    if (auth->is_asked_for && !err)
-        cay_exchange_welcome(auth->exchange);
     auth->done(auth, err);
 }
 

@@ -385,9 +385,6 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
 {
     const bool *pieces = rpc->door->porch->service->ops->piece_methods;
     rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
-    rpc->exchange->log_key = cay_arena_copy(
-        &rpc->exchange->arena,
-        cay_str(rpc->call.caller.key_id[0] ? rpc->call.caller.key_id : rpc->call.caller.owner));
     if (!check_protocol_version(rpc, err) || !read_encodings(rpc, err))
         return false;
     if (rpc->bad_timeout.reason) {

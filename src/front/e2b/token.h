@@ -4,7 +4,6 @@
 /* Tokens of sandboxes, and what is signed with them. */
 
 #include "base/base.h"
-#include "sys/sha256.h"
 
 enum {
     CAY_E2B_SIGNATURE_BYTES = 64,
@@ -19,14 +18,3 @@ enum {
 void cay_e2b_sign(struct cay_str path, const char *operation, struct cay_str user,
                   struct cay_str token, struct cay_str expiration,
                   char out[CAY_E2B_SIGNATURE_BYTES]);
-
-/* The same for one URL and many tokens: what does not change is read once. */
-struct cay_e2b_signer {
-    struct cay_sha256 front;
-    struct cay_str expiration;
-};
-void cay_e2b_signer_init(struct cay_e2b_signer *signer, struct cay_str path, const char *operation,
-                         struct cay_str user, struct cay_str expiration);
-void cay_e2b_signer_sign(const struct cay_e2b_signer *signer, struct cay_str token,
-                         char out[CAY_E2B_SIGNATURE_BYTES]);
-void cay_e2b_signer_finish(struct cay_e2b_signer *signer);

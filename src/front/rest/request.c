@@ -181,14 +181,9 @@ struct cay_rest_request *cay_rest_request_new(struct cay_porch *porch,
 static void known(struct cay_auth *auth, const struct cay_error *err)
 {
     struct cay_rest_request *request = CAY_CONTAINER_OF(auth, struct cay_rest_request, auth);
-    struct cay_exchange *exchange = request->exchange;
     cay_rest_enter(request);
-    if (!err) {
+    if (!err)
         request->caller = auth->caller;
-        exchange->log_key = cay_arena_copy(
-            &exchange->arena,
-            cay_str(request->caller.key_id[0] ? request->caller.key_id : request->caller.owner));
-    }
     request->on_known(request, err);
     cay_rest_leave(request);
 }

@@ -128,6 +128,8 @@ static const char *const migrations[] = {
     /* cay.v1.Snapshot with what a client said of it and nothing else, which nobody keeps in memory.
      * NULL: older than this; it is in `spec`. */
     "ALTER TABLE snapshots ADD COLUMN words BLOB;",
+
+    "ALTER TABLE keys ADD COLUMN may_vouch INTEGER NOT NULL DEFAULT 0;",
 };
 
 int cay_db_schema_version(void)

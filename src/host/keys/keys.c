@@ -34,7 +34,7 @@ static bool load(struct cay_keys *keys, struct cay_db *db, struct cay_error *err
     struct cay_db_query query;
     cay_db_begin(&query, db,
                  "SELECT id, digest, prefix, owner, role, name, e2b, created_ns, expires_ns,"
-                 " last_used_ns, revoked_ns FROM keys ORDER BY created_ns, id");
+                 " last_used_ns, revoked_ns, may_vouch FROM keys ORDER BY created_ns, id");
     while (cay_db_row(&query)) {
         struct cay_str digest = cay_db_blob(&query, 1);
         if (digest.len != CAY_KEY_DIGEST_BYTES)
@@ -51,6 +51,7 @@ static bool load(struct cay_keys *keys, struct cay_db *db, struct cay_error *err
         key->expires_ns = cay_db_int(&query, 8);
         key->last_used_ns = cay_db_int(&query, 9);
         key->revoked_ns = cay_db_int(&query, 10);
+        key->may_vouch = cay_db_int(&query, 11) == 1;
         cay_keys_add(keys, key);
     }
     return cay_db_end(&query, err);
@@ -115,7 +116,7 @@ struct cay_key *cay_key_make(const char *owner, enum cay_role role, const char *
 bool cay_key_insert(const struct cay_key *key, struct cay_db *db, struct cay_error *err)
 {
     struct cay_db_query query;
-    cay_db_begin(&query, db, "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    cay_db_begin(&query, db, "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     cay_db_bind_text(&query, cay_str(key->id));
     cay_db_bind_blob(&query, digest_of(key));
     cay_db_bind_text(&query, cay_str(key->prefix));
@@ -127,6 +128,7 @@ bool cay_key_insert(const struct cay_key *key, struct cay_db *db, struct cay_err
     cay_db_bind_int(&query, key->expires_ns);
     cay_db_bind_int(&query, key->last_used_ns);
     cay_db_bind_int(&query, key->revoked_ns);
+    cay_db_bind_int(&query, key->may_vouch);
     return cay_db_end(&query, err) || cay_wrap(err, "record the key");
 }
 
@@ -179,7 +181,7 @@ bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,
         key->last_used_ns = now_ns;
         key->is_dirty = true;
     }
-    *out_caller = (struct cay_caller){.role = key->role};
+    *out_caller = (struct cay_caller){.role = key->role, .may_vouch = key->may_vouch};
     memcpy(out_caller->owner, key->owner, sizeof(key->owner));
     memcpy(out_caller->key_id, key->id, sizeof(key->id));
     return true;

@@ -29,6 +29,7 @@ struct cay_key {
     char name[CAY_ID_SIZE];
     enum cay_role role;
     bool e2b;
+    bool may_vouch;     /* for callers of its own */
     int64_t created_ns; /* wall clock; 0 in the others means never */
     int64_t expires_ns;
     int64_t last_used_ns;
@@ -51,7 +52,8 @@ struct cay_keys {
 [[nodiscard]] bool cay_keys_init(struct cay_keys *keys, struct cay_db *db, struct cay_error *err);
 void cay_keys_finish(struct cay_keys *keys);
 
-/* A new key and its secret, in memory only; not usable before cay_keys_add. */
+/* A new key and its secret, in memory only; not usable before cay_keys_add. It may not vouch unless
+ * that is set. */
 struct cay_key *cay_key_make(const char *owner, enum cay_role role, const char *name, bool e2b,
                              int64_t expires_ns, char out_secret[CAY_KEY_SECRET_BYTES]);
 

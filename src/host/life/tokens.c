@@ -24,8 +24,7 @@ struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *sessi
     return tokens;
 }
 
-bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
-                              struct cay_caller *out_caller)
+static bool token_caller(struct cay_host *host, struct cay_str token, struct cay_caller *out_caller)
 {
     struct cay_str id = cay_token_session(token);
     const struct cay_session *session = id.len ? cay_map_get(&host->sessions.by_id, id) : NULL;
@@ -38,21 +37,17 @@ bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
     return true;
 }
 
-bool cay_session_find_token(struct cay_service *service,
-                            bool (*is_it)(void *context, struct cay_str token), void *context,
-                            char out_session_id[CAY_ID_SIZE])
+bool cay_host_authenticate(struct cay_host *host, struct cay_str secret,
+                           struct cay_caller *out_caller, struct cay_error *err)
 {
-    struct cay_host *host = cay_host_of(service);
-    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
-        if (session->is_gone)
-            continue;
-        if (!session->access_token[0])
-            cay_token_make(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns,
-                           session->access_token);
-        if (is_it(context, cay_str(session->access_token))) {
-            memcpy(out_session_id, session->id, sizeof(session->id));
-            return true;
-        }
-    }
-    return false;
+    return token_caller(host, secret, out_caller) ||
+           cay_keys_authenticate(&host->keys, secret, out_caller, err);
+}
+
+const char *cay_session_access_token(struct cay_session *session)
+{
+    if (!session->access_token[0])
+        cay_token_make(&session->host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns,
+                       session->access_token);
+    return session->access_token;
 }

@@ -15,11 +15,9 @@ struct cay_session;
 [[nodiscard]] struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
                                                                struct cay_arena *arena);
 
-/* The caller who holds this access token; false when it is nobody's. */
-[[nodiscard]] bool cay_session_token_caller(struct cay_host *host, struct cay_str token,
-                                            struct cay_caller *out_caller);
+/* Who holds this key or this token of a session? UNAUTHENTICATED when nobody does. */
+[[nodiscard]] bool cay_host_authenticate(struct cay_host *host, struct cay_str secret,
+                                         struct cay_caller *out_caller, struct cay_error *err);
 
-/* See api/service.h. */
-[[nodiscard]] bool cay_session_find_token(struct cay_service *service,
-                                          bool (*is_it)(void *context, struct cay_str token),
-                                          void *context, char out_session_id[CAY_ID_SIZE]);
+/* Its access token, which is made once. */
+[[nodiscard]] const char *cay_session_access_token(struct cay_session *session);

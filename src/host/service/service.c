@@ -62,11 +62,9 @@ enum { FLUSH_KEYS_MS = 60 * 1000 };
 static void authenticate(struct cay_service *service, struct cay_str secret,
                          struct cay_whois *whois)
 {
-    struct cay_host *host = cay_host_of(service);
     struct cay_caller caller = {};
     struct cay_error err = {};
-    bool is_known = cay_session_token_caller(host, secret, &caller) ||
-                    cay_keys_authenticate(&host->keys, secret, &caller, &err);
+    bool is_known = cay_host_authenticate(cay_host_of(service), secret, &caller, &err);
     cay_whois_answer(whois, is_known ? &caller : NULL, is_known ? NULL : &err);
 }
 
@@ -138,7 +136,6 @@ static const struct cay_service_ops ops = {
     .piece_methods = pieces,
     .admit = admit,
     .authenticate = authenticate,
-    .find_token = cay_session_find_token,
     .metrics = metrics,
 };
 

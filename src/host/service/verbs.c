@@ -13,6 +13,8 @@ const struct cay_verb_row cay_service_verbs[] = {
     {CAY_V1_KEY_SERVICE_CREATE_KEY,           cay_host_create_key},
     {CAY_V1_KEY_SERVICE_LIST_KEYS,            cay_host_list_keys},
     {CAY_V1_KEY_SERVICE_REVOKE_KEY,           cay_host_revoke_key},
+    {CAY_V1_KEY_SERVICE_FIND_CALLER,          cay_host_find_caller},
+    {CAY_V1_KEY_SERVICE_FIND_TOKEN,           cay_host_find_token},
     {},
 };
 /* clang-format on */

@@ -15,5 +15,7 @@ cay_verb cay_host_grow_pool;
 cay_verb cay_host_create_key;
 cay_verb cay_host_list_keys;
 cay_verb cay_host_revoke_key;
+cay_verb cay_host_find_caller;
+cay_verb cay_host_find_token;
 
 extern const struct cay_verb_row cay_service_verbs[];

@@ -48,6 +48,7 @@ static struct cay_v1_key to_message(struct cay_call *call, const struct cay_key 
         .expires_at = cay_noun_time(&call->arena, key->expires_ns),
         .revoked = key->revoked_ns != 0,
         .revoked_at = cay_noun_time(&call->arena, key->revoked_ns),
+        .may_vouch = key->may_vouch,
     };
 }
 
@@ -144,6 +145,7 @@ void cay_host_create_key(struct cay_service *service, struct cay_call *call)
     enum cay_role role = request->role == CAY_V1_KEY_ROLE_ADMIN ? CAY_ROLE_ADMIN : CAY_ROLE_USER;
     struct cay_key *key =
         cay_key_make(owner_text, role, name_text, request->e2b, expires_ns, self->secret);
+    key->may_vouch = request->may_vouch;
     job_start(cay_host_of(service), call, key, created, self);
 }
 

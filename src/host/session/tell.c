@@ -120,6 +120,7 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
         .tool_call_id = happening->tool_call_id,
         .reason = text_of(happening->reason),
         .data = data.fields.count ? &data : NULL,
+        .voucher = caller ? cay_str(caller->voucher) : CAY_STR(""),
     };
     cay_journal_add(host->journal, &event);
     if (!happening->is_look && !happening->is_nobodys)

@@ -163,12 +163,20 @@ static void keys_survive_a_reopen_as_they_were(void **state)
     struct cay_key *gone = make(self, CAY_ROLE_USER, 0, revoked);
     int64_t expires_ns = cay_clock_wall_ns() + INT64_C(3600) * CAY_NS_PER_SEC;
     make(self, CAY_ROLE_USER, expires_ns, later);
+    char trusted[CAY_KEY_SECRET_BYTES];
+    struct cay_key *voucher = cay_key_make("gateway", CAY_ROLE_USER, "", false, 0, trusted);
+    voucher->may_vouch = true;
+    assert_true(cay_key_insert(voucher, self->db, &err));
+    cay_keys_add(&self->keys, voucher);
     gone->revoked_ns = cay_clock_wall_ns();
     assert_true(cay_key_update(gone, self->db, &err));
     close_keys(self);
     open_keys(self);
     assert_true(authenticate(self, good, &caller, &err));
     assert_int_equal(caller.role, CAY_ROLE_ADMIN);
+    assert_false(caller.may_vouch);
+    assert_true(authenticate(self, trusted, &caller, &err));
+    assert_true(caller.may_vouch);
     assert_true(authenticate(self, later, &caller, &err));
     assert_false(authenticate(self, revoked, &caller, &err));
     const struct cay_key *after = cay_keys_find(&self->keys, cay_str(before.id));
@@ -214,9 +222,9 @@ static void a_damaged_row_opens_nothing(void **state)
     struct cay_error err = {};
     struct cay_db_query query;
     cay_db_begin(&query, self->db,
-                 "INSERT INTO keys VALUES ('key-x', x'00', 'p', 'o', 2, 'n', 0, 1, 0, 0, 0),"
+                 "INSERT INTO keys VALUES ('key-x', x'00', 'p', 'o', 2, 'n', 0, 1, 0, 0, 0, 0),"
                  " ('key-y', zeroblob(32), 'cay_1234567890', hex(zeroblob(300)), 7,"
-                 "  hex(zeroblob(300)), 0, 1, 0, 0, 0)");
+                 "  hex(zeroblob(300)), 0, 1, 0, 0, 0, 7)");
     assert_true(cay_db_end(&query, &err));
     close_keys(self);
     open_keys(self);

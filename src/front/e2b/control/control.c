@@ -87,6 +87,8 @@ static void refuse(struct cay_rest_request *request, const struct cay_error *err
 {
     if (err->reason == CAY_R_RESOURCE_EXHAUSTED)
         cay_rest_reply_fault(request, 429, err->text);
+    else if (err->reason != CAY_R_UNAUTHENTICATED)
+        cay_rest_reply_error(request, err);
     else
         cay_rest_reply_fault(request, 401,
                              "an API key is needed: set E2B_API_KEY to a key of this daemon "

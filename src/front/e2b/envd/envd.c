@@ -112,8 +112,10 @@ static void open_envd(void *self, struct cay_exchange *exchange)
     cay_rest_enter(request);
     cay_e2b_visit(request)->sandbox_id = target.id;
     cay_e2b_visit(request)->port = target.port;
-    if (target.place == CAY_E2B_SANDBOX || cay_e2b_signed_find(request))
+    if (target.place == CAY_E2B_SANDBOX)
         cay_e2b_gate(request, &inside);
+    else
+        cay_e2b_signed(request, &inside);
     cay_rest_leave(request);
 }
 

@@ -4,16 +4,17 @@
 #include <string.h>
 
 #include "api/limits.h"
+#include "base/base64.h"
 #include "base/hash.h"
+#include "front/e2b/gate.h"
 #include "front/e2b/token.h"
+#include "front/rest/call.h"
 
 /* Without an id every sandbox is tried: so many in a second for who is wrong. */
-enum { TRIES_PER_SECOND = 5'000 };
-
-struct wanted {
-    struct cay_e2b_signer signer;
-    struct cay_str signature;
-    int64_t tries;
+enum {
+    TRIES_PER_SECOND = 5'000,
+    SIGNATURE_LEN = 3 + 43, /* nothing else is worth the work */
+    EXPIRATION_BYTES_MAX = 64,
 };
 
 bool cay_e2b_is_signed(const struct cay_exchange *exchange)
@@ -40,15 +41,6 @@ struct cay_str cay_e2b_signature(struct cay_rest_request *request)
     return (struct cay_str){text, text ? sent.len : 0};
 }
 
-static bool fits(void *context, struct cay_str token)
-{
-    struct wanted *wanted = context;
-    char signature[CAY_E2B_SIGNATURE_BYTES];
-    wanted->tries++;
-    cay_e2b_signer_sign(&wanted->signer, token, signature);
-    return cay_e2b_token_is(wanted->signature, cay_str(signature));
-}
-
 /* What the peer's address has used up in this second; a few addresses share it. Who was right costs
  * nobody anything. */
 static int64_t *tries_of(struct cay_rest_request *request)
@@ -67,40 +59,79 @@ static int64_t *tries_of(struct cay_rest_request *request)
     return &door->tries[cay_hash(key, address) % CAY_COUNT(door->tries)];
 }
 
-static bool find(struct cay_rest_request *request, struct cay_str path,
-                 char session_id[CAY_ID_SIZE])
+static void reply_invalid(struct cay_rest_request *request)
 {
-    struct cay_service *service = cay_e2b_visit(request)->e2b->porch->service;
-    struct wanted wanted = {.signature = cay_e2b_signature(request)};
-    cay_e2b_signer_init(
-        &wanted.signer, path, cay_str_is(request->exchange->method, "GET") ? "read" : "write",
-        cay_rest_query(request, "username"), cay_rest_query(request, "signature_expiration"));
-    bool is_found = service->ops->find_token(service, fits, &wanted, session_id);
-    cay_e2b_signer_finish(&wanted.signer);
-    *tries_of(request) += is_found ? 0 : wanted.tries;
-    return is_found;
+    cay_rest_reply_fault(request, 401, "invalid signature");
 }
 
-bool cay_e2b_signed_find(struct cay_rest_request *request)
+static void found(struct cay_rest_request *request, struct cay_rest_call *, const void *response,
+                  const struct cay_error *err)
 {
-    enum { SIGNATURE_LEN = 3 + 43 }; /* nothing else is worth the work */
-    char session_id[CAY_ID_SIZE];
-    struct cay_str path = cay_rest_query(request, "path");
+    const struct cay_v1_find_token_response *answer = response;
+    if (err) {
+        cay_rest_reply_error(request, err);
+    } else if (!cay_e2b_id_valid(answer->session_id)) {
+        *tries_of(request) += answer->session_id.len ? 0 : answer->tried;
+        reply_invalid(request);
+    } else {
+        cay_e2b_visit(request)->sandbox_id = cay_arena_str(&request->arena, answer->session_id);
+        cay_e2b_visit(request)->port = CAY_E2B_ENVD_PORT;
+        cay_e2b_gate(request, cay_e2b_visit(request)->inside);
+    }
+}
+
+/* The digest that a signature stands for; an empty string when it is none. */
+static struct cay_str digest_of(struct cay_rest_request *request)
+{
+    struct cay_str text = cay_e2b_signature(request);
+    char *digest = cay_arena_alloc(&request->arena, cay_base64_decoded_len_max(text.len) + 1);
+    size_t len = 0;
+    if (!digest || text.len != SIGNATURE_LEN || !cay_str_starts(text, "v1_") ||
+        cay_base64_decode((struct cay_str){text.ptr + 3, text.len - 3}, digest, &len) < 0)
+        return (struct cay_str){};
+    return (struct cay_str){digest, len};
+}
+
+/* What stands before and after the token in what is signed. */
+static void describe(struct cay_rest_request *request, struct cay_v1_find_token_request *ask)
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    const bool is_read = cay_str_is(request->exchange->method, "GET");
+    struct cay_str expiration = cay_rest_query(request, "signature_expiration");
+    cay_buf_init(&text, (size_t)2 * CAY_E2B_SIGNED_PATH_BYTES_MAX);
+    cay_buf_append_str(&text, cay_rest_query(request, "path"));
+    cay_buf_append_text(&text, is_read ? ":read:" : ":write:");
+    cay_buf_append_str(&text, cay_rest_query(request, "username"));
+    cay_buf_append_byte(&text, ':');
+    ask->before = cay_arena_str(&request->arena, cay_buf_str(&text));
+    if (!expiration.len)
+        return;
+    cay_buf_clear(&text, 0);
+    cay_buf_append_byte(&text, ':');
+    cay_buf_append_str(&text, expiration);
+    ask->after = cay_arena_str(&request->arena, cay_buf_str(&text));
+}
+
+void cay_e2b_signed(struct cay_rest_request *request, const struct cay_e2b_inside *inside)
+{
+    struct cay_str digest = digest_of(request);
     if (*tries_of(request) >= TRIES_PER_SECOND) {
         cay_rest_reply_fault(request, 429,
                              "too many wrong signatures; say which sandbox is meant by the header "
                              "E2b-Sandbox-Id, or try again in a second");
-        return false;
+        return;
     }
-    if (path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX ||
+    if (!digest.len || cay_rest_query(request, "path").len > CAY_E2B_SIGNED_PATH_BYTES_MAX ||
         cay_rest_query(request, "username").len > CAY_LIMIT_ID_BYTES ||
-        cay_e2b_signature(request).len != SIGNATURE_LEN ||
-        !cay_e2b_visit(request)->e2b->porch->service->ops->find_token ||
-        !find(request, path, session_id) || !cay_e2b_id_valid(cay_str(session_id))) {
-        cay_rest_reply_fault(request, 401, "invalid signature");
-        return false;
+        cay_rest_query(request, "signature_expiration").len > EXPIRATION_BYTES_MAX) {
+        reply_invalid(request);
+        return;
     }
-    cay_e2b_visit(request)->sandbox_id = cay_arena_str(&request->arena, cay_str(session_id));
-    cay_e2b_visit(request)->port = CAY_E2B_ENVD_PORT;
-    return true;
+    request->caller = cay_e2b_door_caller();
+    cay_e2b_visit(request)->inside = inside;
+    struct cay_rest_call *call = cay_rest_call_new(request, CAY_V1_KEY_SERVICE_FIND_TOKEN);
+    struct cay_v1_find_token_request *ask = cay_rest_call_message(call);
+    describe(request, ask);
+    ask->sha256 = digest;
+    cay_rest_call_start(call, found);
 }

@@ -16,6 +16,6 @@
  * nobody escaped. */
 [[nodiscard]] struct cay_str cay_e2b_signature(struct cay_rest_request *request);
 
-/* Finds the sandbox and sets it in the request. False when there is none whose token fits, or when
- * too many were tried of late; that is answered then. */
-[[nodiscard]] bool cay_e2b_signed_find(struct cay_rest_request *request);
+/* Finds the sandbox, which is asked of the hallway, and brings the request to its gate. Answers it
+ * when there is none whose token fits, or when too many were tried of late. */
+void cay_e2b_signed(struct cay_rest_request *request, const struct cay_e2b_inside *inside);
