@@ -45,7 +45,7 @@ void cay_call_done_kept(struct cay_call *call, const void *response)
     }
     memcpy(copy, response, size);
     call->is_kept = true;
-    cay_list_remove(&call->in_service);
+    leave_service(call);
     call->ops->done(call, copy);
 }
 
