@@ -4,6 +4,7 @@ set, cayd, the contract's descriptor set."""
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,52 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/echo"))
 from daemon import *  # noqa: E402,F401,F403 pylint: disable=wildcard-import
-from daemon import Daemon, Skip, folder  # noqa: E402
+from daemon import Daemon as BareDaemon  # noqa: E402
+from daemon import Skip, folder  # noqa: E402
 
 ECHOD, ECHO_SET, CAYD, CONTRACT_SET = sys.argv[1:5]
+REMOTE = os.environ.get("TEST_REMOTE")
+
+
+def make_key(socket_path, **fields):
+    made = subprocess.run(
+        ["curl", "-sS", "--fail-with-body", "--unix-socket", socket_path, "-H", "content-type: application/json",
+         "-d", json.dumps(fields), "http://localhost/cay.v1.KeyService/CreateKey"],
+        check=True, capture_output=True)
+    return json.loads(made.stdout)["secret"]
+
+
+class RemoteDaemon(BareDaemon):
+    """A daemon with a cay-remote before it, to whose address clients go."""
+
+    def __init__(self, binary, *flags, name="echod", listen="127.0.0.1:0", **more):
+        self.folder = contextlib.ExitStack()
+        path = self.folder.enter_context(folder())
+        if name == "echod":
+            where, own = f"unix:{path}/behind", ("--echo", *flags)
+            self.behind = BareDaemon(binary, *flags, name=name, listen=where, **more)
+            key = "gateway"
+        else:
+            given = dict(zip(flags, flags[1:]))
+            where = f"unix:{given['--run']}/cayd.sock"
+            self.behind = BareDaemon(binary, *flags, name=name, **more)
+            key = make_key(where.removeprefix("unix:"), owner="gateway", role="KEY_ROLE_ADMIN", mayVouch=True)
+            own = [part for flag in ("--e2b-template", "--default-base") if flag in given
+                   for part in (flag, given[flag])]
+        os.environ["CAY_API_KEY"] = key
+        try:
+            super().__init__(REMOTE, "--behind", where, *own, name="cay-remote", listen=listen)
+        finally:
+            del os.environ["CAY_API_KEY"]
+
+    def stop(self):
+        status = super().stop()
+        behind = self.behind.stop()
+        self.folder.close()
+        return status or behind
+
+
+Daemon = RemoteDaemon if REMOTE else BareDaemon
 
 
 @contextlib.contextmanager
@@ -28,13 +72,7 @@ def cayd(*flags, home=None):
         daemon = stack.enter_context(Daemon(CAYD, "--data", f"{path}/data", "--run", f"{path}/run",
                                             *flags, name="cayd"))
         daemon.socket_path = f"{path}/run/cayd.sock"
-        made = subprocess.run(
-            ["curl", "-sS", "--fail-with-body", "--unix-socket", daemon.socket_path,
-             "-H", "content-type: application/json",
-             "-d", '{"owner":"tester","role":"KEY_ROLE_ADMIN"}',
-             "http://localhost/cay.v1.KeyService/CreateKey"],
-            check=True, capture_output=True)
-        daemon.key = json.loads(made.stdout)["secret"]
+        daemon.key = make_key(daemon.socket_path, owner="tester", role="KEY_ROLE_ADMIN")
         yield daemon
 
 

@@ -11,7 +11,7 @@ import tls from "node:tls";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { named } from "./e2b_names.mjs";
-import { Daemon, Skip, assert, caydPath, groupName, removeGroup, test, unstarted } from "./harness.mjs";
+import { Daemon, Skip, assert, caydPath, groupName, makeKey, putRemoteBefore, removeGroup, test, unstarted } from "./harness.mjs";
 
 const APPLETS = `[ awk base64 cat chmod cp cut date dd df echo env false find grep head hostname httpd id kill ln
 ls mkdir mv nc printf ps pwd readlink rm rmdir sed seq sh sleep sort stat tail tee test touch tr true truncate
@@ -107,6 +107,8 @@ export async function startE2b({ flags = [], programs = {}, listens = true, reci
   const socket = join(folder, "run", "cayd.sock");
   daemon.call = async (method, message) => JSON.parse(await rpc(socket, method, JSON.stringify(message)));
   daemon.cay = (...args) => promisify(execFile)(join(dirname(caydPath), "cay"), ["--url", `unix:${socket}`, ...args]);
+  if (process.env.TEST_REMOTE && listens)
+    await putRemoteBefore(daemon, `unix:${socket}`, await makeKey(socket), ["--e2b-template", base, "--default-base", base]);
   if (without) await importSmall(daemon, socket, programs);
   test(stands, () => { if (without) throw new Skip(without); });
   const key = async (owner) =>

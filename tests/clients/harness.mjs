@@ -88,12 +88,12 @@ export function removeGroup(name) {
 }
 
 export class Daemon {
-  constructor(path, flags) {
+  constructor(path, flags, env = {}) {
     this.process = spawn(path, flags, {
       stdio: ["ignore", "pipe", "inherit"],
       // What is freed is kept for a while under AddressSanitizer; tests measure the daemon's memory.
       env: {
-        UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env,
+        UBSAN_OPTIONS: "halt_on_error=1:print_stacktrace=1", ...process.env, ...env,
         ASAN_OPTIONS: `${process.env.ASAN_OPTIONS ?? ""}:quarantine_size_mb=4`.replace(/^:/, ""),
       },
     });
@@ -124,9 +124,34 @@ export class Daemon {
 export const unstarted = process.env.TEST_LIST &&
   { url: "http://127.0.0.1:1", key: "none", options: {}, folder: "/nonexistent", isDebian: true, stop: async () => 0 };
 
+const remotePath = process.env.TEST_REMOTE;
+
+/** With TEST_REMOTE, puts a cay-remote before the daemon: its address is the remote's from now on. */
+export async function putRemoteBefore(daemon, where, key, flags) {
+  if (!remotePath) return daemon;
+  const remote = await new Daemon(remotePath, ["--behind", where, "--listen", "127.0.0.1:0", ...flags], { CAY_API_KEY: key }).ready();
+  const stop = daemon.stop.bind(daemon);
+  daemon.url = remote.url;
+  daemon.stop = async () => {
+    const status = await remote.stop();
+    return (await stop()) || status;
+  };
+  return daemon;
+}
+
+/** The secret of a new key, made by the Unix socket; of a trusted one by default. */
+export async function makeKey(socket, fields = { owner: "gateway", role: "KEY_ROLE_ADMIN", mayVouch: true }) {
+  const { stdout } = await promisify(execFile)("curl", [
+    "-sS", "--fail-with-body", "--unix-socket", socket, "-H", "content-type: application/json",
+    "-d", JSON.stringify(fields), "http://localhost/cay.v1.KeyService/CreateKey",
+  ]);
+  return JSON.parse(stdout).secret;
+}
+
 export async function startEchod(...flags) {
   if (unstarted) return unstarted;
-  return new Daemon(echodPath, ["--listen", "127.0.0.1:0", ...flags]).ready();
+  const daemon = await new Daemon(echodPath, ["--listen", "127.0.0.1:0", ...flags]).ready();
+  return putRemoteBefore(daemon, daemon.url, "gateway", ["--echo", ...flags]);
 }
 
 /** A cayd with a key, or Skip where it is not built. */
@@ -140,13 +165,9 @@ export async function startCayd() {
   ]);
   daemon.ended.then(() => { rmSync(folder, { recursive: true, force: true }); removeGroup(group); });
   await daemon.ready();
-  const { stdout } = await promisify(execFile)("curl", [
-    "-sS", "--fail-with-body", "--unix-socket", join(folder, "run", "cayd.sock"),
-    "-H", "content-type: application/json", "-d", '{"owner":"tester","role":"KEY_ROLE_ADMIN"}',
-    "http://localhost/cay.v1.KeyService/CreateKey",
-  ]);
-  daemon.key = JSON.parse(stdout).secret;
-  return daemon;
+  const socket = join(folder, "run", "cayd.sock");
+  daemon.key = await makeKey(socket, { owner: "tester", role: "KEY_ROLE_ADMIN" });
+  return putRemoteBefore(daemon, `unix:${socket}`, await makeKey(socket), []);
 }
 
 function withLimit(promise, limitMs) {

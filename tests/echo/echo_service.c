@@ -311,12 +311,15 @@ static void authenticate(struct cay_service *base, struct cay_str secret, struct
 {
     static const struct cay_caller tester = {
         .role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
+    static const struct cay_caller gateway = {
+        .role = CAY_ROLE_ADMIN, .owner = "gateway", .key_id = "key-2", .may_vouch = true};
     const struct echo_service *service = (const struct echo_service *)base;
     const char *key = service->key ? service->key : "";
     struct cay_error err = {};
-    bool is_known = cay_equal_constant_time(secret.ptr, secret.len, key, strlen(key)) ||
+    bool is_key = cay_equal_constant_time(secret.ptr, secret.len, key, strlen(key));
+    bool is_known = is_key || cay_str_is(secret, ECHO_GATEWAY_KEY) ||
                     cay_fail(&err, CAY_R_UNAUTHENTICATED, "this is not the key");
-    cay_whois_answer(whois, is_known ? &tester : NULL, is_known ? NULL : &err);
+    cay_whois_answer(whois, !is_known ? NULL : is_key ? &tester : &gateway, is_known ? NULL : &err);
 }
 
 static cay_verb *const verbs[ECHO_METHOD_COUNT] = {

@@ -5,11 +5,15 @@
  * cay.test.v1.EchoService behind the hallway: verbs that answer at once, later, in a stream,
  * wrongly or never, so that tests can drive every path of the doors. Calls that are still alive are
  * kept in a list; echo_service_end_calls ends them when nobody can wait for them any more.
+ *
+ * Besides the key there is one for who may vouch for callers.
  */
 
 #include "api/service.h"
 #include "base/list.h"
 #include "front/http/server.h"
+
+#define ECHO_GATEWAY_KEY "gateway"
 
 struct echo_service {
     struct cay_service base; /* first */

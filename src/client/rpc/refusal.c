@@ -2,17 +2,19 @@
 #include "client/rpc/refusal.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "api/cay_v1.h"
 #include "base/base64.h"
 #include "base/json.h"
 
-enum { DETAILS_MAX = 64 };
+enum { DETAILS_MAX = 64, FACT_KEY_BYTES = 64 };
 
 struct refusal {
     struct cay_str code;
     struct cay_str message;
     struct cay_str reason;
+    struct cay_pb_pairs facts;
 };
 
 struct detail {
@@ -50,15 +52,18 @@ static bool read_debug(struct cay_json_reader *json, struct detail *detail)
 }
 
 /* The value is what counts; the debug form is for people and may be missing. */
-static struct cay_str detail_reason(const struct detail *detail, struct cay_arena *arena)
+static struct cay_str detail_reason(const struct detail *detail, struct cay_arena *arena,
+                                    struct refusal *refusal)
 {
     struct cay_v1_error_info info = {};
     size_t len = 0;
     char *bytes = cay_arena_alloc(arena, cay_base64_decoded_len_max(detail->value.len) + 1);
     if (bytes && detail->value.ptr && cay_base64_decode(detail->value, bytes, &len) == 0 &&
         cay_pb_decode(&cay_v1_error_info_desc, (struct cay_str){bytes, len}, arena, &info) == 0 &&
-        info.reason.len)
+        info.reason.len) {
+        refusal->facts = info.metadata;
         return info.reason;
+    }
     return detail->debug_reason;
 }
 
@@ -80,7 +85,7 @@ static bool read_detail(struct cay_json_reader *json, struct cay_arena *arena,
             return false;
     }
     if (cay_str_is(detail.type, cay_v1_error_info_desc.full_name) && !refusal->reason.len)
-        refusal->reason = detail_reason(&detail, arena);
+        refusal->reason = detail_reason(&detail, arena, refusal);
     return json->token == CAY_JSON_OBJECT_END;
 }
 
@@ -142,6 +147,15 @@ static void set_error(const struct refusal *refusal, struct cay_error *out_err)
                  refusal->message.ptr);
     else
         cay_fail(out_err, reason, NULL);
+    for (size_t i = 0; i < refusal->facts.count; i++) {
+        const struct cay_pb_pair *fact = &refusal->facts.items[i];
+        char key[FACT_KEY_BYTES];
+        snprintf(key, sizeof(key), "%.*s", (int)CAY_MIN(fact->key.len, sizeof(key)),
+                 fact->key.len ? fact->key.ptr : "");
+        if (key[0])
+            cay_error_fact(out_err, key, "%.*s", (int)fact->value.len,
+                           fact->value.len ? fact->value.ptr : "");
+    }
 }
 
 static enum cay_reason reason_of_status(long http_status)

@@ -37,6 +37,7 @@ void cay_transfer_write_headers(const struct cay_transfer *transfer, struct cay_
                        (long long)CAY_MIN(client->timeout_ms, TIMEOUT_HEADER_MAX));
     if (key.len)
         cay_buf_printf(out, "Authorization: Bearer %.*s\r\n", (int)key.len, key.ptr);
+    cay_buf_append_str(out, transfer->headers);
 }
 
 void cay_transfer_write_head(const struct cay_transfer *transfer, struct cay_buf *out)
@@ -78,6 +79,15 @@ bool cay_transfer_take(struct cay_transfer *transfer, int status, const char *ty
     transfer->has_failed =
         !check_answer(transfer, type, err) || !transfer->sink(transfer, bytes, err);
     return !transfer->has_failed;
+}
+
+bool cay_transfer_check(struct cay_transfer *transfer, int status, const char *type,
+                        struct cay_error *err)
+{
+    if (status == 200)
+        return check_answer(transfer, type, err);
+    cay_refusal_read(cay_buf_str(&transfer->refusal), status, err);
+    return false;
 }
 
 bool cay_transfer_unreachable(const struct cay_client *client, const char *why, const char *remedy,
@@ -170,10 +180,8 @@ bool cay_transfer_run(struct cay_transfer *transfer, struct cay_client_duplex *o
         done = false;
     else if (transfer->is_over)
         done = true;
-    else if (done && status != 200)
-        cay_refusal_read(cay_buf_str(&transfer->refusal), status, err);
-    if (done && !transfer->is_over)
-        done = status == 200 && check_answer(transfer, type, err);
+    else if (done)
+        done = cay_transfer_check(transfer, status, type, err);
     cay_buf_finish(&transfer->unsent);
     cay_buf_finish(&transfer->refusal);
     return done;

@@ -37,7 +37,8 @@ struct cay_client {
 struct cay_transfer {
     struct cay_client *client;
     const struct cay_pb_method *method;
-    void *state; /* of source and sink */
+    void *state;            /* of source and sink */
+    struct cay_str headers; /* further lines of the head, each with its end */
 
     /* The request's body: `body`, or what `source` appends whenever more is wanted. Appending
      * nothing ends it. */
@@ -127,6 +128,10 @@ bool cay_transfer_not_connected(const struct cay_client *client, int number, str
 bool cay_transfer_timed_out(const struct cay_client *client, bool is_silent, struct cay_error *err);
 bool cay_transfer_broke(const struct cay_client *client, struct cay_error *err);
 bool cay_transfer_not_http(const struct cay_client *client, struct cay_error *err);
+
+/* An answer that is complete: true if it is a good one and of the right kind. */
+[[nodiscard]] bool cay_transfer_check(struct cay_transfer *transfer, int status, const char *type,
+                                      struct cay_error *err);
 
 [[nodiscard]] bool cay_client_encode(const struct cay_pb_message *desc, const void *message,
                                      struct cay_buf *out, struct cay_error *err);

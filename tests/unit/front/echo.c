@@ -154,10 +154,21 @@ static void terminal(struct cay_service *service, struct cay_call *call)
     cay_call_next(call);
 }
 
+static const struct cay_caller tester = {
+    .role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
+
+static void find_caller(struct cay_service *, struct cay_call *call)
+{
+    const struct cay_v1_find_caller_request *request = call->request;
+    struct cay_v1_caller caller = {
+        .owner = cay_str(tester.owner), .role = CAY_V1_KEY_ROLE_USER, .key_id = CAY_STR("key-1")};
+    struct cay_v1_find_caller_response response = {
+        .caller = cay_str_is(request->secret, "good") ? &caller : NULL};
+    cay_call_done(call, &response);
+}
+
 static void tell(struct cay_whois *whois, bool is_good)
 {
-    static const struct cay_caller tester = {
-        .role = CAY_ROLE_USER, .owner = "tester", .key_id = "key-1"};
     struct cay_error err = {};
     cay_fail(&err, CAY_R_UNAUTHENTICATED, NULL);
     cay_whois_answer(whois, is_good ? &tester : NULL, is_good ? NULL : &err);
@@ -166,8 +177,14 @@ static void tell(struct cay_whois *whois, bool is_good)
 static void authenticate(struct cay_service *service, struct cay_str secret,
                          struct cay_whois *whois)
 {
+    static const struct cay_caller gateway = {
+        .role = CAY_ROLE_ADMIN, .owner = "gateway", .key_id = "key-2", .may_vouch = true};
     struct echo *echo = echo_of(service);
     bool is_good = cay_str_is(secret, "good");
+    if (cay_str_is(secret, "trusted")) {
+        cay_whois_answer(whois, &gateway, NULL);
+        return;
+    }
     if (!echo->thinks || echo->asking_count == ECHO_HELD_MAX) {
         tell(whois, is_good);
         return;
@@ -198,7 +215,7 @@ void echo_tell(struct echo *echo)
 static cay_verb *const verbs[CAY_V1_METHOD_COUNT] = {
     [CAY_V1_KEY_SERVICE_LIST_KEYS] = list_keys,   [CAY_V1_FILE_SERVICE_REMOVE_FILE] = remove_file,
     [CAY_V1_FILE_SERVICE_READ_FILE] = read_file,  [CAY_V1_FILE_SERVICE_WRITE_FILE] = write_file,
-    [CAY_V1_PROCESS_SERVICE_TERMINAL] = terminal,
+    [CAY_V1_PROCESS_SERVICE_TERMINAL] = terminal, [CAY_V1_KEY_SERVICE_FIND_CALLER] = find_caller,
 };
 
 static const struct cay_service_ops ops = {

@@ -11,7 +11,10 @@
  *   FileService/WriteFile     client stream: bytes_written and, in entries_written, messages
  *   ProcessService/Terminal   both ways: every input comes back as output
  *
- * The secret "good" opens it: at once, or when echo_tell says so (`thinks`).
+ *   KeyService/FindCaller     who holds the secret, as the doors are told
+ *
+ * The secret "good" opens it: at once, or when echo_tell says so (`thinks`). So does "trusted",
+ * whose holder may vouch for callers.
  */
 
 #include "api/service.h"

@@ -15,10 +15,13 @@ static void what_the_daemon_writes_comes_back_the_same(void **)
         cay_auto(cay_buf_finish) struct cay_buf json;
         cay_buf_init(&json, CAY_REFUSAL_BYTES_MAX);
         cay_fail(&sent, (enum cay_reason)reason, "session '%s' \"said\"\n no", "dé");
+        cay_error_fact(&sent, "state", "paused");
+        cay_error_fact(&sent, "nearest", "a \"b\"");
         cay_rpc_error_json(&json, &sent);
         cay_refusal_read(cay_buf_str(&json), 500, &got);
         assert_int_equal(got.reason, sent.reason);
         assert_string_equal(got.text, sent.text);
+        assert_memory_equal(got.facts, sent.facts, sizeof(got.facts));
 
         got = (struct cay_error){};
         cay_buf_clear(&json, 0);
@@ -26,6 +29,7 @@ static void what_the_daemon_writes_comes_back_the_same(void **)
         assert_int_equal(cay_refusal_read_end(cay_buf_str(&json), &got), 1);
         assert_int_equal(got.reason, sent.reason);
         assert_string_equal(got.text, sent.text);
+        assert_memory_equal(got.facts, sent.facts, sizeof(got.facts));
     }
 }
 
