@@ -2,6 +2,7 @@
 #include "front/connect/connect.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/base64.h"
@@ -330,20 +331,34 @@ static bool read_leniency(struct cay_rpc *rpc, struct cay_error *err)
     return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cay-unknown-fields must be ignore or refuse");
 }
 
-static bool read_timeout(struct cay_rpc *rpc, struct cay_error *err)
+/* -ENOENT when there is none, -EINVAL when it is malformed. */
+static int find_timeout(const struct cay_rpc *rpc, struct cay_str *out_text, uint64_t *out_ms)
 {
-    const struct cay_rpc_names *names = cay_rpc_names(rpc->kind.protocol);
-    struct cay_str value = cay_http_header(&rpc->exchange->headers, names->timeout);
-    if (!value.ptr)
-        return true;
+    enum cay_rpc_protocol protocol = rpc->kind.protocol;
+    *out_text = cay_http_header(&rpc->exchange->headers, cay_rpc_names(protocol)->timeout);
+    return out_text->ptr ? cay_rpc_timeout_parse(protocol, *out_text, out_ms) : -ENOENT;
+}
+
+/* It runs while it is not known who calls; whoever may call is told what is wrong with it. */
+static void start_deadline(struct cay_rpc *rpc)
+{
+    struct cay_str text = {};
     uint64_t timeout_ms = 0;
-    if (cay_rpc_timeout_parse(rpc->kind.protocol, value, &timeout_ms) < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "%s '%.*s' is not a timeout", names->timeout,
-                        (int)CAY_MIN(value.len, (size_t)32), value.ptr);
+    if (find_timeout(rpc, &text, &timeout_ms) < 0)
+        return;
     rpc->call.deadline_ms = cay_loop_now_ms(rpc->exchange->loop) + timeout_ms;
     cay_timer_open(&rpc->deadline, rpc->exchange->loop, on_deadline);
     cay_timer_start(&rpc->deadline, timeout_ms, 0);
-    return true;
+}
+
+static bool check_timeout(const struct cay_rpc *rpc, struct cay_error *err)
+{
+    struct cay_str text = {};
+    uint64_t timeout_ms = 0;
+    return find_timeout(rpc, &text, &timeout_ms) != -EINVAL ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "%s '%.*s' is not a timeout",
+                    cay_rpc_names(rpc->kind.protocol)->timeout, (int)CAY_MIN(text.len, (size_t)32),
+                    text.ptr);
 }
 
 static bool check_protocol_version(const struct cay_rpc *rpc, struct cay_error *err)
@@ -385,14 +400,9 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
 {
     const bool *pieces = rpc->door->porch->service->ops->piece_methods;
     rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
-    if (!check_protocol_version(rpc, err) || !read_encodings(rpc, err))
-        return false;
-    if (rpc->bad_timeout.reason) {
-        *err = rpc->bad_timeout;
-        return false;
-    }
-    return read_leniency(rpc, err) && (!rpc->is_get || read_query_message(rpc, err)) &&
-           cay_rpc_charge(rpc, 0, err);
+    return check_protocol_version(rpc, err) && read_encodings(rpc, err) &&
+           check_timeout(rpc, err) && read_leniency(rpc, err) &&
+           (!rpc->is_get || read_query_message(rpc, err)) && cay_rpc_charge(rpc, 0, err);
 }
 
 /* What came of the body meanwhile is no more than HTTP reads ahead. */
@@ -451,7 +461,7 @@ static void start(struct cay_connect *door, struct cay_exchange *exchange,
     exchange->is_patient = method->client_streaming && method->server_streaming;
 
     cay_rpc_enter(rpc);
-    (void)read_timeout(rpc, &rpc->bad_timeout);
+    start_deadline(rpc);
     cay_auth_start(&rpc->auth, exchange, door->porch->service, door->porch->allow_anonymous, known);
     cay_rpc_pump(rpc);
     cay_rpc_leave(rpc);

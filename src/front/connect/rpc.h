@@ -48,7 +48,6 @@ struct cay_rpc {
     bool ignores_unknown_fields; /* of JSON: the client may be newer than this daemon */
     struct cay_timer deadline;
     struct cay_auth auth;
-    struct cay_error bad_timeout; /* told once it is known who calls */
     int64_t started_ns;
     unsigned depth; /* functions at work on it */
 
