@@ -175,6 +175,29 @@ static void pages_wait_too(void **state)
     echo_tell(&self->harness.echo);
 }
 
+/* How an answer to "on whose behalf" looks; who is there is known at once here. */
+static void only_who_is_trusted_vouches(void **state)
+{
+    struct fixture *self = *state;
+    static const struct {
+        const char *headers;
+        const char *answer;
+    } cases[] = {
+        {"good\r\nCay-On-Behalf-Of: role=user; owner=alice", "\"code\":\"permission_denied\""},
+        {"trusted\r\nCay-On-Behalf-Of: role=user; owner=alice", "HTTP/1.1 200 OK\r\n"},
+        {"trusted\r\nCay-On-Behalf-Of: role=admin; owner=alice; door", "HTTP/1.1 200 OK\r\n"},
+        {"trusted\r\nCay-On-Behalf-Of: alice", "\"code\":\"invalid_argument\""},
+        {"trusted\r\nCay-On-Behalf-Of:", "\"code\":\"invalid_argument\""},
+        {"bad\r\nCay-On-Behalf-Of: role=user; owner=alice", "\"code\":\"unauthenticated\""},
+    };
+    self->harness.echo.thinks = false;
+    for (size_t i = 0; i < CAY_COUNT(cases); i++) {
+        send_text(self, cases[i].headers, "Content-Length: 2\r\n\r\n{}");
+        if (!has(self, cases[i].answer))
+            fail_msg("%s: %.*s", cases[i].headers, (int)self->out.len, self->out.data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_hangs_up_is_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(streams_wait_too, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_wait_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_who_is_trusted_vouches, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
