@@ -16,7 +16,7 @@ struct cay_host_settings {
     char *data_dir; /* made if need be, mode 0700 */
     char *run_dir;  /* sockets of sandboxes are made below it */
     const char *store;
-    const char *runtime;          /* of sessions that do not say */
+    const char *runtime;           /* of sessions that do not say */
     struct cay_conf_list runtimes; /* others that they may ask for */
     const char *cgroup_parent;
     const char *default_base;

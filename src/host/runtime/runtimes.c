@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/session/runtimes.h"
+#include "host/runtime/runtimes.h"
 
 #include <stdlib.h>
 
