@@ -382,6 +382,8 @@ def histories(cay):
     print(f"# the daemon was killed {history.kills} times, {lost} sandboxes were lost")
     settled(cay)
     clear(cay)
+    # A store of datasets keeps that of a base mounted; with the base, nothing at all is left.
+    cay.call("cay.v1.BaseService/RemoveBase", {"name": "small"})
 
 
 if __name__ == "__main__":
