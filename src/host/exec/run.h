@@ -7,11 +7,11 @@
  * are told.
  */
 
-#include "host/exec/capture.h"
 #include "host/exec/command.h"
 #include "host/live/live.h"
 #include "host/session/op.h"
 #include "io/loop.h"
+#include "tool/capture.h"
 
 struct cay_run;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/exec/capture.h"
+#include "tool/capture.h"
 
 #include <inttypes.h>
 
