@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
@@ -10,6 +9,7 @@
 #include "host/exec/tool_call.h"
 #include "host/session/host.h"
 #include "tool/command.h"
+#include "tool/outcome.h"
 
 struct command_run {
     struct cay_run run; /* first: it is what run.c frees */
@@ -37,119 +37,33 @@ static bool on_output(struct cay_run *run, const struct cay_frame_output *output
     return cay_call_send(run->call, &response);
 }
 
-static void write_end_note(const struct cay_v1_exec_result *result, struct cay_buf *text)
-{
-    /* An exit code is told last. */
-    if (result->message.len && !cay_str_starts(result->message, "exit code "))
-        cay_buf_printf(text, "[%.*s]\n", (int)result->message.len, result->message.ptr);
-    bool are_killed = result->leftovers.count && result->leftovers.items[0].killed;
-    if (result->leftover_count)
-        cay_buf_printf(text, "[%d processes it started %s]\n", result->leftover_count,
-                       are_killed ? "were killed with it" : "still run");
-    if (result->has_exit_code && result->exit_code)
-        cay_buf_printf(text, "[exit code %d]\n", result->exit_code);
-}
-
-static void end_line(struct cay_buf *text)
-{
-    if (text->len && text->data[text->len - 1] != '\n')
-        cay_buf_append_byte(text, '\n');
-}
-
-static void write_text(struct cay_run *run, const struct cay_v1_exec_result *result,
-                       struct cay_buf *text)
-{
-    cay_capture_write(&run->out, text);
-    if (run->err_out.total_bytes) {
-        end_line(text);
-        cay_buf_append_text(text, "[stderr]\n");
-        cay_capture_write(&run->err_out, text);
-    }
-    if (!text->len)
-        cay_buf_append_text(text, "(no output)\n");
-    end_line(text);
-    write_end_note(result, text);
-}
-
-/* Why a command failed, as a word. */
-static const char *reason_of(const struct cay_v1_exec_result *result)
-{
-    static const char *const words[] = {
-        [CAY_V1_END_CAUSE_EXITED] = "exit_code",
-        [CAY_V1_END_CAUSE_SIGNALED] = "signal",
-        [CAY_V1_END_CAUSE_OOM] = "oom",
-        [CAY_V1_END_CAUSE_TIMEOUT_WALL] = "timeout_wall",
-        [CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT] = "timeout_no_output",
-        [CAY_V1_END_CAUSE_QUOTA] = "quota",
-        [CAY_V1_END_CAUSE_POLICY] = "policy",
-        [CAY_V1_END_CAUSE_KILLED] = "killed",
-        [CAY_V1_END_CAUSE_LOST] = "lost",
-    };
-    size_t cause = (size_t)result->cause;
-    return cause < CAY_COUNT(words) && words[cause] ? words[cause] : "failed";
-}
-
 static bool is_missing(const struct cay_frame_exit *exit)
 {
     return exit && exit->cause == CAY_CAUSE_FAILED && exit->stage == CAY_STAGE_EXEC &&
            (exit->code == ENOENT || exit->code == ENOTDIR);
 }
 
-/* Facts for programs, in the result. */
-static void add_facts(struct cay_run *run, struct command_run *self,
-                      struct cay_v1_tool_result *result)
-{
-    const struct cay_tool *tool = self->tool.tool;
-    struct cay_tool_run facts = {.tool = tool, .arena = &run->call->arena, .out = result};
-    cay_auto(cay_buf_finish) struct cay_buf text;
-    if (!tool->facts || result->is_error || cay_capture_dropped(&run->out))
-        return;
-    cay_buf_init(&text, (size_t)4 * CAY_LIMIT_RESULT_BYTES_MAX);
-    cay_capture_write(&run->out, &text);
-    tool->facts(&facts, cay_buf_str(&text));
-}
-
 static void on_answer(struct cay_run *run, struct cay_v1_exec_result *result,
                       const struct cay_error *err)
 {
     struct command_run *self = (struct command_run *)run;
-    struct cay_call *call = run->call;
-    if (!result) {
-        cay_tool_fail(call, &self->tool, err);
-        return;
+    struct cay_v1_tool_result shown = {};
+    struct cay_error failed = {};
+    if (result) {
+        const struct cay_outcome outcome = {
+            .tool = self->tool.tool,
+            .exec = result,
+            .out = &run->out,
+            .err_out = &run->err_out,
+            .missing_program =
+                is_missing(run->exit) ? run->command.argv.items[0] : (struct cay_str){},
+        };
+        err = cay_outcome_show(&outcome, &run->call->arena, &shown, &failed) ? NULL : &failed;
     }
-    cay_auto(cay_buf_finish) struct cay_buf text;
-    cay_buf_init(&text, (size_t)4 * CAY_LIMIT_RESULT_BYTES_MAX);
-    bool is_missing_program = is_missing(run->exit);
-    if (is_missing_program) {
-        struct cay_str program = run->command.argv.items[0];
-        cay_buf_printf(&text,
-                       "there is no %.*s in this sandbox; install it, or use a base that has it\n",
-                       (int)program.len, program.ptr);
-    } else {
-        write_text(run, result, &text);
-    }
-    result->dropped_bytes +=
-        (int64_t)(cay_capture_dropped(&run->out) + cay_capture_dropped(&run->err_out));
-    struct cay_v1_content_block block = {
-        .which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT,
-        .block.text = cay_arena_str(&call->arena, cay_buf_str(&text)),
-    };
-    struct cay_v1_truncation truncation = {
-        .total_bytes = result->stdout_bytes + result->stderr_bytes,
-        .shown_bytes = result->stdout_bytes + result->stderr_bytes - result->dropped_bytes,
-    };
-    struct cay_v1_tool_result tool_result = {
-        .content = {&block, 1},
-        .is_error = !result->has_exit_code || result->exit_code != 0,
-        .exec = result,
-        .truncation = result->dropped_bytes ? &truncation : NULL,
-    };
-    if (tool_result.is_error)
-        tool_result.error_reason =
-            cay_str(is_missing_program ? "program_not_found" : reason_of(result));
-    add_facts(run, self, &tool_result);
-    cay_tool_answer(call, &self->tool, &tool_result);
+    if (err)
+        cay_tool_fail(run->call, &self->tool, err);
+    else
+        cay_tool_answer(run->call, &self->tool, &shown);
 }
 
 static const struct cay_run_style plain_style = {.is_tool = true, .answer = on_answer};
@@ -168,24 +82,16 @@ static void on_launched(struct cay_launch *launch, struct cay_process *process,
 {
     struct tool_launch *self = CAY_CONTAINER_OF(launch, struct tool_launch, launch);
     struct cay_call *call = launch->call;
-    if (err) {
-        cay_tool_fail(call, &self->tool, err);
-        free(self);
-        return;
-    }
-    if (self->tool.is_stream)
+    struct cay_v1_tool_result result = {};
+    struct cay_error failed = {};
+    if (!err && self->tool.is_stream)
         cay_tool_send_started(call, &self->tool, process->id);
-    char text[160];
-    snprintf(text, sizeof(text), "It runs in the background as process %s.\n", process->id);
-    struct cay_v1_content_block block = {
-        .which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT,
-        .block.text = cay_arena_str(&call->arena, cay_str(text)),
-    };
-    struct cay_v1_tool_result result = {
-        .content = {&block, 1},
-        .process_id = cay_arena_str(&call->arena, cay_str(process->id)),
-    };
-    cay_tool_answer(call, &self->tool, &result);
+    if (!err && !cay_outcome_show_background(process->id, &call->arena, &result, &failed))
+        err = &failed;
+    if (err)
+        cay_tool_fail(call, &self->tool, err);
+    else
+        cay_tool_answer(call, &self->tool, &result);
     free(self);
 }
 
