@@ -175,6 +175,38 @@ bool cay_error_fact(struct cay_error *err, const char *key, const char *fmt, ...
     return false;
 }
 
+const char *cay_error_get(const struct cay_error *err, const char *name)
+{
+    const char *value = NULL;
+    if (!err || !name)
+        return NULL;
+    for (const char *key = NULL; (key = cay_error_next_fact(err, key, &value));) {
+        if (strcmp(key, name) == 0)
+            return value;
+    }
+    return NULL;
+}
+
+const char *cay_error_reason(const struct cay_error *err)
+{
+    if (!err || err->reason <= CAY_R_NONE || err->reason >= CAY_R_COUNT)
+        return "";
+    const char *unknown = cay_error_get(err, CAY_FACT_REASON);
+    return unknown ? unknown : table[err->reason].name;
+}
+
+enum cay_connect_code cay_error_code(const struct cay_error *err)
+{
+    if (!err || err->reason <= CAY_R_NONE)
+        return CAY_CODE_OK;
+    return err->reason < CAY_R_COUNT ? table[err->reason].code : CAY_CODE_UNKNOWN;
+}
+
+bool cay_error_is(const struct cay_error *err, const char *reason)
+{
+    return reason && *reason && strcmp(cay_error_reason(err), reason) == 0;
+}
+
 bool cay_wrap(struct cay_error *err, const char *fmt, ...)
 {
     char inner[sizeof(err->text)];

@@ -13,26 +13,7 @@
  */
 
 #include "base/base.h"
-
-enum cay_connect_code {
-    CAY_CODE_OK = 0,
-    CAY_CODE_CANCELED = 1,
-    CAY_CODE_UNKNOWN = 2,
-    CAY_CODE_INVALID_ARGUMENT = 3,
-    CAY_CODE_DEADLINE_EXCEEDED = 4,
-    CAY_CODE_NOT_FOUND = 5,
-    CAY_CODE_ALREADY_EXISTS = 6,
-    CAY_CODE_PERMISSION_DENIED = 7,
-    CAY_CODE_RESOURCE_EXHAUSTED = 8,
-    CAY_CODE_FAILED_PRECONDITION = 9,
-    CAY_CODE_ABORTED = 10,
-    CAY_CODE_OUT_OF_RANGE = 11,
-    CAY_CODE_UNIMPLEMENTED = 12,
-    CAY_CODE_INTERNAL = 13,
-    CAY_CODE_UNAVAILABLE = 14,
-    CAY_CODE_DATA_LOSS = 15,
-    CAY_CODE_UNAUTHENTICATED = 16,
-};
+#include "cay/error.h"
 
 enum cay_reason {
     CAY_R_NONE = 0,
@@ -42,13 +23,9 @@ enum cay_reason {
     CAY_R_COUNT,
 };
 
-struct cay_error {
-    enum cay_reason reason;
-    int sys_errno; /* positive, 0 when no system call was involved */
-    char text[232];
-    /* Facts for programs: keys and values by turns, each with its NUL; an empty key ends them. */
-    char facts[272];
-};
+/* The fact under which the word of a reason is kept that this build does not know: the error has
+ * the reason of its code then. */
+#define CAY_FACT_REASON "reason"
 
 /* What the table says of a reason. `name` is lower case, as clients see it. */
 struct cay_reason_info {

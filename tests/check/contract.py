@@ -277,7 +277,7 @@ def look(build):
         sources = [Path(os.path.normpath(s)) for s in sources]
         ours = [s for s in sources if s.is_relative_to(checks.ROOT)
                 and str(s.relative_to(checks.ROOT)).startswith((*ROOMS, "src/bin/cayd"))]
-        includes = [checks.ROOT / "src", build / "src"]
+        includes = [checks.ROOT / "src", checks.ROOT / "include", build / "src"]
         reads, writes, broken = touched(ours, includes, folder)
         doors = [s for s in sources if s.is_relative_to(checks.ROOT / "src/front")]
         reads |= {r for r in touched(doors, includes, folder)[0]

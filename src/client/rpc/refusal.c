@@ -8,7 +8,7 @@
 #include "base/base64.h"
 #include "base/json.h"
 
-enum { DETAILS_MAX = 64, FACT_KEY_BYTES = 64 };
+enum { DETAILS_MAX = 64, FACT_KEY_BYTES = 64, REASON_BYTES_MAX = 64 };
 
 struct refusal {
     struct cay_str code;
@@ -140,13 +140,17 @@ static enum cay_reason reason_of_code(struct cay_str code)
 static void set_error(const struct refusal *refusal, struct cay_error *out_err)
 {
     enum cay_reason reason = cay_reason_by_name(refusal->reason);
-    if (!reason)
+    bool is_known = reason != CAY_R_NONE;
+    if (!is_known)
         reason = reason_of_code(refusal->code);
     if (refusal->message.len)
         cay_fail(out_err, reason, "%.*s", (int)CAY_MIN(refusal->message.len, sizeof(out_err->text)),
                  refusal->message.ptr);
     else
         cay_fail(out_err, reason, NULL);
+    if (!is_known && refusal->reason.len)
+        cay_error_fact(out_err, CAY_FACT_REASON, "%.*s",
+                       (int)CAY_MIN(refusal->reason.len, REASON_BYTES_MAX), refusal->reason.ptr);
     for (size_t i = 0; i < refusal->facts.count; i++) {
         const struct cay_pb_pair *fact = &refusal->facts.items[i];
         char key[FACT_KEY_BYTES];

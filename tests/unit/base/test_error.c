@@ -32,6 +32,31 @@ static void codes_have_names_both_ways(void **)
     assert_int_equal(cay_code_by_name(CAY_STR("nonsense")), CAY_CODE_UNKNOWN);
 }
 
+static void an_error_tells_its_reason_and_facts(void **)
+{
+    struct cay_error err = {};
+    assert_string_equal(cay_error_reason(&err), "");
+    assert_int_equal(cay_error_code(&err), CAY_CODE_OK);
+    assert_false(cay_error_is(&err, ""));
+    cay_fail(&err, CAY_R_SESSION_PAUSED, NULL);
+    cay_error_fact(&err, "state", "paused");
+    cay_error_fact(&err, "empty", "%s", "");
+    assert_string_equal(cay_error_reason(&err), "session_paused");
+    assert_int_equal(cay_error_code(&err), CAY_CODE_FAILED_PRECONDITION);
+    assert_true(cay_error_is(&err, "session_paused"));
+    assert_false(cay_error_is(&err, "session"));
+    assert_string_equal(cay_error_get(&err, "state"), "paused");
+    assert_string_equal(cay_error_get(&err, "empty"), "");
+    assert_null(cay_error_get(&err, "paused"));
+    /* What a newer daemon calls it counts, although only its code is understood. */
+    cay_error_fact(&err, CAY_FACT_REASON, "session_in_orbit");
+    assert_string_equal(cay_error_reason(&err), "session_in_orbit");
+    err.reason = CAY_R_COUNT;
+    assert_string_equal(cay_error_reason(&err), "");
+    assert_string_equal(cay_error_reason(NULL), "");
+    assert_null(cay_error_get(NULL, "state"));
+}
+
 static void fail_formats_and_wrap_puts_context_first(void **)
 {
     struct cay_error err = {};
@@ -127,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reason_is_complete),
         cmocka_unit_test(codes_have_names_both_ways),
+        cmocka_unit_test(an_error_tells_its_reason_and_facts),
         cmocka_unit_test(fail_formats_and_wrap_puts_context_first),
         cmocka_unit_test(a_null_format_takes_the_sentence_of_the_table),
         cmocka_unit_test(errno_is_kept_and_described),
