@@ -52,12 +52,13 @@ static bool open_client(struct cay_cli *cli, struct cay_error *err)
     char *key = getenv("CAY_API_KEY");
     const char *ca_file = getenv("CAY_CA_FILE");
     struct cay_client_options options = {
+        .size = sizeof(options),
         .url = cay_cli_url(cli),
-        .key = cay_str(key),
+        .key = key,
         .ca_file = ca_file && *ca_file ? ca_file : NULL,
     };
     bool done = cay_client_open(&options, &cli->client, err);
-    cli->has_key = options.key.len != 0;
+    cli->has_key = key && *key;
     if (key) {
         /* The client has its copy; this one would stay readable in /proc. */
         cay_wipe(key, strlen(key));

@@ -115,7 +115,8 @@ bool cay_remote_create(const struct cay_remote_options *options, struct cay_remo
                        struct cay_error *err)
 {
     struct cay_remote *remote = cay_new(struct cay_remote);
-    const struct cay_client_options client = {.url = options->url, .key = options->key};
+    const struct cay_client_options client = {
+        .size = sizeof(client), .url = options->url, .key = options->key};
     cay_list_init(&remote->calls);
     remote->loop = options->loop;
     remote->verbs = cay_alloc(options->method_count * sizeof(*remote->verbs));

@@ -17,8 +17,8 @@ struct cay_remote;
 
 struct cay_remote_options {
     struct cay_loop *loop;
-    const char *url;    /* of the other daemon, without TLS: unix:PATH or http://HOST:PORT */
-    struct cay_str key; /* copied */
+    const char *url; /* of the other daemon, without TLS: unix:PATH or http://HOST:PORT */
+    const char *key; /* copied */
     const struct cay_pb_method *methods;
     size_t method_count;
 };

@@ -120,7 +120,7 @@ static bool start(struct daemon *daemon, const struct options *options, struct c
     const struct cay_remote_options remote = {
         .loop = daemon->loop,
         .url = options->behind,
-        .key = cay_str(key ? key : ""),
+        .key = key,
         .methods = options->is_echo ? echo_methods : cay_v1_methods,
         .method_count = options->is_echo ? (size_t)ECHO_METHOD_COUNT : CAY_V1_METHOD_COUNT,
     };

@@ -29,7 +29,11 @@ static bool check_key(struct cay_str key, struct cay_error *err)
 bool cay_client_open(const struct cay_client_options *options, struct cay_client **out_client,
                      struct cay_error *err)
 {
-    if (!check_key(options->key, err))
+    const struct cay_client_options none = CAY_CLIENT_OPTIONS;
+    if (!options)
+        options = &none;
+    struct cay_str key = cay_str(options->key);
+    if (!check_key(key, err))
         return false;
     struct cay_client *client = cay_new(struct cay_client);
     client->kept_fd = -1;
@@ -38,7 +42,7 @@ bool cay_client_open(const struct cay_client_options *options, struct cay_client
         cay_client_close(client);
         return false;
     }
-    cay_secret_set(&client->key, options->key);
+    cay_secret_set(&client->key, key);
     if (options->ca_file)
         client->ca_file = cay_strdup(options->ca_file);
     cay_client_set_timeout(client, options->timeout_ms);
@@ -48,9 +52,12 @@ bool cay_client_open(const struct cay_client_options *options, struct cay_client
 
 struct cay_client *cay_client_clone(const struct cay_client *client)
 {
+    struct cay_str key = cay_secret_view(&client->key);
+    cay_autofree char *text = cay_strndup(key.ptr ? key.ptr : "", key.len);
     const struct cay_client_options options = {
+        .size = sizeof(options),
         .url = client->address.text,
-        .key = cay_secret_view(&client->key),
+        .key = text,
         .ca_file = client->ca_file,
         .timeout_ms = client->timeout_ms,
     };
@@ -151,4 +158,31 @@ bool cay_client_call(struct cay_client *client, const struct cay_pb_method *meth
     };
     return cay_transfer_run(&transfer, NULL, err) &&
            cay_client_decode(method->output, cay_buf_str(&answer), arena, out_response, err);
+}
+
+static struct cay_client *clone_with(const struct cay_client *client,
+                                     const struct cay_call_options *options)
+{
+    struct cay_client *clone = cay_client_clone(client);
+    if (clone && options && options->timeout_ms)
+        cay_client_set_timeout(clone, CAY_MAX(options->timeout_ms, 0));
+    return clone;
+}
+
+bool cay_client_call_with(struct cay_client *client, const struct cay_call_options *options,
+                          const struct cay_pb_method *method, const void *request,
+                          struct cay_arena *arena, void *out_response, struct cay_error *err)
+{
+    cay_auto(cay_client_cleanup) struct cay_client *clone = clone_with(client, options);
+    return clone ? cay_client_call(clone, method, request, arena, out_response, err)
+                 : cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
+}
+
+bool cay_client_call_stream_with(struct cay_client *client, const struct cay_call_options *options,
+                                 const struct cay_pb_method *method, const void *request,
+                                 cay_client_receiver *receive, void *state, struct cay_error *err)
+{
+    cay_auto(cay_client_cleanup) struct cay_client *clone = clone_with(client, options);
+    return clone ? cay_client_call_stream(clone, method, request, receive, state, err)
+                 : cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
 }

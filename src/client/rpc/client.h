@@ -18,24 +18,13 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "cay/client.h"
 #include "wire/pb/pb.h"
 
 #define CAY_CLIENT_URL_DEFAULT "unix:/run/cay/cayd.sock"
 
-struct cay_client;
-
-struct cay_client_options {
-    const char *url;     /* unix:PATH, http://HOST:PORT or https://HOST; NULL: the default */
-    struct cay_str key;  /* API key, copied; empty: none */
-    const char *ca_file; /* PEM certificates to trust for https; NULL: the system's */
-    int64_t timeout_ms;  /* of one call; 0: none */
-};
-
-[[nodiscard]] bool cay_client_open(const struct cay_client_options *options,
-                                   struct cay_client **out_client, struct cay_error *err);
 /* Another one to the same daemon with the same key: for another thread. NULL when there is none. */
 [[nodiscard]] struct cay_client *cay_client_clone(const struct cay_client *client);
-void cay_client_close(struct cay_client *client);
 void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
 
 /* The daemon is on this machine, as far as its address says. */
@@ -53,6 +42,13 @@ void cay_client_set_stop(struct cay_client *client, const volatile sig_atomic_t 
                                    const void *request, struct cay_arena *arena, void *out_response,
                                    struct cay_error *err);
 
+/* The same with options of this call's own, which may be NULL. */
+[[nodiscard]] bool cay_client_call_with(struct cay_client *client,
+                                        const struct cay_call_options *options,
+                                        const struct cay_pb_method *method, const void *request,
+                                        struct cay_arena *arena, void *out_response,
+                                        struct cay_error *err);
+
 /* Gets one message of a streamed answer, valid until it returns. False with *err filled ends the
  * call, which then fails with that error. */
 typedef bool cay_client_receiver(void *state, const void *message, struct cay_error *err);
@@ -62,6 +58,12 @@ typedef bool cay_client_receiver(void *state, const void *message, struct cay_er
                                           const struct cay_pb_method *method, const void *request,
                                           cay_client_receiver *receive, void *state,
                                           struct cay_error *err);
+
+[[nodiscard]] bool cay_client_call_stream_with(struct cay_client *client,
+                                               const struct cay_call_options *options,
+                                               const struct cay_pb_method *method,
+                                               const void *request, cay_client_receiver *receive,
+                                               void *state, struct cay_error *err);
 
 /* Gives the next message, made in `arena` (emptied before each call) or elsewhere; NULL when there
  * are no more. False with *err filled ends the call. Not called any more once the daemon has

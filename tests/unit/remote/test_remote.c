@@ -32,7 +32,7 @@ static struct cay_remote *connect_as(struct fixture *self, const char *key)
     const struct cay_remote_options options = {
         .loop = self->harness.loop,
         .url = url,
-        .key = cay_str(key),
+        .key = key,
         .methods = cay_v1_methods,
         .method_count = CAY_V1_METHOD_COUNT,
     };

@@ -93,8 +93,9 @@ static void open_client(struct server *server, const char *host, const char *key
     assert_int_equal(getsockname(server->fd, (struct sockaddr *)&address, &len), 0);
     snprintf(server->url, sizeof(server->url), "http://%s:%u", host, ntohs(address.sin_port));
     struct cay_client_options options = {
+        .size = sizeof(options),
         .url = server->url,
-        .key = cay_str(key),
+        .key = key,
         .timeout_ms = 20'000,
     };
     cay_client_close(cay_take_ptr(server->client));
@@ -305,7 +306,8 @@ static void a_daemon_that_is_not_there_is_told_with_advice(void **)
     struct cay_arena arena = {.size_bytes_max = BYTES_MAX};
     struct cay_v1_health_check_request request = {};
     struct cay_v1_health_check_response response = {};
-    struct cay_client_options options = {.url = "unix:/nonexistent/cayd.sock"};
+    struct cay_client_options options = {.size = sizeof(options),
+                                         .url = "unix:/nonexistent/cayd.sock"};
     assert_true(cay_client_open(&options, &client, &err));
     assert_false(cay_client_call(client, &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK],
                                  &request, &arena, &response, &err));
@@ -322,7 +324,7 @@ static void a_key_cannot_add_header_lines(void **)
 {
     struct cay_client *client = NULL;
     struct cay_error err = {};
-    struct cay_client_options options = {.key = CAY_STR("cay_1\r\nX-Evil: 1")};
+    struct cay_client_options options = {.size = sizeof(options), .key = "cay_1\r\nX-Evil: 1"};
     assert_false(cay_client_open(&options, &client, &err));
     assert_int_equal(err.reason, CAY_R_INVALID_ARGUMENT);
     assert_null(strstr(err.text, "cay_1"));
