@@ -1,29 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sys/sha256.h"
 
+#include <dlfcn.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <threads.h>
+
+/* libcrypto is loaded with the first digest: it takes longer than most commands of a client, which
+ * need none. */
+
+#define FUNCTIONS(X)      \
+    X(EVP_MD_CTX_new)     \
+    X(EVP_MD_CTX_free)    \
+    X(EVP_MD_CTX_copy_ex) \
+    X(EVP_DigestInit_ex)  \
+    X(EVP_DigestUpdate)   \
+    X(EVP_DigestFinal_ex) \
+    X(EVP_sha256)         \
+    X(HMAC)
+
+static struct {
+#define X(name) typeof(name) *name;
+    FUNCTIONS(X)
+#undef X
+} lib; /* written once, then constant */
+
+static once_flag once = ONCE_FLAG_INIT;
+
+/* Without it, or without SHA-256 in it, nothing works. */
+static void load(void)
+{
+    void *handle = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
+#define X(name)                                                          \
+    if (!handle || !(lib.name = (typeof(lib.name))dlsym(handle, #name))) \
+        abort();
+    FUNCTIONS(X)
+#undef X
+}
 
 void cay_sha256_init(struct cay_sha256 *sha)
 {
-    sha->context = EVP_MD_CTX_new();
-    /* Fails without memory, or with a libcrypto that lacks SHA-256: nothing works then. */
-    if (!sha->context || EVP_DigestInit_ex(sha->context, EVP_sha256(), NULL) != 1)
+    call_once(&once, load);
+    sha->context = lib.EVP_MD_CTX_new();
+    if (!sha->context || lib.EVP_DigestInit_ex(sha->context, lib.EVP_sha256(), NULL) != 1)
         abort();
 }
 
 void cay_sha256_copy(struct cay_sha256 *sha, const struct cay_sha256 *from)
 {
-    sha->context = EVP_MD_CTX_new();
-    if (!sha->context || EVP_MD_CTX_copy_ex(sha->context, from->context) != 1)
+    sha->context = lib.EVP_MD_CTX_new();
+    if (!sha->context || lib.EVP_MD_CTX_copy_ex(sha->context, from->context) != 1)
         abort();
 }
 
 void cay_sha256_add(struct cay_sha256 *sha, const void *data, size_t len)
 {
-    if (len && EVP_DigestUpdate(sha->context, data, len) != 1)
+    if (len && lib.EVP_DigestUpdate(sha->context, data, len) != 1)
         abort();
 }
 
@@ -42,14 +76,15 @@ void cay_sha256_end(struct cay_sha256 *sha, char out_hex[static CAY_SHA256_HEX_S
 
 void cay_sha256_digest(struct cay_sha256 *sha, unsigned char out_digest[static CAY_SHA256_BYTES])
 {
-    if (EVP_DigestFinal_ex(sha->context, out_digest, NULL) != 1)
+    if (lib.EVP_DigestFinal_ex(sha->context, out_digest, NULL) != 1)
         abort();
     cay_sha256_finish(sha);
 }
 
 void cay_sha256_finish(struct cay_sha256 *sha)
 {
-    EVP_MD_CTX_free(sha->context);
+    if (sha->context)
+        lib.EVP_MD_CTX_free(sha->context);
     sha->context = NULL;
 }
 
@@ -57,8 +92,9 @@ void cay_hmac_sha256(const void *key, size_t key_len, struct cay_str text,
                      char out_hex[static CAY_SHA256_HEX_SIZE])
 {
     unsigned char digest[CAY_SHA256_BYTES];
-    if (!HMAC(EVP_sha256(), key, (int)key_len, (const unsigned char *)text.ptr, text.len, digest,
-              NULL))
+    call_once(&once, load);
+    if (!lib.HMAC(lib.EVP_sha256(), key, (int)key_len, (const unsigned char *)text.ptr, text.len,
+                  digest, NULL))
         abort();
     write_hex(digest, out_hex);
 }
