@@ -77,7 +77,8 @@ struct cay_text {
 CAY_API void cay_text_free(struct cay_text *text);
 
 /* One request, one answer. `verb` is a method of the contract: "GetSession", or
- * "cay.v1.SandboxService/GetSession". `request` is its message in JSON. A connection that was
+ * "cay.v1.SandboxService/GetSession". `request` is its message in JSON; NULL: an empty one.
+ * `out_answer` may be NULL. A connection that was
  * closed before the daemon can have read the request is replaced; what breaks later is tried again
  * only where the verb is safe to repeat. */
 CAY_API bool cay_client_ask(struct cay_client *client, const char *verb, const char *request,

@@ -20,10 +20,17 @@ void cay_answer_finish(struct cay_answer *answer)
     cay_buf_finish(&answer->body);
 }
 
+/* -ENOMEM, or `too_long` when the buffer may not hold so much. */
+static int append(struct cay_buf *buf, struct cay_str bytes, int too_long)
+{
+    bool has_room = bytes.len <= buf->size_bytes_max - buf->len;
+    cay_buf_append_str(buf, bytes);
+    return !buf->failed ? 0 : has_room ? -ENOMEM : too_long;
+}
+
 static int take_body(struct cay_answer *answer, struct cay_str bytes)
 {
-    cay_buf_append_str(&answer->body, bytes);
-    return answer->body.failed ? -EMSGSIZE : 0;
+    return append(&answer->body, bytes, -EMSGSIZE);
 }
 
 static int take_chunked(struct cay_answer *answer, struct cay_str bytes)
@@ -34,8 +41,9 @@ static int take_chunked(struct cay_answer *answer, struct cay_str bytes)
                                              &answer->is_complete);
         if (used < 0)
             return -EBADMSG;
-        if (take_body(answer, data) < 0)
-            return -EMSGSIZE;
+        int status = take_body(answer, data);
+        if (status < 0)
+            return status;
         bytes.ptr += used;
         bytes.len -= (size_t)used;
     }
@@ -92,8 +100,8 @@ int cay_answer_feed(struct cay_answer *answer, struct cay_str bytes)
 {
     if (answer->has_head)
         return take_bytes(answer, bytes);
-    cay_buf_append_str(&answer->head, bytes);
-    return answer->head.failed ? -EBADMSG : take_head(answer);
+    int status = append(&answer->head, bytes, -EBADMSG);
+    return status < 0 ? status : take_head(answer);
 }
 
 bool cay_answer_end(struct cay_answer *answer)

@@ -24,8 +24,7 @@ struct cay_answer {
 void cay_answer_init(struct cay_answer *answer, size_t body_bytes_max);
 void cay_answer_finish(struct cay_answer *answer);
 
-/* -EBADMSG for what is not HTTP, -EMSGSIZE when the body is larger than it may be (or memory is
- * short). */
+/* -EBADMSG for what is not HTTP, -EMSGSIZE when the body is larger than it may be, -ENOMEM. */
 [[nodiscard]] int cay_answer_feed(struct cay_answer *answer, struct cay_str bytes);
 
 /* The connection has ended: true when so the answer was to end. */

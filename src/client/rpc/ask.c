@@ -84,7 +84,7 @@ bool cay_client_ask_bytes(struct cay_client *client, const char *verb, const voi
     bool is_done = cay_flow_open(client, verb, options, &flow, err) &&
                    cay_flow_send(flow, request ? request : "", request_len, err) &&
                    cay_flow_receive(flow, &message, &len, err) == CAY_FLOW_MESSAGE &&
-                   keep(message, len, out_answer, err);
+                   (!out_answer || keep(message, len, out_answer, err));
     /* Its end, so that the connection can be kept. */
     if (is_done)
         (void)cay_flow_step(flow, &message, &len, NULL);

@@ -149,6 +149,8 @@ bool cay_talk_feed(struct cay_talk *talk, struct cay_str bytes, struct cay_error
     if (status == -EMSGSIZE)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the answer is larger than %d bytes",
                         CAY_LIMIT_MESSAGE_BYTES);
+    if (status == -ENOMEM)
+        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     return status == 0 || cay_blame_not_http(&talk->client->address, err);
 }
 
