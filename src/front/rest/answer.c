@@ -64,6 +64,16 @@ int cay_rest_status(const struct cay_rest_request *request, const struct cay_err
     return cay_reason_info(err->reason)->http_status;
 }
 
+bool cay_rest_error_is_of(const struct cay_error *err, const char *field)
+{
+    const char *value = NULL;
+    for (const char *key = NULL; (key = cay_error_next_fact(err, key, &value));) {
+        if (strcmp(key, "field") == 0)
+            return strcmp(value, field) == 0;
+    }
+    return false;
+}
+
 void cay_rest_reply_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     request->exchange->log_code = cay_reason_info(err->reason)->name;

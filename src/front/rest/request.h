@@ -150,6 +150,9 @@ void cay_rest_decode(struct cay_rest_request *request, struct cay_str payload,
 [[nodiscard]] int cay_rest_status(const struct cay_rest_request *request,
                                   const struct cay_error *err);
 
+/* Whether it is that field of a call's request that is at fault. */
+[[nodiscard]] bool cay_rest_error_is_of(const struct cay_error *err, const char *field);
+
 /* The body as the route's input; an empty one has nothing set. Answers 400 and returns NULL when it
  * is no such message. */
 [[nodiscard]] void *cay_rest_read(struct cay_rest_request *request,

@@ -30,7 +30,7 @@ struct cay_pb_pairs cay_build_labels(void)
     return (struct cay_pb_pairs){&label, 1};
 }
 
-bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
+static bool labels_are_good(struct cay_pb_pairs labels, struct cay_error *err)
 {
     if (labels.count > CAY_LIMIT_LABELS)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "labels: %d at most", CAY_LIMIT_LABELS);
@@ -51,6 +51,11 @@ bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
                             CAY_LIMIT_LABEL_VALUE_BYTES);
     }
     return true;
+}
+
+bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err)
+{
+    return labels_are_good(labels, err) || cay_error_fact(err, "field", "labels");
 }
 
 static bool check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, struct cay_error *err)
@@ -206,12 +211,13 @@ bool cay_check_message(struct cay_str message, struct cay_error *err)
 
 bool cay_check_user(struct cay_str user, struct cay_error *err)
 {
-    if (user.len >= CAY_USER_NAME_BYTES || has_control(user) ||
-        (user.len && (memchr(user.ptr, ':', user.len) || memchr(user.ptr, ',', user.len))))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "user: a name or number of at most %d bytes without ':' and ','",
-                        CAY_USER_NAME_BYTES - 1);
-    return true;
+    if (user.len < CAY_USER_NAME_BYTES && !has_control(user) &&
+        (!user.len || (!memchr(user.ptr, ':', user.len) && !memchr(user.ptr, ',', user.len))))
+        return true;
+    cay_fail(err, CAY_R_INVALID_ARGUMENT,
+             "user: a name or number of at most %d bytes without ':' and ','",
+             CAY_USER_NAME_BYTES - 1);
+    return cay_error_fact(err, "field", "user");
 }
 
 bool cay_check_cwd(struct cay_str cwd, struct cay_error *err)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
@@ -21,10 +19,15 @@ static_assert(METADATA_MAX == 60);
 /* What the hallway calls labels, clients know as metadata. */
 static void reply_error(struct cay_rest_request *request, const struct cay_error *err)
 {
-    static const char labels[] = "labels:";
-    struct cay_error told = *err;
-    if (cay_str_starts(cay_str(err->text), labels))
-        snprintf(told.text, sizeof(told.text), "metadata:%s", err->text + sizeof(labels) - 1);
+    struct cay_error told;
+    if (!cay_rest_error_is_of(err, "labels")) {
+        cay_rest_reply_error(request, err);
+        return;
+    }
+    cay_fail(&told, err->reason,
+             "metadata: a key has 1 to %d bytes and is none of Cay's own, a value has at most %d "
+             "bytes, and neither has control characters",
+             CAY_LIMIT_LABEL_KEY_BYTES, CAY_LIMIT_LABEL_VALUE_BYTES);
     cay_rest_reply_error(request, &told);
 }
 

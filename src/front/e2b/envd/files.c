@@ -59,7 +59,7 @@ void cay_e2b_files_error(struct cay_rest_request *request, const struct cay_erro
     struct cay_str user = cay_rest_query(request, "username");
     int status = cay_rest_status(request, err);
     snprintf(text, sizeof(text), "%s", err->text);
-    if (err->reason == CAY_R_USER_NOT_FOUND || cay_str_starts(cay_str(err->text), "user:")) {
+    if (err->reason == CAY_R_USER_NOT_FOUND || cay_rest_error_is_of(err, "user")) {
         status = 401;
         snprintf(text, sizeof(text), "error looking up user '%.*s': user: unknown user %.*s",
                  (int)CAY_MIN(user.len, (size_t)64), user.len ? user.ptr : "",

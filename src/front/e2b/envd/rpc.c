@@ -172,8 +172,8 @@ static enum cay_connect_code code_of(enum cay_reason reason)
 void cay_e2b_rpc_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     struct cay_str user = {};
-    bool is_stranger = err->reason == CAY_R_USER_NOT_FOUND ||
-                       cay_str_starts(cay_str(err->text), "user:"); /* no name at all */
+    bool is_stranger =
+        err->reason == CAY_R_USER_NOT_FOUND || cay_rest_error_is_of(err, "user"); /* no name */
     if (is_stranger && cay_e2b_rpc_user(request, &user)) {
         char text[USER_BYTES_MAX + 64];
         snprintf(text, sizeof(text), "invalid username: '%.*s'", (int)user.len,
