@@ -3,11 +3,10 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/store/home.h"
 #include "host/store/overlay/overlay_internal.h"
 
 static void forget_owner(struct cay_store *store, uint32_t id_base)
@@ -38,17 +37,6 @@ static void close_store(struct cay_store *store)
     free(ov);
 }
 
-static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error *err)
-{
-    if (mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
-        return cay_store_fail(err, -errno, "make '%s'", name);
-    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return cay_store_fail(err, -errno, "open '%s'", name);
-    *out_fd = fd;
-    return true;
-}
-
 /* Asks ext4 to give every layer a place of its own: one where nothing was deleted lately (see
  * blank.c), and where its files are near each other (chattr(1), T). Other file systems do not know
  * the flag. */
@@ -61,42 +49,17 @@ static void spread(int dir_fd)
     }
 }
 
-/* Files that belong to the host's root with the setuid bit lie in here: nobody else may look. */
 static bool open_dirs(struct ov_store *ov, const char *directory, struct cay_error *err)
 {
-    if (!open_dir(AT_FDCWD, directory, &ov->root_fd, err))
-        return false;
-    if (fchmod(ov->root_fd, 0700) < 0)
-        return cay_store_fail(err, -errno, "close '%s' to others", directory);
-    ov->lock_fd = openat(ov->root_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (ov->lock_fd < 0)
-        return cay_store_fail(err, -errno, "open lock");
-    if (flock(ov->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return cay_fail_errno(err, CAY_R_UNAVAILABLE, -errno, "another daemon has the store");
-    return open_dir(ov->root_fd, "l", &ov->layers_fd, err) &&
-           open_dir(ov->root_fd, "s", &ov->sessions_fd, err) &&
-           open_dir(ov->root_fd, "p", &ov->snapshots_fd, err) &&
-           open_dir(ov->root_fd, "b", &ov->bases_fd, err) &&
-           open_dir(ov->root_fd, "a", &ov->aliases_fd, err) &&
-           open_dir(ov->root_fd, "n", &ov->blanks_fd, err) &&
-           open_dir(ov->root_fd, "t", &ov->trash_fd, err);
-}
-
-/* What this directory is; so that no other store, and no later form of this one, is taken for it.
- */
-static bool check_format(struct ov_store *ov, struct cay_error *err)
-{
-    static const char format[] = "overlay 1";
-    char text[64];
-    int rc = cay_record_add(ov->root_fd, "format", format);
-    if (rc == -EEXIST)
-        rc = cay_record_read(ov->root_fd, "format", text, sizeof(text));
-    else
-        memcpy(text, format, sizeof(format));
-    if (rc < 0)
-        return cay_store_fail(err, rc, "read the format");
-    return !strcmp(text, format) ||
-           cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory holds a store of format '%s'", text);
+    return cay_store_open_dir(AT_FDCWD, directory, &ov->root_fd, err) &&
+           cay_store_claim(ov->root_fd, directory, "overlay 1", &ov->lock_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "l", &ov->layers_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "s", &ov->sessions_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "p", &ov->snapshots_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "b", &ov->bases_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "a", &ov->aliases_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "n", &ov->blanks_fd, err) &&
+           cay_store_open_dir(ov->root_fd, "t", &ov->trash_fd, err);
 }
 
 static bool open_store(const struct cay_store_config *config, struct cay_store **out_store,
@@ -112,7 +75,7 @@ static bool open_store(const struct cay_store_config *config, struct cay_store *
     cay_owner_map_init(&ov->owners);
     pthread_mutex_init(&ov->lock, NULL);
     pthread_mutex_init(&ov->collect_lock, NULL);
-    bool ok = open_dirs(ov, config->directory, err) && check_format(ov, err);
+    bool ok = open_dirs(ov, config->directory, err);
     if (ok) {
         spread(ov->layers_fd);
         spread(ov->blanks_fd);

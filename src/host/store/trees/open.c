@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/store/home.h"
 #include "host/store/trees/trees_internal.h"
 
 unsigned cay_trees_caps(const struct cay_store *store)
@@ -29,54 +27,27 @@ void cay_trees_close(struct cay_store *store)
     free(trees);
 }
 
-static bool open_dir(int at_fd, const char *name, int *out_fd, struct cay_error *err)
-{
-    if (mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
-        return cay_store_fail(err, -errno, "make '%s'", name);
-    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return cay_store_fail(err, -errno, "open '%s'", name);
-    *out_fd = fd;
-    return true;
-}
-
-/* Files that belong to the host's root with the setuid bit lie in here: nobody else may look. */
 static bool open_root(struct cay_trees *trees, const char *format, bool needs_owner_map,
                       struct cay_error *err)
 {
-    if (!open_dir(AT_FDCWD, trees->directory, &trees->root_fd, err))
+    if (!cay_store_open_dir(AT_FDCWD, trees->directory, &trees->root_fd, err))
         return false;
     if (!cay_trees_can_map_owners(trees->root_fd, "")) {
         trees->missing_caps |= CAY_STORE_ID_MAPPED;
         if (needs_owner_map)
             return cay_store_refuse_owners(err);
     }
-    if (fchmod(trees->root_fd, 0700) < 0)
-        return cay_store_fail(err, -errno, "close '%s' to others", trees->directory);
-    trees->lock_fd =
-        openat(trees->root_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (trees->lock_fd < 0)
-        return cay_store_fail(err, -errno, "open lock");
-    if (flock(trees->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return cay_fail_errno(err, CAY_R_UNAVAILABLE, -errno, "another daemon has the store");
-    char text[64];
-    int rc = cay_record_read(trees->root_fd, "format", text, sizeof(text));
-    if (rc == 0 && strcmp(text, format))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "the directory holds a store of format '%s'",
-                        text);
-    if (rc == -ENOENT)
-        rc = cay_record_add(trees->root_fd, "format", format);
-    return rc == 0 || cay_store_fail(err, rc, "read the format");
+    return cay_store_claim(trees->root_fd, trees->directory, format, &trees->lock_fd, err);
 }
 
 static bool open_dirs(struct cay_trees *trees, struct cay_error *err)
 {
-    return open_dir(trees->root_fd, "t", &trees->trees_fd, err) &&
-           open_dir(trees->root_fd, "t", &trees->mounts_fd, err) &&
-           open_dir(trees->root_fd, "s", &trees->sessions_fd, err) &&
-           open_dir(trees->root_fd, "p", &trees->snapshots_fd, err) &&
-           open_dir(trees->root_fd, "b", &trees->bases_fd, err) &&
-           open_dir(trees->root_fd, "a", &trees->aliases_fd, err);
+    return cay_store_open_dir(trees->root_fd, "t", &trees->trees_fd, err) &&
+           cay_store_open_dir(trees->root_fd, "t", &trees->mounts_fd, err) &&
+           cay_store_open_dir(trees->root_fd, "s", &trees->sessions_fd, err) &&
+           cay_store_open_dir(trees->root_fd, "p", &trees->snapshots_fd, err) &&
+           cay_store_open_dir(trees->root_fd, "b", &trees->bases_fd, err) &&
+           cay_store_open_dir(trees->root_fd, "a", &trees->aliases_fd, err);
 }
 
 bool cay_trees_open(const struct cay_store_config *config, const struct cay_store_ops *store_ops,
