@@ -163,6 +163,11 @@ bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool 
 bool ov_upper_prepare(struct ov_store *ov, struct ov_layer *parent,
                       const struct cay_store_owner *owner, struct ov_layer **out_upper,
                       int *out_root_fd, struct cay_error *err);
+/* The session's upper, which is to be a point that others stand on, with a reference for the
+ * caller, and the upper that is to take its place. */
+bool ov_upper_freeze(struct ov_store *ov, const struct ov_session *session,
+                     const struct cay_store_owner *owner, struct ov_layer **out_frozen,
+                     struct ov_layer **out_upper, int *out_root_fd, struct cay_error *err);
 /* Gives the session the upper layer `upper` (the reference passes over). This is the point after
  * which a root made of the old one is out of date. */
 bool ov_session_switch(struct ov_store *ov, struct ov_session *session, struct ov_layer *upper,
@@ -174,6 +179,10 @@ bool ov_point_of(struct ov_store *ov, struct ov_session *session, bool may_copy,
                  struct ov_layer **out_top, bool *out_changed, struct cay_error *err);
 
 /* --- record.c: the names of sessions and snapshots --- */
+/* Writes down the name of a session or a snapshot that stands on `layer`. On failure both the node
+ * and the reference are gone. */
+bool ov_write_down(struct ov_store *ov, int dir_fd, const char *name, struct ov_node *node,
+                   struct ov_layer *layer, struct cay_error *err);
 void ov_session_name(const struct ov_session *session, char out[static CAY_RECORD_SIZE]);
 void ov_snapshot_name(const struct ov_snapshot *snapshot, char out[static CAY_RECORD_SIZE]);
 /* Makes the session's record say what `after` says. */

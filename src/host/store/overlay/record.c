@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "host/store/overlay/overlay_internal.h"
 
@@ -27,4 +28,15 @@ int ov_session_change(struct ov_store *ov, const struct ov_session *before,
     ov_session_name(before, old_name);
     ov_session_name(after, new_name);
     return renameat(ov->sessions_fd, old_name, ov->sessions_fd, new_name) < 0 ? -errno : 0;
+}
+
+bool ov_write_down(struct ov_store *ov, int dir_fd, const char *name, struct ov_node *node,
+                   struct ov_layer *layer, struct cay_error *err)
+{
+    int rc = cay_record_link(ov->root_fd, dir_fd, name);
+    if (rc == 0)
+        return true;
+    free(node);
+    ov_drop(ov, layer);
+    return cay_store_fail(err, rc, "write down the record");
 }

@@ -40,12 +40,8 @@ static bool add_session(struct ov_store *ov, const char *id, struct ov_layer *up
     };
     char name[CAY_RECORD_SIZE];
     ov_session_name(session, name);
-    int rc = cay_record_link(ov->root_fd, ov->sessions_fd, name);
-    if (rc < 0) {
-        free(session);
-        ov_drop(ov, upper);
-        return cay_store_fail(err, rc, "write down session");
-    }
+    if (!ov_write_down(ov, ov->sessions_fd, name, &session->node, upper, err))
+        return false;
     CAY_CRASH_POINT("store.session_added");
     pthread_mutex_lock(&ov->lock);
     upper->is_upper = true;
@@ -131,6 +127,22 @@ bool ov_upper_prepare(struct ov_store *ov, struct ov_layer *parent,
     return true;
 }
 
+bool ov_upper_freeze(struct ov_store *ov, const struct ov_session *session,
+                     const struct cay_store_owner *owner, struct ov_layer **out_frozen,
+                     struct ov_layer **out_upper, int *out_root_fd, struct cay_error *err)
+{
+    pthread_mutex_lock(&ov->lock);
+    struct ov_layer *frozen = ov_layer_ref(session->upper);
+    ov_layer_ref(frozen); /* for the new upper, which stands on it */
+    pthread_mutex_unlock(&ov->lock);
+    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), owner, out_upper, out_root_fd, err)) {
+        ov_drop(ov, frozen);
+        return false;
+    }
+    *out_frozen = frozen;
+    return true;
+}
+
 bool ov_rollback(struct cay_store *store, const char *id, const char *snapshot_id,
                  const struct cay_store_owner *owner, struct cay_store_point *out_point,
                  struct cay_error *err)
@@ -158,16 +170,11 @@ static bool fork_quiet(struct ov_store *ov, struct ov_session *session,
                        const struct cay_store_fork_request *request,
                        struct cay_store_point *out_point, struct cay_error *err)
 {
-    pthread_mutex_lock(&ov->lock);
-    struct ov_layer *frozen = ov_layer_ref(session->upper);
-    ov_layer_ref(frozen);
-    pthread_mutex_unlock(&ov->lock);
+    struct ov_layer *frozen = NULL;
     struct ov_layer *upper = NULL;
     cay_autoclose int root_fd = -1;
-    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), request->owner, &upper, &root_fd, err)) {
-        ov_drop(ov, frozen);
+    if (!ov_upper_freeze(ov, session, request->owner, &frozen, &upper, &root_fd, err))
         return false;
-    }
     struct ov_layer *forked = NULL;
     if (!ov_layer_new(ov, frozen, &forked, err) ||
         !add_session(ov, request->new_session_id, forked, err)) {

@@ -153,12 +153,8 @@ static bool add_snapshot(struct ov_store *ov, const char *id, struct ov_layer *t
     };
     char name[CAY_RECORD_SIZE];
     ov_snapshot_name(snapshot, name);
-    int rc = cay_record_link(ov->root_fd, ov->snapshots_fd, name);
-    if (rc < 0) {
-        free(snapshot);
-        ov_drop(ov, top);
-        return cay_store_fail(err, rc, "write down snapshot");
-    }
+    if (!ov_write_down(ov, ov->snapshots_fd, name, &snapshot->node, top, err))
+        return false;
     CAY_CRASH_POINT("store.snapshot_added");
     pthread_mutex_lock(&ov->lock);
     ov_map_add(&ov->snapshots, &snapshot->node);
@@ -172,16 +168,11 @@ static bool freeze_upper(struct ov_store *ov, struct ov_session *session,
                          const struct cay_store_snapshot_request *request,
                          struct cay_store_point *out_point, struct cay_error *err)
 {
-    pthread_mutex_lock(&ov->lock);
-    struct ov_layer *frozen = ov_layer_ref(session->upper);
-    ov_layer_ref(frozen);
-    pthread_mutex_unlock(&ov->lock);
+    struct ov_layer *frozen = NULL;
     struct ov_layer *upper = NULL;
     cay_autoclose int root_fd = -1;
-    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), request->owner, &upper, &root_fd, err)) {
-        ov_drop(ov, frozen);
+    if (!ov_upper_freeze(ov, session, request->owner, &frozen, &upper, &root_fd, err))
         return false;
-    }
     if (!add_snapshot(ov, request->snapshot_id, frozen, true, err)) {
         ov_drop(ov, upper);
         return false;
