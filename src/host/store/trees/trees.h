@@ -166,3 +166,37 @@ bool cay_trees_base_alias(struct cay_store *, const char *, const char *, struct
 bool cay_trees_base_resolve(struct cay_store *, const char *, char *, struct cay_error *);
 bool cay_trees_base_id(struct cay_store *, const char *, char *, struct cay_error *);
 bool cay_trees_base_is_used(struct cay_store *, const char *);
+
+/* The slots that every member fills alike, and those of members that take snapshots. A member adds
+ * what is its own: name, caps, check, open, collect. */
+/* clang-format off */
+#define CAY_TREES_SLOTS                                                                            \
+    .caps_here = cay_trees_caps,                                                                   \
+    .close = cay_trees_close,                                                                      \
+    .create = cay_trees_create,                                                                    \
+    .mount = cay_trees_mount,                                                                      \
+    .destroy = cay_trees_destroy,                                                                  \
+    .forget_owner = cay_trees_forget_owner,                                                        \
+    .delete_snapshot = cay_trees_delete_snapshot,                                                  \
+    .sync = cay_trees_sync,                                                                        \
+    .diff = cay_trees_diff,                                                                        \
+    .view = cay_trees_view,                                                                        \
+    .usage = cay_trees_usage,                                                                      \
+    .list = cay_trees_list,                                                                        \
+    .base_begin = cay_trees_base_begin,                                                            \
+    .base_begin_from = cay_trees_base_begin_from,                                                  \
+    .base_commit = cay_trees_base_commit,                                                          \
+    .base_abort = cay_trees_base_abort,                                                            \
+    .base_remove = cay_trees_base_remove,                                                          \
+    .base_alias = cay_trees_base_alias,                                                            \
+    .base_resolve = cay_trees_base_resolve,                                                        \
+    .base_id = cay_trees_base_id,                                                                  \
+    .base_is_used = cay_trees_base_is_used
+
+#define CAY_TREES_SNAPSHOT_SLOTS                                                                   \
+    .snapshot = cay_trees_snapshot,                                                                \
+    .rollback = cay_trees_rollback,                                                                \
+    .fork = cay_trees_fork,                                                                        \
+    .set_quota = cay_trees_set_quota,                                                              \
+    .usage_whole = cay_trees_usage_whole
+/* clang-format on */
