@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 from access_world import Owner
-from daemon import CAYD, KEY, PROCESS, SANDBOX, b64, case, eventually, fails, unb64
+from daemon import CAYD, KEY, PROCESS, SANDBOX, Client, b64, case, eventually, fails, unb64
 from small_base import run_with_cayd
 
 NETWORK = "readlink /proc/self/ns/net"
@@ -94,6 +94,43 @@ def kept(cay):
         assert cay.fork(session_id, newSessionId=f"fork-{session_id}")[0]["runtime"] == name
         assert imported(cay, exported(cay, session_id), sessionId=f"copy-{session_id}")["runtime"] == name
         assert cay.sh(f"copy-{session_id}", "cat went.txt") == "it has gone on\n"
+
+
+@case
+def for_administrators(cay):
+    """a runtime that isolates nothing is an administrator's to choose, in every way that sessions are made"""
+    def key(role):
+        return Client(cay, cay.call(KEY + "CreateKey", {"owner": "team", "role": role})["secret"])
+
+    def refused(make, *args, **fields):
+        error = fails("permission_denied", make, *args, **fields, reason="permission_denied")
+        assert "ask one, or choose 'namespaces'" in error.message, error
+
+    user, admin = key("KEY_ROLE_USER"), key("KEY_ROLE_ADMIN")
+    refused(user.create, "bare", runtime="none")
+    for name in ("", "namespaces"):
+        assert user.create(runtime=name, lazyStart=True)["runtime"] == "namespaces"
+    assert admin.create("bare", runtime="none")["runtime"] == "none"
+    assert user.sh("bare", "echo it is there to be used") == "it is there to be used\n"
+    refused(user.fork, "bare", newSessionId="fork")
+    data = exported(user, "bare")
+    refused(imported, user, data, sessionId="copy")
+    assert imported(user, data, sessionId="copy", runtime="namespaces")["runtime"] == "namespaces"
+    assert admin.fork("bare", newSessionId="fork")[0]["runtime"] == "none"
+
+
+@case
+def as_default(cay):
+    """where the default runtime isolates nothing, nobody needs to be an administrator to have it"""
+    cay.kill()
+    cay.command += ["--runtime", "none"]
+    cay.start()
+    user = Client(cay, cay.call(KEY + "CreateKey", {"owner": "team"})["secret"])
+    for name in ("", "none"):
+        assert user.create(runtime=name, lazyStart=True)["runtime"] == "none"
+    cay.kill()
+    del cay.command[-2:]
+    cay.start()
 
 
 @case

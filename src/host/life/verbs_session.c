@@ -72,9 +72,10 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
     struct cay_v1_network_policy *network = NULL;
     struct cay_runtime *runtime = NULL;
+    bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    if (!cay_runtimes_choose(&host->runtimes, request->runtime, &runtime, err) ||
+    if (!cay_runtimes_choose(&host->runtimes, request->runtime, is_admin, &runtime, err) ||
         !cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
         !cay_network_choose(host, runtime, request->network, NULL, &call->arena, &network, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||

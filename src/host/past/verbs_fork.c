@@ -63,10 +63,12 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
     struct cay_runtime *runtime = NULL;
+    bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     *out_spec = *source->spec;
-    if (!cay_runtimes_choose(&self->op.host->runtimes, source->spec->runtime, &runtime, err) ||
+    if (!cay_runtimes_choose(&self->op.host->runtimes, source->spec->runtime, is_admin, &runtime,
+                             err) ||
         !cay_check_limits(request->limits, source->spec->limits, limits, err) ||
         !cay_network_choose(self->op.host, runtime, request->network, source->spec->network,
                             &call->arena, &out_spec->network, err))

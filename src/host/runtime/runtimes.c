@@ -89,12 +89,22 @@ bool cay_runtimes_offer(const struct cay_runtimes *runtimes, const struct cay_ru
     return refuse(runtimes, cay_str(cay_runtime_name(runtime)), err);
 }
 
-bool cay_runtimes_choose(const struct cay_runtimes *runtimes, struct cay_str name,
+bool cay_runtimes_choose(const struct cay_runtimes *runtimes, struct cay_str name, bool is_admin,
                          struct cay_runtime **out_runtime, struct cay_error *err)
 {
-    *out_runtime = cay_runtimes_find(runtimes, name);
-    return *out_runtime ? cay_runtimes_offer(runtimes, *out_runtime, err)
-                        : refuse(runtimes, name, err);
+    struct cay_runtime *usual = cay_runtimes_default(runtimes);
+    struct cay_runtime *runtime = cay_runtimes_find(runtimes, name);
+    if (!runtime)
+        return refuse(runtimes, name, err);
+    if (!cay_runtimes_offer(runtimes, runtime, err))
+        return false;
+    if (runtime != usual && !is_admin && !cay_runtime_can(runtime, CAY_RUNTIME_ISOLATES))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "runtime: only an administrator may make sessions with '%s', which "
+                        "isolates nothing; ask one, or choose '%s'",
+                        cay_runtime_name(runtime), cay_runtime_name(usual));
+    *out_runtime = runtime;
+    return true;
 }
 
 bool cay_runtimes_need(struct cay_runtimes *runtimes, struct cay_str name, struct cay_error *err)

@@ -35,10 +35,12 @@ static inline struct cay_runtime *cay_runtimes_default(const struct cay_runtimes
     return runtimes->open[0];
 }
 
-/* What a session gets that asks for `name`; empty: nothing said. Reason: NOT_SUPPORTED, with those
- * there are. */
+/* What a session gets that asks for `name`; empty: nothing said. Reasons: NOT_SUPPORTED, with those
+ * there are; PERMISSION_DENIED for one that isolates nothing, which is an administrator's to choose
+ * unless it is the default: whoever has it can do to this machine whatever the daemon can. */
 [[nodiscard]] bool cay_runtimes_choose(const struct cay_runtimes *runtimes, struct cay_str name,
-                                       struct cay_runtime **out_runtime, struct cay_error *err);
+                                       bool is_admin, struct cay_runtime **out_runtime,
+                                       struct cay_error *err);
 
 /* Whether anything may be started in it. Reason: NOT_SUPPORTED. */
 [[nodiscard]] bool cay_runtimes_offer(const struct cay_runtimes *runtimes,

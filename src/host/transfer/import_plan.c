@@ -107,6 +107,7 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
     struct cay_runtime *runtime = NULL;
     struct cay_v1_resource_limits exported;
     struct cay_str wanted = options->runtime.len ? options->runtime : from->runtime;
+    bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (self->manifest.since.len)
@@ -115,7 +116,7 @@ bool cay_import_plan_spec(struct cay_import *self, struct cay_call *call,
                         "that one",
                         (int)self->manifest.since.len, self->manifest.since.ptr);
     if (!plan_base(self, call, options->base, err) ||
-        !cay_runtimes_choose(&host->runtimes, wanted, &runtime, err) ||
+        !cay_runtimes_choose(&host->runtimes, wanted, is_admin, &runtime, err) ||
         !cay_network_choose(host, runtime, NULL, NULL, &self->arena, &network, err))
         return false;
     *out_spec = (struct cay_v1_session){
