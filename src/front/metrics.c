@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "front/http/server.h"
-#include "front/router.h"
 
 static void head(struct cay_buf *out, const char *name, const char *type, const char *help)
 {
@@ -74,7 +73,7 @@ void cay_metrics_write(const struct cay_porch *porch, struct cay_buf *out)
     value(out, "process_open_fds", "gauge", "Open descriptors.", open_descriptors());
     if (porch->server)
         write_server(cay_server_stats(porch->server), out);
-    cay_router_metrics((const struct cay_router *)porch, out); /* its first member */
+    porch->metrics(porch, out);
     if (porch->service->ops->metrics)
         porch->service->ops->metrics(porch->service, out);
 }

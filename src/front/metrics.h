@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The /metrics page, in Prometheus' text format. The porch is a router's. */
+/* The /metrics page, in Prometheus' text format. */
 
 #include "front/http/door.h"
 

@@ -36,8 +36,9 @@ const char *cay_router_door(const struct cay_router *router, const struct cay_ex
     return doors[door_of(router, exchange)]->name;
 }
 
-void cay_router_metrics(const struct cay_router *router, struct cay_buf *out)
+static void write_metrics(const struct cay_porch *porch, struct cay_buf *out)
 {
+    const struct cay_router *router = (const struct cay_router *)porch; /* its first member */
     for (size_t i = 0; i < CAY_COUNT(doors); i++) {
         if (router->doors[i] && doors[i]->metrics)
             doors[i]->metrics(router->doors[i], out);
@@ -47,8 +48,10 @@ void cay_router_metrics(const struct cay_router *router, struct cay_buf *out)
 void cay_router_init(struct cay_router *router, struct cay_service *service,
                      const struct cay_e2b_options *e2b, bool allow_anonymous)
 {
-    *router = (struct cay_router){
-        .porch = {.service = service, .allow_anonymous = allow_anonymous, .e2b_options = e2b}};
+    *router = (struct cay_router){.porch = {.service = service,
+                                            .allow_anonymous = allow_anonymous,
+                                            .e2b_options = e2b,
+                                            .metrics = write_metrics}};
     cay_bodies_init(&router->porch.bodies, 0, 0);
     for (size_t i = 0; i < CAY_COUNT(doors); i++)
         router->doors[i] = doors[i]->create(&router->porch);

@@ -23,6 +23,3 @@ void cay_router_route(struct cay_exchange *exchange, void *context);
 /* The name of the door that a request goes through. */
 [[nodiscard]] const char *cay_router_door(const struct cay_router *router,
                                           const struct cay_exchange *exchange);
-
-/* What the doors have to say on /metrics. */
-void cay_router_metrics(const struct cay_router *router, struct cay_buf *out);

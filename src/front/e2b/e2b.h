@@ -43,10 +43,6 @@ struct cay_e2b_options {
     bool is_network_open;     /* of sandboxes whose clients do not close it */
 };
 
-/* For each door when it is made, and when it goes: their `self`. NULL: they are shut. */
-void *cay_e2b_ref(struct cay_porch *porch);
-void cay_e2b_unref(void *self);
-
 /* Empty: there is none. */
 static inline struct cay_str cay_e2b_domain(const struct cay_e2b *e2b)
 {

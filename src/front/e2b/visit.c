@@ -32,6 +32,17 @@ struct cay_rest_request *cay_e2b_request_new(struct cay_e2b *e2b, struct cay_exc
     return request;
 }
 
+struct cay_rest_request *cay_e2b_request_to(struct cay_e2b *e2b,
+                                            const struct cay_e2b_target *target,
+                                            struct cay_exchange *exchange,
+                                            const struct cay_rest_dialect *dialect)
+{
+    struct cay_rest_request *request = cay_e2b_request_new(e2b, exchange, dialect);
+    cay_e2b_visit(request)->sandbox_id = target->id;
+    cay_e2b_visit(request)->port = target->port;
+    return request;
+}
+
 struct cay_caller cay_e2b_door_caller(void)
 {
     return (struct cay_caller){.role = CAY_ROLE_ADMIN, .owner = "local", .is_door = true};

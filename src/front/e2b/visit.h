@@ -46,5 +46,11 @@ void cay_e2b_visit_closed(struct cay_rest_request *request);
 struct cay_rest_request *cay_e2b_request_new(struct cay_e2b *e2b, struct cay_exchange *exchange,
                                              const struct cay_rest_dialect *dialect);
 
+/* The same to a sandbox, as far as the target names one. */
+struct cay_rest_request *cay_e2b_request_to(struct cay_e2b *e2b,
+                                            const struct cay_e2b_target *target,
+                                            struct cay_exchange *exchange,
+                                            const struct cay_rest_dialect *dialect);
+
 /* The door itself, for whoever has shown nothing so far: it looks, and judges what may be told. */
 struct cay_caller cay_e2b_door_caller(void);

@@ -26,6 +26,8 @@ struct cay_porch {
     bool is_draining;                          /* /healthz says so */
     const struct cay_e2b_options *e2b_options; /* while doors are created; NULL: shut */
     struct cay_e2b *e2b;                       /* what E2B's doors share: cay_e2b_ref */
+    /* What all doors have to say on /metrics. */
+    void (*metrics)(const struct cay_porch *porch, struct cay_buf *out);
 };
 
 struct cay_door {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "api/limits.h"
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 #include "front/e2b/control/orders.h"
 #include "front/e2b/control/template.h"
 #include "wire/e2b/e2b.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/control/control.h"
 
+#include "front/e2b/control/handlers.h"
 #include "front/e2b/control/orders.h"
+#include "front/e2b/ref.h"
 #include "wire/e2b/e2b.h"
 
 /* clang-format off */

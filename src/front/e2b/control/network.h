@@ -3,7 +3,7 @@
 
 /* Network rules of sandboxes. What the host cannot enforce it refuses; nothing is just noted. */
 
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 #include "wire/e2b/e2b.h"
 
 /*

@@ -2,7 +2,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 #include "front/e2b/control/shape.h"
 #include "front/rest/call.h"
 #include "wire/e2b/e2b.h"

@@ -10,7 +10,7 @@
  * that is given the name of another takes its place; until that is gone, the newest counts.
  */
 
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 
 /* Tells whether a template's name stands for a snapshot. `session_id` is empty when it does not. */
 typedef void cay_e2b_snapshot_fn(struct cay_rest_request *request, struct cay_str session_id);

@@ -3,7 +3,7 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 #include "front/e2b/control/shape.h"
 #include "front/e2b/control/snapshot.h"
 #include "front/e2b/control/template.h"

@@ -3,7 +3,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
-#include "front/e2b/control/control.h"
+#include "front/e2b/control/handlers.h"
 #include "front/e2b/control/orders.h"
 #include "front/e2b/control/template.h"
 #include "front/e2b/token.h"

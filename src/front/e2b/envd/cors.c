@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/envd/cors.h"
 
-#include "front/e2b/envd/envd.h"
 #include "front/e2b/envd/signed.h"
 
 const struct cay_http_header cay_e2b_cors_headers[CAY_E2B_CORS_HEADERS] = {
@@ -12,7 +11,7 @@ const struct cay_http_header cay_e2b_cors_headers[CAY_E2B_CORS_HEADERS] = {
 bool cay_e2b_cors_is_question(const struct cay_exchange *exchange,
                               const struct cay_e2b_target *target)
 {
-    if (!cay_str_is(exchange->method, "OPTIONS") || !cay_e2b_envd_owns(exchange->path))
+    if (!cay_str_is(exchange->method, "OPTIONS"))
         return false;
     if (target->place == CAY_E2B_SANDBOX)
         return target->port == CAY_E2B_ENVD_PORT;

@@ -8,8 +8,9 @@
 
 #include "front/e2b/visit.h"
 
-/* Does a browser ask whether it may send such a request? It does so without any of the headers that
- * the request will have, so nothing is known of the sandbox unless the host's name says it. */
+/* Does a browser ask whether it may send a request to a path of the services? It does so without
+ * any of the headers that the request will have, so nothing is known of the sandbox unless the
+ * host's name says it. */
 [[nodiscard]] bool cay_e2b_cors_is_question(const struct cay_exchange *exchange,
                                             const struct cay_e2b_target *target);
 /* Yes. */

@@ -3,10 +3,12 @@
 
 #include "front/e2b/envd/cors.h"
 #include "front/e2b/envd/files.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/pollers.h"
 #include "front/e2b/envd/rpc.h"
 #include "front/e2b/envd/signed.h"
 #include "front/e2b/gate.h"
+#include "front/e2b/ref.h"
 #include "front/e2b/token.h"
 #include "wire/e2b/e2b.h"
 
@@ -38,7 +40,8 @@ static const struct cay_rest_route routes[] = {
 };
 /* clang-format on */
 
-bool cay_e2b_envd_owns(struct cay_str path)
+/* Is it the path of one of the services? */
+static bool is_service(struct cay_str path)
 {
     for (size_t i = 0; i < CAY_COUNT(routes); i++) {
         if (cay_str_is(path, routes[i].pattern))
@@ -85,13 +88,18 @@ static void pass(struct cay_rest_request *request)
     cay_rest_go(request, request->route);
 }
 
+static bool is_question(const struct cay_exchange *exchange, const struct cay_e2b_target *target)
+{
+    return is_service(exchange->path) && cay_e2b_cors_is_question(exchange, target);
+}
+
 static bool owns(const void *self, const struct cay_exchange *exchange)
 {
     const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
     if (target.place == CAY_E2B_SANDBOX)
         return target.port == CAY_E2B_ENVD_PORT;
     return target.place == CAY_E2B_NOWHERE &&
-           (cay_e2b_is_signed(exchange) || cay_e2b_cors_is_question(exchange, &target));
+           (cay_e2b_is_signed(exchange) || is_question(exchange, &target));
 }
 
 static void open_envd(void *self, struct cay_exchange *exchange)
@@ -104,14 +112,12 @@ static void open_envd(void *self, struct cay_exchange *exchange)
     };
     static const struct cay_e2b_inside inside = {.admit = admit, .pass = pass};
     const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
-    if (cay_e2b_cors_is_question(exchange, &target)) {
+    if (is_question(exchange, &target)) {
         cay_e2b_cors_answer(exchange);
         return;
     }
-    struct cay_rest_request *request = cay_e2b_request_new(self, exchange, &dialect);
+    struct cay_rest_request *request = cay_e2b_request_to(self, &target, exchange, &dialect);
     cay_rest_enter(request);
-    cay_e2b_visit(request)->sandbox_id = target.id;
-    cay_e2b_visit(request)->port = target.port;
     if (target.place == CAY_E2B_SANDBOX)
         cay_e2b_gate(request, &inside);
     else

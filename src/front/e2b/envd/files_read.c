@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "front/e2b/envd/entry.h"
-#include "front/e2b/envd/envd.h"
 #include "front/e2b/envd/files.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/rest/call.h"
 
 /*

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "front/e2b/envd/entry.h"
-#include "front/e2b/envd/envd.h"
 #include "front/e2b/envd/files.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/rest/call.h"
 #include "wire/e2b/multipart.h"
 #include "wire/gzip.h"

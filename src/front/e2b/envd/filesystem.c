@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/limits.h"
 #include "front/e2b/envd/entry.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/rpc.h"
 #include "front/rest/call.h"
 #include "wire/e2b/e2b.h"

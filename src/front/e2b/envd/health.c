@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 
 /* Who got here found the gate open: the sandbox runs. */
 void cay_e2b_envd_health(struct cay_rest_request *request)

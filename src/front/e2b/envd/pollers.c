@@ -8,7 +8,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/id.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/rpc.h"
 #include "front/e2b/envd/watch.h"
 #include "wire/e2b/e2b.h"

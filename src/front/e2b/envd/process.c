@@ -5,8 +5,7 @@
 #include <stdio.h>
 
 #include "api/limits.h"
-#include "front/e2b/envd/envd.h"
-#include "front/e2b/envd/input.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/rest/call.h"
 
 /* Processes: looking at them, and what is done to them in one step. */
@@ -177,37 +176,6 @@ void cay_e2b_process_input_error(struct cay_rest_request *request, struct cay_st
         cay_e2b_rpc_fail(request, CAY_CODE_INTERNAL, "stdin not enabled or closed");
     else
         cay_e2b_process_error(request, process_id, err);
-}
-
-static void input_done(struct cay_rest_request *request, bool is_good)
-{
-    if (is_good)
-        cay_e2b_rpc_reply(request, CAY_STR("{}"));
-}
-
-static void close_input(struct cay_rest_request *request)
-{
-    cay_e2b_input_close(request->state);
-}
-
-void cay_e2b_process_send_input(struct cay_rest_request *request)
-{
-    const struct e2b_send_input_request *wanted =
-        cay_e2b_rpc_read(request, &e2b_send_input_request_desc);
-    if (!wanted)
-        return;
-    request->exchange->is_piece = true;
-    struct cay_e2b_input *input = cay_arena_new(&request->arena, struct cay_e2b_input);
-    if (!input) {
-        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
-        return;
-    }
-    if (!cay_e2b_process_id(request, wanted->process, &input->process_id))
-        return;
-    cay_e2b_input_open(input, request, input_done);
-    request->state = input;
-    request->on_closed = close_input;
-    cay_e2b_input_write(input, cay_e2b_process_bytes(wanted->input));
 }
 
 void cay_e2b_process_close_stdin(struct cay_rest_request *request)

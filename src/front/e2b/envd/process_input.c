@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/limits.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/input.h"
 #include "front/e2b/envd/process.h"
 #include "front/rest/call.h"
 #include "wire/rpc.h"
 
 /*
- * process.Process/StreamInput: input as a stream of the client's. The first message names the
- * process; each of the others is written before the next is read, so a process that does not read
- * makes its client wait.
+ * Input of processes: SendInput, a piece of it, and StreamInput, a stream of the client's. Of that
+ * the first message names the process; each of the others is written before the next is read, so a
+ * process that does not read makes its client wait.
  */
 
 struct feed {
@@ -146,4 +146,35 @@ void cay_e2b_process_stream_input(struct cay_rest_request *request)
     request->on_body_end = pump;
     request->on_closed = on_closed;
     request->exchange->is_long_lived = true; /* whoever types is slow */
+}
+
+static void input_done(struct cay_rest_request *request, bool is_good)
+{
+    if (is_good)
+        cay_e2b_rpc_reply(request, CAY_STR("{}"));
+}
+
+static void close_input(struct cay_rest_request *request)
+{
+    cay_e2b_input_close(request->state);
+}
+
+void cay_e2b_process_send_input(struct cay_rest_request *request)
+{
+    const struct e2b_send_input_request *wanted =
+        cay_e2b_rpc_read(request, &e2b_send_input_request_desc);
+    if (!wanted)
+        return;
+    request->exchange->is_piece = true;
+    struct cay_e2b_input *input = cay_arena_new(&request->arena, struct cay_e2b_input);
+    if (!input) {
+        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the request is too large");
+        return;
+    }
+    if (!cay_e2b_process_id(request, wanted->process, &input->process_id))
+        return;
+    cay_e2b_input_open(input, request, input_done);
+    request->state = input;
+    request->on_closed = close_input;
+    cay_e2b_input_write(input, cay_e2b_process_bytes(wanted->input));
 }

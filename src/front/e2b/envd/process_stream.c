@@ -5,7 +5,7 @@
 #include "api/noun.h"
 #include "base/clock.h"
 #include "front/e2b/envd/entry.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/keepalive.h"
 #include "front/e2b/envd/process.h"
 #include "front/rest/call.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/limits.h"
 #include "base/clock.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/sandbox.h"
 #include "front/rest/call.h"
 

@@ -2,7 +2,7 @@
 #include "front/e2b/envd/watch.h"
 
 #include "front/e2b/envd/entry.h"
-#include "front/e2b/envd/envd.h"
+#include "front/e2b/envd/handlers.h"
 #include "front/e2b/envd/keepalive.h"
 #include "front/e2b/envd/rpc.h"
 #include "front/rest/call.h"

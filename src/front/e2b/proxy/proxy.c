@@ -6,6 +6,7 @@
 #include "api/limits.h"
 #include "front/e2b/gate.h"
 #include "front/e2b/proxy/head.h"
+#include "front/e2b/ref.h"
 #include "front/e2b/token.h"
 #include "front/rest/call.h"
 #include "wire/http1.h"
@@ -348,10 +349,8 @@ static void open_proxy(void *self, struct cay_exchange *exchange)
     static const struct cay_rest_dialect dialect = {CAY_E2B_DIALECT};
     static const struct cay_e2b_inside inside = {.admit = admit, .pass = pass};
     const struct cay_e2b_target target = cay_e2b_target_of(self, exchange);
-    struct cay_rest_request *request = cay_e2b_request_new(self, exchange, &dialect);
+    struct cay_rest_request *request = cay_e2b_request_to(self, &target, exchange, &dialect);
     cay_rest_enter(request);
-    cay_e2b_visit(request)->sandbox_id = target.id;
-    cay_e2b_visit(request)->port = target.port;
     if (target.place == CAY_E2B_SANDBOX)
         cay_e2b_gate(request, &inside);
     else
