@@ -1,61 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/front/e2b/world.h"
 
-#include "front/e2b/e2b.h"
-#include "tests/unit/front/hall.h"
-#include "tests/unit/front/harness.h"
-
-struct world {
-    struct harness harness;
-    struct hall hall;
-    struct cay_buf answer;
-};
-
-static int setup(void **state)
-{
-    static const struct cay_e2b_options e2b = {.is_on = true, .default_base = "usual"};
-    struct world *world = cay_new(struct world);
-    hall_init(&world->hall);
-    harness_open_on(&world->harness, &world->hall.service, &e2b);
-    *state = world;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *world = *state;
-    harness_close(&world->harness);
-    cay_buf_finish(&world->answer);
-    free(world);
-    return 0;
-}
-
-/* One request on a connection of its own; the status of its answer. */
-static int ask(struct world *world, const char *method, const char *path, const char *key,
-               const char *body)
-{
-    char request[1024];
-    snprintf(request, sizeof(request),
-             "%s %s HTTP/1.1\r\nHost: a\r\nX-API-Key: %s\r\nContent-Length: %zu\r\n\r\n%s", method,
-             path, key, strlen(body), body);
-    cay_autoclose int fd = harness_connect(&world->harness);
-    cay_buf_finish(&world->answer);
-    world->answer = (struct cay_buf){};
-    world->hall.calls[0] = '\0';
-    harness_ask(&world->harness, fd, cay_str(request), &world->answer);
-    cay_buf_append_byte(&world->answer, '\0');
-    int status = 0;
-    assert_int_equal(sscanf(world->answer.data, "HTTP/1.1 %d", &status), 1);
-    return status;
-}
+#define KEY(key) "X-API-Key: " key "\r\n"
 
 static int create(struct world *world, const char *body)
 {
-    return ask(world, "POST", "/v2/sandboxes", "good", body);
+    return world_ask(world, "POST", "/v2/sandboxes", KEY("good"), body);
 }
 
 static void a_template_is_created_by_the_name_that_fits(void **state)
@@ -82,7 +34,7 @@ static void a_template_is_created_by_the_name_that_fits(void **state)
         world->hall.base = cases[i].base;
         assert_int_equal(create(world, cases[i].body), 201);
         assert_string_equal(world->hall.calls, cases[i].calls);
-        assert_true(harness_has(&world->answer, "\"sandboxID\":\"made\""));
+        assert_true(world_heard(world, "\"sandboxID\":\"made\""));
     }
 }
 
@@ -98,7 +50,7 @@ static void what_is_not_there_is_not_found(void **state)
 {
     struct world *world = *state;
     assert_int_equal(create(world, "{\"templateID\":\"my-tools\"}"), 404);
-    assert_true(harness_has(&world->answer, "\"code\":404"));
+    assert_true(world_heard(world, "\"code\":404"));
     assert_string_equal(world->hall.calls, "ListSessions(my-tools) CreateSession(my-tools:default) "
                                            "CreateSession(my-tools)");
 }
@@ -148,24 +100,43 @@ static void reasons_have_the_statuses_that_clients_know(void **state)
         char code[32];
         snprintf(code, sizeof(code), "\"code\":%d", cases[i].status);
         world->hall.fault = cases[i].reason;
-        assert_int_equal(ask(world, "GET", "/sandboxes/abc", "good", ""), cases[i].status);
-        assert_true(harness_has(&world->answer, code));
-        assert_true(harness_has(&world->answer, cay_reason_info(cases[i].reason)->text));
+        assert_int_equal(world_ask(world, "GET", "/sandboxes/abc", KEY("good"), ""),
+                         cases[i].status);
+        assert_true(world_heard(world, code));
+        assert_true(world_heard(world, cay_reason_info(cases[i].reason)->text));
     }
+}
+
+static void what_is_wrong_with_labels_is_told_of_metadata(void **state)
+{
+    struct world *world = *state;
+    struct cay_error *refusal = &world->hall.refusal;
+    world->hall.base = "usual";
+    cay_fail(refusal, CAY_R_INVALID_ARGUMENT, "whatever the hallway says");
+    assert_int_equal(create(world, "{}"), 400);
+    assert_true(world_heard(world, "whatever the hallway says"));
+    cay_error_fact(refusal, "field", "env");
+    assert_int_equal(create(world, "{}"), 400);
+    assert_true(world_heard(world, "whatever the hallway says"));
+    cay_fail(refusal, CAY_R_INVALID_ARGUMENT, "whatever the hallway says");
+    cay_error_fact(refusal, "field", "labels");
+    assert_int_equal(create(world, "{}"), 400);
+    assert_true(world_heard(world, "\"message\":\"metadata: a key has 1 to 128 bytes"));
+    assert_false(world_heard(world, "whatever"));
 }
 
 static void nobody_is_heard_without_a_key_or_a_route(void **state)
 {
     struct world *world = *state;
-    assert_int_equal(ask(world, "GET", "/sandboxes/abc", "bad", ""), 401);
-    assert_int_equal(ask(world, "GET", "/sandboxes/a/b/c", "bad", ""), 401);
-    assert_int_equal(ask(world, "GET", "/sandboxes/a/b/c", "good", ""), 404);
-    assert_int_equal(ask(world, "PATCH", "/sandboxes/abc", "good", ""), 405);
-    assert_int_equal(ask(world, "GET", "/volumes/abc", "good", ""), 501);
+    assert_int_equal(world_ask(world, "GET", "/sandboxes/abc", KEY("bad"), ""), 401);
+    assert_int_equal(world_ask(world, "GET", "/sandboxes/a/b/c", KEY("bad"), ""), 401);
+    assert_int_equal(world_ask(world, "GET", "/sandboxes/a/b/c", KEY("good"), ""), 404);
+    assert_int_equal(world_ask(world, "PATCH", "/sandboxes/abc", KEY("good"), ""), 405);
+    assert_int_equal(world_ask(world, "GET", "/volumes/abc", KEY("good"), ""), 501);
     assert_string_equal(world->hall.calls, "");
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
 {
@@ -176,6 +147,7 @@ int main(void)
         CASE(timeouts_become_lifecycles),
         CASE(what_makes_no_sense_calls_nobody),
         CASE(reasons_have_the_statuses_that_clients_know),
+        CASE(what_is_wrong_with_labels_is_told_of_metadata),
         CASE(nobody_is_heard_without_a_key_or_a_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
