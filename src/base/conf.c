@@ -14,8 +14,7 @@ void cay_conf_get_member(const struct cay_conf *conf, size_t index, union cay_co
     memcpy(out, (const char *)conf->target + entry->offset, entry->size);
 }
 
-void cay_conf_set_member(const struct cay_conf *conf, size_t index,
-                         const union cay_conf_value *value)
+static void set_member(const struct cay_conf *conf, size_t index, const union cay_conf_value *value)
 {
     const struct cay_conf_entry *entry = &conf->entries[index];
     memcpy((char *)conf->target + entry->offset, value, entry->size);
@@ -64,7 +63,7 @@ static void keep_value(struct cay_conf *conf, size_t index, const struct cay_con
         cay_conf_value_clear(&before);
     }
     cay_conf_value_finish(entry, &before);
-    cay_conf_set_member(conf, index, value);
+    set_member(conf, index, value);
 
     free(origin->text);
     free(origin->file);
@@ -146,7 +145,7 @@ void cay_conf_finish(struct cay_conf *conf)
         union cay_conf_value value;
         cay_conf_get_member(conf, i, &value);
         cay_conf_value_finish(&conf->entries[i], &value);
-        cay_conf_set_member(conf, i, &value);
+        set_member(conf, i, &value);
         free(conf->origins[i].text);
         free(conf->origins[i].file);
     }

@@ -118,9 +118,6 @@ void cay_conf_finish(struct cay_conf *conf);
 /* The configuration in effect, as a file that could be loaded, with the source of every value. */
 void cay_conf_print(const struct cay_conf *conf, struct cay_buf *out);
 
-/* The table for --help, for man pages (scdoc) and for the web (Markdown). The latter two tell of
- * what a file can hold. */
+/* The table for --help and for man pages (scdoc). The latter tell of what a file can hold. */
 void cay_conf_print_help(const struct cay_conf_entry *entries, size_t count, struct cay_buf *out);
 void cay_conf_print_scdoc(const struct cay_conf_entry *entries, size_t count, struct cay_buf *out);
-void cay_conf_print_markdown(const struct cay_conf_entry *entries, size_t count,
-                             struct cay_buf *out);

@@ -57,10 +57,8 @@ void cay_conf_value_finish(const struct cay_conf_entry *entry, union cay_conf_va
 /* Says what an entry allows, to follow "must be". */
 void cay_conf_allowed(const struct cay_conf_entry *entry, char out[CAY_CONF_ALLOWED_BYTES]);
 
-/* Reads and writes the member of the target. */
+/* Reads the member of the target. */
 void cay_conf_get_member(const struct cay_conf *conf, size_t index, union cay_conf_value *out);
-void cay_conf_set_member(const struct cay_conf *conf, size_t index,
-                         const union cay_conf_value *value);
 
 [[nodiscard]] bool cay_conf_may_come_from(const struct cay_conf_entry *entry,
                                           enum cay_conf_source source);

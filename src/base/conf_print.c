@@ -180,7 +180,6 @@ static void put_escaped(struct cay_buf *out, const char *text, const char *speci
 }
 
 static const char scdoc_special[] = "\\_*`#";
-static const char markdown_special[] = "\\_*`|<>[]";
 
 /* The paragraph of facts under the help sentence: "Label: *text*." for each. */
 static void put_fact(struct cay_buf *out, const char **gap, const char *label, const char *mark,
@@ -221,26 +220,5 @@ void cay_conf_print_scdoc(const struct cay_conf_entry *entries, size_t count, st
         if (cay_conf_may_come_from(entry, CAY_CONF_ENVIRONMENT))
             put_fact(out, &gap, "Environment: ", "*", name);
         cay_buf_append_text(out, "\n\n");
-    }
-}
-
-void cay_conf_print_markdown(const struct cay_conf_entry *entries, size_t count,
-                             struct cay_buf *out)
-{
-    cay_buf_append_text(out, "| Key | Value | Default | Meaning |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < count; i++) {
-        const struct cay_conf_entry *entry = &entries[i];
-        if (!cay_conf_may_come_from(entry, CAY_CONF_FILE))
-            continue;
-        char text[CAY_CONF_ALLOWED_BYTES];
-        cay_conf_allowed(entry, text);
-        cay_buf_printf(out, "| `%s` | ", entry->key);
-        put_escaped(out, text, markdown_special);
-        cay_buf_append_text(out, " | ");
-        if (has_default(entry))
-            put_escaped(out, entry->fallback, markdown_special);
-        cay_buf_append_text(out, " | ");
-        put_escaped(out, entry->help, markdown_special);
-        cay_buf_append_text(out, " |\n");
     }
 }

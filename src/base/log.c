@@ -73,15 +73,6 @@ void cay_log_set_level(enum cay_log_level level_min)
     atomic_store(&level_now, (int)level_min);
 }
 
-enum cay_log_level cay_log_level_by_name(struct cay_str name)
-{
-    for (size_t i = CAY_DEBUG; i < CAY_COUNT(levels); i++) {
-        if (cay_str_is(name, levels[i].name))
-            return (enum cay_log_level)i;
-    }
-    return (enum cay_log_level)0;
-}
-
 const char *cay_log_level_name(enum cay_log_level level)
 {
     return (size_t)level < CAY_COUNT(levels) ? levels[level].name : NULL;

@@ -49,8 +49,6 @@ void cay_log_setup(const struct cay_log_options *options);
 /* May be changed at any time. */
 void cay_log_set_level(enum cay_log_level level_min);
 
-/* "debug", "info", "warn", "error" and back; 0 and NULL for what is not a level. */
-[[nodiscard]] enum cay_log_level cay_log_level_by_name(struct cay_str name);
 [[nodiscard]] const char *cay_log_level_name(enum cay_log_level level);
 
 /* For tests: lines (with their newline) go to `sink` instead of standard error, one at a time. The

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-void cay_secret_init(struct cay_secret *secret)
-{
-    *secret = (struct cay_secret){};
-}
-
 void cay_secret_finish(struct cay_secret *secret)
 {
     cay_wipe(secret->bytes, secret->len);
@@ -38,9 +33,4 @@ bool cay_secret_try_set(struct cay_secret *secret, struct cay_str bytes)
 struct cay_str cay_secret_view(const struct cay_secret *secret)
 {
     return (struct cay_str){secret->bytes, secret->len};
-}
-
-bool cay_secret_equal(const struct cay_secret *secret, struct cay_str other)
-{
-    return secret->len && cay_equal_constant_time(secret->bytes, secret->len, other.ptr, other.len);
 }

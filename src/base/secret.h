@@ -6,7 +6,7 @@
  * passed to %s, the log prints *** for it, and its memory is overwritten before it is freed. To
  * read it, ask for the view, which a reviewer can search for.
  *
- * Order: init -> set* -> view -> finish. A zeroed struct is valid and empty.
+ * Order: set* -> view -> finish. A zeroed struct is valid and empty.
  */
 
 #include "base/base.h"
@@ -16,7 +16,6 @@ struct cay_secret {
     size_t len;
 };
 
-void cay_secret_init(struct cay_secret *secret);
 void cay_secret_finish(struct cay_secret *secret);
 
 /* Copies; the former bytes are wiped. The caller wipes its own copy. */
@@ -27,6 +26,3 @@ void cay_secret_set(struct cay_secret *secret, struct cay_str bytes);
 
 /* Borrowed until the next set or finish. */
 [[nodiscard]] struct cay_str cay_secret_view(const struct cay_secret *secret);
-
-/* The time taken depends on the lengths only. An empty secret equals nothing. */
-[[nodiscard]] bool cay_secret_equal(const struct cay_secret *secret, struct cay_str other);

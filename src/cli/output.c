@@ -25,7 +25,7 @@ static const char *const style_codes[] = {
     [CAY_STYLE_GOOD] = "\033[32m", [CAY_STYLE_WARN] = "\033[33m", [CAY_STYLE_BAD] = "\033[31m",
 };
 
-bool cay_output_wants_colour(FILE *file)
+static bool wants_colour(FILE *file)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
@@ -39,7 +39,7 @@ void cay_output_init(struct cay_output *out)
     *out = (struct cay_output){
         .file = stdout,
         .is_terminal = isatty(STDOUT_FILENO),
-        .has_colour = cay_output_wants_colour(stdout),
+        .has_colour = wants_colour(stdout),
     };
 }
 
@@ -218,7 +218,7 @@ static void json_error(struct cay_output *out, const struct cay_error *err)
 
 void cay_output_error(struct cay_output *out, const struct cay_error *err)
 {
-    struct cay_output to_people = {.file = stderr, .has_colour = cay_output_wants_colour(stderr)};
+    struct cay_output to_people = {.file = stderr, .has_colour = wants_colour(stderr)};
     fflush(out->file);
     if (out->is_json)
         json_error(out, err);

@@ -36,9 +36,6 @@ struct cay_output {
 /* On standard output. */
 void cay_output_init(struct cay_output *out);
 
-/* Does this stream want colour? */
-[[nodiscard]] bool cay_output_wants_colour(FILE *file);
-
 /* Appends `text` as it may be shown: printable, on one line. */
 void cay_output_clean(struct cay_buf *buf, struct cay_str text);
 

@@ -155,13 +155,6 @@ int cay_child_spawn(struct cay_child *child, struct cay_loop *loop,
     return 0;
 }
 
-int cay_child_kill(struct cay_child *child, int signal)
-{
-    if (!child->exited || child->pid_fd < 0)
-        return -ESRCH;
-    return kill(-child->pid, signal) < 0 ? -errno : 0;
-}
-
 /* A killed process may still take its time to die (in the middle of a slow disk): a worker waits.
  */
 struct reaper {

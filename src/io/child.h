@@ -40,9 +40,5 @@ struct cay_child {
                                   const struct cay_child_spec *spec,
                                   void (*exited)(struct cay_child *child));
 
-/* A signal to the child and all of its group. -ESRCH once it has exited: then the number of the
- * group may be somebody else's. */
-[[nodiscard]] int cay_child_kill(struct cay_child *child, int signal);
-
 /* Does nothing to a zeroed child or one that is closed. */
 void cay_child_close(struct cay_child *child);

@@ -70,7 +70,8 @@ int cay_mount_make_private(void)
     return (int)cay_raw5(SYS_mount, 0, "/", 0, MS_REC_PRIVATE, 0);
 }
 
-int cay_mount_detach_here(void)
+/* Detaches the mount whose root is the working directory, which is "/" from then on. */
+static int detach_here(void)
 {
     long result = cay_raw2(SYS_umount2, ".", DETACH);
     if (result == 0)
@@ -82,5 +83,5 @@ int cay_mount_pivot_here(void)
 {
     long result = cay_raw2(SYS_pivot_root, ".", ".");
     /* The old root now lies over the new one at the working directory (pivot_root(2), NOTES). */
-    return result == 0 ? cay_mount_detach_here() : (int)result;
+    return result == 0 ? detach_here() : (int)result;
 }

@@ -35,8 +35,5 @@ struct cay_mount_option {
 /* No mount made here or elsewhere travels between this mount namespace and its origin. */
 [[nodiscard]] int cay_mount_make_private(void);
 
-/* Detaches the mount whose root is the working directory, which is "/" from then on. */
-[[nodiscard]] int cay_mount_detach_here(void);
-
 /* Makes the mount that the working directory is on the root, and detaches the old one. */
 [[nodiscard]] int cay_mount_pivot_here(void);

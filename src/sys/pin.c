@@ -117,15 +117,6 @@ int cay_pin_set_xattr(int fd, const char *name, const void *value, size_t size)
     return rc < 0 ? -errno : 0;
 }
 
-int cay_pin_remove_xattr(int fd, const char *name)
-{
-    char path[FD_PATH_BYTES];
-    int rc = fremovexattr(fd, name);
-    if (rc < 0 && errno == EBADF)
-        rc = removexattr(fd_path(fd, path), name);
-    return rc < 0 ? -errno : 0;
-}
-
 int cay_pin_watch(int inotify_fd, int fd, uint32_t mask)
 {
     char path[FD_PATH_BYTES];

@@ -42,7 +42,6 @@
 [[nodiscard]] ssize_t cay_pin_list_xattrs(int fd, char *list, size_t size);
 [[nodiscard]] ssize_t cay_pin_get_xattr(int fd, const char *name, void *value, size_t size);
 [[nodiscard]] int cay_pin_set_xattr(int fd, const char *name, const void *value, size_t size);
-[[nodiscard]] int cay_pin_remove_xattr(int fd, const char *name);
 
 /* Watches the directory: inotify_add_watch. */
 [[nodiscard]] int cay_pin_watch(int inotify_fd, int fd, uint32_t mask);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/commands/base.h"
-
 #include "api/limits.h"
 #include "base/clock.h"
 #include "base/quantity.h"
@@ -101,7 +99,8 @@ static bool run_rm(struct cay_cli *cli, struct cay_error *err)
     return true;
 }
 
-void cay_base_offer(struct cay_completion *completion)
+/* Completion of the first argument: the names of bases, by asking the daemon. */
+static void offer(struct cay_completion *completion)
 {
     struct cay_v1_base_array all = {};
     struct cay_error ignored = {};
@@ -138,5 +137,5 @@ const struct cay_command cay_command_base_rm = {
     .words_min = 1,
     .words_max = 1,
     .run = run_rm,
-    .complete = cay_base_offer,
+    .complete = offer,
 };

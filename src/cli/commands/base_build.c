@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/commands/base.h"
 #include "cli/commands/steps.h"
 #include "cli/values.h"
 #include "client/rpc/client.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/quantity.h"
-#include "cli/commands/base.h"
 #include "cli/completion.h"
 #include "cli/progress.h"
 #include "cli/values.h"

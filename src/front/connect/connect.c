@@ -166,7 +166,9 @@ static const struct cay_call_ops call_ops = {
     .send_kept = call_send_kept,
 };
 
-bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
+/* What the request holds of the budget: what came, `more` that comes, and what was made of it, for
+ * the peer chooses both. */
+static bool charge(struct cay_rpc *rpc, size_t more, struct cay_error *err)
 {
     const struct cay_arena *arena =
         rpc->call.method->client_streaming ? &rpc->message_arena : &rpc->call.arena;
@@ -186,7 +188,7 @@ static void start_verb(struct cay_rpc *rpc)
 bool cay_rpc_has_decoded(struct cay_rpc *rpc, const struct cay_error *err)
 {
     struct cay_error own = {};
-    if (!err && !cay_rpc_charge(rpc, 0, &own))
+    if (!err && !charge(rpc, 0, &own))
         err = &own;
     if (err)
         cay_rpc_give_up(rpc, err);
@@ -228,7 +230,7 @@ static void on_body(struct cay_exchange *exchange, const char *data, size_t len)
         return;
     }
     struct cay_error err = {};
-    if (rpc->is_known && !cay_rpc_charge(rpc, len, &err)) {
+    if (rpc->is_known && !charge(rpc, len, &err)) {
         cay_rpc_give_up(rpc, &err);
         drop_body(rpc);
         cay_rpc_leave(rpc);
@@ -402,7 +404,7 @@ static bool prepare(struct cay_rpc *rpc, struct cay_error *err)
     rpc->exchange->is_piece = pieces && pieces[rpc->call.method->index];
     return check_protocol_version(rpc, err) && read_encodings(rpc, err) &&
            check_timeout(rpc, err) && read_leniency(rpc, err) &&
-           (!rpc->is_get || read_query_message(rpc, err)) && cay_rpc_charge(rpc, 0, err);
+           (!rpc->is_get || read_query_message(rpc, err)) && charge(rpc, 0, err);
 }
 
 /* What came of the body meanwhile is no more than HTTP reads ahead. */

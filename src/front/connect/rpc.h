@@ -94,10 +94,6 @@ void cay_rpc_leave(struct cay_rpc *rpc);
 /* Answers with an error, whatever state the call is in, and takes it back from its verb. */
 void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err);
 
-/* What the request holds of the budget: what came, `more` that comes, and what was made of it, for
- * the peer chooses both. */
-[[nodiscard]] bool cay_rpc_charge(struct cay_rpc *rpc, size_t more, struct cay_error *err);
-
 /* The verb may send more, if that is so. */
 void cay_rpc_tell_room(struct cay_rpc *rpc);
 

@@ -67,7 +67,8 @@ bool cay_user_search_work(struct cay_user_search *search, struct cay_error *err)
                          err);
 }
 
-void cay_user_search_end(const struct cay_user_search *search, struct cay_session *session)
+/* On the loop, after it was found. */
+static void remember(const struct cay_user_search *search, struct cay_session *session)
 {
     if (!search->has_stamp)
         return;
@@ -115,7 +116,7 @@ static void search_end(struct cay_op *op)
     struct wake_as *self = CAY_CONTAINER_OF(op, struct wake_as, op);
     struct cay_session *session = op->session;
     if (op->is_done) {
-        cay_user_search_end(&self->search, session);
+        remember(&self->search, session);
         *self->out_user = self->search.user;
     }
     /* Held until the caller has looked: leaving may free a session that is gone. */

@@ -25,8 +25,6 @@ struct cay_user_search {
                                          bool *out_known, struct cay_error *err);
 /* On a worker. */
 [[nodiscard]] bool cay_user_search_work(struct cay_user_search *search, struct cay_error *err);
-/* On the loop, after it was found. */
-void cay_user_search_end(const struct cay_user_search *search, struct cay_session *session);
 
 typedef void cay_awake_fn(struct cay_call *call, struct cay_session *session, void *context,
                           const struct cay_error *err);

@@ -156,18 +156,6 @@ static void the_manual_is_made_of_the_table(void **)
     assert_null(strstr(text, "*config*"));
 }
 
-static void the_web_page_is_made_of_the_table(void **)
-{
-    cay_auto(cay_buf_finish) struct cay_buf out;
-    cay_buf_init(&out, 1 << 16);
-    cay_conf_print_markdown(entries, CAY_COUNT(entries), &out);
-    const char *text = text_of(&out);
-    assert_non_null(strstr(text, "| Key | Value | Default | Meaning |\n|---|---|---|---|\n"
-                                 "| `listen` | text | 127.0.0.1:4747 | Address and port"));
-    assert_non_null(strstr(text, "max\\_sessions\\_reached \\| nothing \\*else\\* changes. |\n"));
-    assert_null(strstr(text, "config"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,7 +163,6 @@ int main(void)
         cmocka_unit_test(what_is_printed_can_be_loaded),
         cmocka_unit_test(help_lists_every_flag),
         cmocka_unit_test(the_manual_is_made_of_the_table),
-        cmocka_unit_test(the_web_page_is_made_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,6 @@ static void exit_codes_come_back(void **state)
     assert_int_equal(self->exited_count, 1);
     assert_int_equal(self->child.exit_code, 7);
     assert_int_equal(self->child.exit_signal, 0);
-    assert_int_equal(cay_child_kill(&self->child, SIGKILL), -ESRCH);
 }
 
 static void signals_come_back(void **state)
@@ -212,20 +211,6 @@ static void what_cannot_be_run_is_told_at_once(void **state)
     assert_int_equal(self->child.exit_code, 0);
 }
 
-static void a_kill_reaches_the_whole_group(void **state)
-{
-    struct fixture *self = *state;
-    assert_int_equal(spawn(self, "sh -c 'echo ready; sleep 1000' & wait", NULL), 0);
-    char bytes[6];
-    assert_int_equal(read(self->pipe[0], bytes, 6), 6);
-    assert_int_equal(getpgid(self->child.pid), self->child.pid);
-    assert_int_equal(cay_child_kill(&self->child, SIGKILL), 0);
-    cay_loop_run(self->loop);
-    assert_int_equal(self->child.exit_signal, SIGKILL);
-    /* The grandchild held the pipe too: this would wait for it. */
-    assert_string_equal(output(self), "");
-}
-
 static void what_a_child_leaves_behind_lives_or_dies_as_asked(void **state)
 {
     struct fixture *self = *state;
@@ -250,8 +235,8 @@ static void closing_a_child_that_runs_kills_it_quietly(void **state)
     struct fixture *self = *state;
     for (int i = 0; i < 20; i++) {
         assert_int_equal(spawn(self, "sleep 1000 & sleep 1000", NULL), 0);
+        assert_int_equal(getpgid(self->child.pid), self->child.pid);
         cay_child_close(&self->child);
-        assert_int_equal(cay_child_kill(&self->child, SIGKILL), -ESRCH);
     }
     cay_loop_finish_jobs(self->loop);
     assert_int_equal(self->exited_count, 0);
@@ -307,7 +292,6 @@ int main(void)
         CASE(descriptors_may_stand_in_each_others_places),
         CASE(standard_descriptors_are_never_missing),
         CASE(what_cannot_be_run_is_told_at_once),
-        CASE(a_kill_reaches_the_whole_group),
         CASE(what_a_child_leaves_behind_lives_or_dies_as_asked),
         CASE(closing_a_child_that_runs_kills_it_quietly),
         CASE(many_children_end_and_free_their_owners),

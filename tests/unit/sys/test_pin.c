@@ -98,8 +98,6 @@ static void attributes_of_pins_and_of_open_files(void **)
         assert_int_equal(cay_pin_get_xattr(each, "user.a", value, sizeof(value)), 1);
         assert_int_equal(cay_pin_get_xattr(each, "user.b", value, sizeof(value)), -ENODATA);
     }
-    assert_int_equal(cay_pin_remove_xattr(fd, "user.a"), 0);
-    assert_int_equal(cay_pin_list_xattrs(fd, list, sizeof(list)), 0);
 }
 
 static void directories_get_their_mode(void **)

@@ -7,7 +7,8 @@
 #include "api/noun.h"
 #include "base/clock.h"
 
-struct cay_str cay_e2b_default_cwd(const struct cay_rest_request *request)
+/* Where commands run that say nothing of it: where the template says, else at home. */
+static struct cay_str default_cwd(const struct cay_rest_request *request)
 {
     struct cay_str cwd = cay_e2b_visit(request)->session->default_cwd;
     return cwd.len && !cay_str_is(cwd, "/workspace") ? cwd : CAY_STR("~");
@@ -16,7 +17,7 @@ struct cay_str cay_e2b_default_cwd(const struct cay_rest_request *request)
 struct cay_str cay_e2b_path(struct cay_rest_request *request, struct cay_str path)
 {
     if (!path.len)
-        return cay_e2b_default_cwd(request);
+        return default_cwd(request);
     bool is_home = path.ptr[0] == '~' && (path.len == 1 || path.ptr[1] == '/');
     if (path.ptr[0] == '/' || is_home)
         return path;

@@ -5,9 +5,6 @@
 
 #include "front/e2b/visit.h"
 
-/* Where commands run that say nothing of it: where the template says, else at home. */
-[[nodiscard]] struct cay_str cay_e2b_default_cwd(const struct cay_rest_request *request);
-
 /* The path as the hallway takes it: from the user's home unless it is absolute. An empty one is
  * that of commands. */
 [[nodiscard]] struct cay_str cay_e2b_path(struct cay_rest_request *request, struct cay_str path);

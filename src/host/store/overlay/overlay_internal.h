@@ -159,10 +159,6 @@ bool ov_layer_unchanged(struct ov_store *ov, const struct ov_layer *upper, bool 
                         struct cay_error *err);
 
 /* --- session.c, snapshot.c: shared between verbs --- */
-/* A new upper on `parent` (whose reference passes over), mounted when an owner is given. */
-bool ov_upper_prepare(struct ov_store *ov, struct ov_layer *parent,
-                      const struct cay_store_owner *owner, struct ov_layer **out_upper,
-                      int *out_root_fd, struct cay_error *err);
 /* The session's upper, which is to be a point that others stand on, with a reference for the
  * caller, and the upper that is to take its place. */
 bool ov_upper_freeze(struct ov_store *ov, const struct ov_session *session,

@@ -110,9 +110,10 @@ bool ov_session_switch(struct ov_store *ov, struct ov_session *session, struct o
     return true;
 }
 
-bool ov_upper_prepare(struct ov_store *ov, struct ov_layer *parent,
-                      const struct cay_store_owner *owner, struct ov_layer **out_upper,
-                      int *out_root_fd, struct cay_error *err)
+/* A new upper on `parent` (whose reference passes over), mounted when an owner is given. */
+static bool prepare_upper(struct ov_store *ov, struct ov_layer *parent,
+                          const struct cay_store_owner *owner, struct ov_layer **out_upper,
+                          int *out_root_fd, struct cay_error *err)
 {
     struct ov_layer *upper = NULL;
     if (!ov_layer_new(ov, parent, &upper, err))
@@ -135,7 +136,7 @@ bool ov_upper_freeze(struct ov_store *ov, const struct ov_session *session,
     struct ov_layer *frozen = ov_layer_ref(session->upper);
     ov_layer_ref(frozen); /* for the new upper, which stands on it */
     pthread_mutex_unlock(&ov->lock);
-    if (!ov_upper_prepare(ov, ov_flat_form(ov, frozen), owner, out_upper, out_root_fd, err)) {
+    if (!prepare_upper(ov, ov_flat_form(ov, frozen), owner, out_upper, out_root_fd, err)) {
         ov_drop(ov, frozen);
         return false;
     }
@@ -157,7 +158,7 @@ bool ov_rollback(struct cay_store *store, const char *id, const char *snapshot_i
     pthread_mutex_unlock(&ov->lock);
     struct ov_layer *upper = NULL;
     cay_autoclose int root_fd = -1;
-    if (!parent || !ov_upper_prepare(ov, parent, owner, &upper, &root_fd, err) ||
+    if (!parent || !prepare_upper(ov, parent, owner, &upper, &root_fd, err) ||
         !ov_session_switch(ov, session, upper, err))
         return false;
     *out_point = (struct cay_store_point){true, cay_take_fd(root_fd), session->generation};
