@@ -3,23 +3,16 @@
  * echod: EchoService on the same doors, server and loop as cayd, for tests that need a server to do
  * a certain thing at a certain time. Prints `echod ready on ADDRESS` per listener; SIGTERM drains.
  */
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "front/connect/connect.h"
 #include "front/http/server.h"
 #include "tests/echo/echo_service.h"
-
-enum { LISTEN_MAX = 4 };
+#include "tests/echo/stand.h"
 
 struct options {
-    const char *listen[LISTEN_MAX];
-    size_t listen_count;
-    const char *tls_cert;
-    const char *tls_key;
+    struct stand stand;
     const char *key;
     struct cay_server_options server;
     uint64_t drain_ms;
@@ -53,26 +46,18 @@ static void on_term(struct cay_signal *signal, int)
     cay_server_drain(daemon->server, daemon->drain_ms, on_drained, daemon);
 }
 
-[[gnu::noreturn]] static void die(const char *text)
-{
-    fprintf(stderr, "echod: %s\n", text);
-    exit(2);
-}
-
-static uint64_t number(const char *text)
+static uint64_t number(const struct options *options, const char *text)
 {
     uint64_t value = 0;
     if (cay_str_to_u64(cay_str(text), UINT32_MAX, &value) < 0)
-        die("a number is needed");
+        stand_die(&options->stand, "a number is needed");
     return value;
 }
 
 static struct options read_options(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"tls-cert", required_argument, NULL, 'c'},
-        {"tls-key", required_argument, NULL, 'p'},
+        STAND_FLAGS,
         {"key", required_argument, NULL, 'k'},
         {"head-timeout-ms", required_argument, NULL, 'h'},
         {"body-timeout-ms", required_argument, NULL, 'b'},
@@ -83,6 +68,7 @@ static struct options read_options(int argc, char **argv)
         {},
     };
     struct options options = {
+        .stand.program = "echod",
         .server = {.connection_count_max = 4096,
                    .head_timeout_ms = 10000,
                    .idle_timeout_ms = 60000,
@@ -92,43 +78,19 @@ static struct options read_options(int argc, char **argv)
     int name = 0;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
-        case 'l':
-            if (options.listen_count == LISTEN_MAX)
-                die("too many addresses");
-            options.listen[options.listen_count++] = optarg;
-            break;
-        case 'c': options.tls_cert = optarg; break;
-        case 'p': options.tls_key = optarg; break;
         case 'k': options.key = optarg; break;
-        case 'h': options.server.head_timeout_ms = number(optarg); break;
-        case 'b': options.server.body_timeout_ms = number(optarg); break;
-        case 'i': options.server.idle_timeout_ms = number(optarg); break;
-        case 's': options.server.send_timeout_ms = number(optarg); break;
-        case 'm': options.server.connection_count_max = number(optarg); break;
-        case 'd': options.drain_ms = number(optarg); break;
-        default: die("unknown option");
+        case 'h': options.server.head_timeout_ms = number(&options, optarg); break;
+        case 'b': options.server.body_timeout_ms = number(&options, optarg); break;
+        case 'i': options.server.idle_timeout_ms = number(&options, optarg); break;
+        case 's': options.server.send_timeout_ms = number(&options, optarg); break;
+        case 'm': options.server.connection_count_max = number(&options, optarg); break;
+        case 'd': options.drain_ms = number(&options, optarg); break;
+        default: stand_take_flag(&options.stand, name, optarg);
         }
     }
-    if (!options.listen_count)
-        options.listen[options.listen_count++] = "127.0.0.1:0";
+    if (!options.stand.count)
+        stand_take_flag(&options.stand, 'l', "127.0.0.1:0");
     return options;
-}
-
-static bool open_doors(struct daemon *daemon, const struct options *options, struct cay_error *err)
-{
-    struct cay_tls *tls = NULL;
-    if (options->tls_cert) {
-        if (!cay_tls_create(options->tls_cert, options->tls_key, &tls, err))
-            return false;
-        cay_server_set_tls(daemon->server, tls);
-    }
-    for (size_t i = 0; i < options->listen_count; i++) {
-        const char *address = NULL;
-        if (!cay_server_listen(daemon->server, options->listen[i], tls != NULL, &address, err))
-            return false;
-        printf("echod ready on %s\n", address);
-    }
-    return fflush(stdout) == 0;
 }
 
 int main(int argc, char **argv)
@@ -139,7 +101,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     (void)mallopt(M_MMAP_THRESHOLD, 1 << 20); /* as cayd does */
     if (cay_loop_create(&daemon.loop) < 0)
-        die("no event loop");
+        stand_die(&options.stand, "no event loop");
     echo_service_init(&daemon.service, daemon.loop, options.key);
     daemon.porch.service = &daemon.service.base;
     daemon.porch.allow_anonymous = options.key == NULL;
@@ -151,9 +113,9 @@ int main(int argc, char **argv)
     daemon.service.server = daemon.server;
     struct cay_error err = {};
     if (cay_signal_open(&daemon.term, daemon.loop, SIGTERM, on_term) < 0)
-        die("cannot catch SIGTERM");
-    if (!open_doors(&daemon, &options, &err))
-        die(err.text);
+        stand_die(&options.stand, "cannot catch SIGTERM");
+    if (!stand_open(&options.stand, daemon.server, &err))
+        stand_die(&options.stand, err.text);
     cay_loop_run(daemon.loop);
     cay_signal_close(&daemon.term);
     echo_service_end_calls(&daemon.service);

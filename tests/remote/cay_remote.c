@@ -3,10 +3,8 @@
  * cay-remote: the doors of cayd, and another daemon behind them. Prints `cay-remote ready on
  * ADDRESS` per listener; SIGTERM drains. The key for the daemon behind is in CAY_API_KEY.
  */
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/cay_v1.h"
@@ -16,15 +14,13 @@
 #include "front/router.h"
 #include "remote/remote.h"
 #include "tests/echo/echo.h"
+#include "tests/echo/stand.h"
 #include "tests/remote/guess.h"
 
-enum { LISTEN_MAX = 4, DRAIN_MS = 5000 };
+enum { DRAIN_MS = 5000 };
 
 struct options {
-    const char *listen[LISTEN_MAX];
-    size_t listen_count;
-    const char *tls_cert;
-    const char *tls_key;
+    struct stand stand;
     const char *behind;
     bool is_echo;
     const char *echo_key; /* NULL: none is needed */
@@ -39,18 +35,10 @@ struct daemon {
     struct cay_signal term;
 };
 
-[[gnu::noreturn]] static void die(const char *text)
-{
-    fprintf(stderr, "cay-remote: %s\n", text);
-    exit(2);
-}
-
 static struct options read_options(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"tls-cert", required_argument, NULL, 'c'},
-        {"tls-key", required_argument, NULL, 'p'},
+        STAND_FLAGS,
         {"behind", required_argument, NULL, 'b'},
         {"echo", no_argument, NULL, 'e'},
         {"key", required_argument, NULL, 'k'},
@@ -59,28 +47,21 @@ static struct options read_options(int argc, char **argv)
         {"e2b-domain", required_argument, NULL, 'n'},
         {},
     };
-    struct options options = {.e2b = {.is_on = true}};
+    struct options options = {.stand.program = "cay-remote", .e2b = {.is_on = true}};
     int name = 0;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
-        case 'l':
-            if (options.listen_count == LISTEN_MAX)
-                die("too many addresses");
-            options.listen[options.listen_count++] = optarg;
-            break;
-        case 'c': options.tls_cert = optarg; break;
-        case 'p': options.tls_key = optarg; break;
         case 'b': options.behind = optarg; break;
         case 'e': options.is_echo = true; break;
         case 'k': options.echo_key = optarg; break;
         case 't': options.e2b.template = optarg; break;
         case 'd': options.e2b.default_base = optarg; break;
         case 'n': options.e2b.domain = optarg; break;
-        default: die("unknown option");
+        default: stand_take_flag(&options.stand, name, optarg);
         }
     }
     if (!options.behind)
-        die("--behind ADDRESS is needed");
+        stand_die(&options.stand, "--behind ADDRESS is needed");
     return options;
 }
 
@@ -95,23 +76,6 @@ static void on_term(struct cay_signal *signal, int)
     struct daemon *daemon = CAY_CONTAINER_OF(signal, struct daemon, term);
     cay_remote_stop(daemon->remote);
     cay_server_drain(daemon->server, DRAIN_MS, on_drained, daemon);
-}
-
-static bool open_doors(struct daemon *daemon, const struct options *options, struct cay_error *err)
-{
-    struct cay_tls *tls = NULL;
-    if (options->tls_cert) {
-        if (!cay_tls_create(options->tls_cert, options->tls_key, &tls, err))
-            return false;
-        cay_server_set_tls(daemon->server, tls);
-    }
-    for (size_t i = 0; i < options->listen_count; i++) {
-        const char *address = NULL;
-        if (!cay_server_listen(daemon->server, options->listen[i], tls != NULL, &address, err))
-            return false;
-        printf("cay-remote ready on %s\n", address);
-    }
-    return fflush(stdout) == 0;
 }
 
 static bool start(struct daemon *daemon, const struct options *options, struct cay_error *err)
@@ -143,7 +107,7 @@ static bool start(struct daemon *daemon, const struct options *options, struct c
     daemon->router.porch.server = daemon->server;
     if (cay_signal_open(&daemon->term, daemon->loop, SIGTERM, on_term) < 0)
         return cay_fail(err, CAY_R_INTERNAL, "cannot catch SIGTERM");
-    return open_doors(daemon, options, err);
+    return stand_open(&options->stand, daemon->server, err);
 }
 
 int main(int argc, char **argv)
@@ -155,9 +119,9 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     (void)mallopt(M_MMAP_THRESHOLD, 1 << 20); /* as cayd does */
     if (cay_loop_create(&daemon.loop) < 0)
-        die("no event loop");
+        stand_die(&options.stand, "no event loop");
     if (!start(&daemon, &options, &err))
-        die(err.text);
+        stand_die(&options.stand, err.text);
     cay_loop_run(daemon.loop);
     cay_signal_close(&daemon.term);
     cay_server_destroy(daemon.server);
