@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/metrics.h"
 
-#include <dirent.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "front/http/server.h"
+#include "sys/descriptors.h"
+#include "sys/self.h"
 
 static void head(struct cay_buf *out, const char *name, const char *type, const char *help)
 {
@@ -43,34 +42,15 @@ static void write_server(const struct cay_server_stats *stats, struct cay_buf *o
                        stats->responses_by_class[i]);
 }
 
-static uint64_t resident_bytes(void)
-{
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%*s %llu", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static uint64_t open_descriptors(void)
-{
-    uint64_t count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count > 3 ? count - 3 : 0; /* ".", ".." and the directory itself */
-}
-
 void cay_metrics_write(const struct cay_porch *porch, struct cay_buf *out)
 {
+    uint64_t open_count = 0;
+    (void)cay_descriptors_count(&open_count);
     head(out, "cay_build_info", "gauge", "The version that runs.");
     cay_buf_append_text(out, "cay_build_info{version=\"" CAY_VERSION "\"} 1\n");
-    value(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-    value(out, "process_open_fds", "gauge", "Open descriptors.", open_descriptors());
+    value(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+          cay_self_resident_bytes());
+    value(out, "process_open_fds", "gauge", "Open descriptors.", open_count);
     if (porch->server)
         write_server(cay_server_stats(porch->server), out);
     porch->metrics(porch, out);

@@ -37,7 +37,7 @@ uint64_t cay_descriptors_raise(void)
     return limit.rlim_cur;
 }
 
-static int count_open(uint64_t *out_count)
+int cay_descriptors_count(uint64_t *out_count)
 {
     DIR *dir = opendir("/proc/self/fd");
     if (!dir)
@@ -63,7 +63,7 @@ int cay_descriptors_check(void)
     if (high_fd == most)
         return 0;
     uint64_t count = 0;
-    int status = high_fd < 0 ? -EMFILE : count_open(&count);
+    int status = high_fd < 0 ? -EMFILE : cay_descriptors_count(&count);
     if (status < 0)
         return status;
     return count >= (uint64_t)most ? -EMFILE : 0;

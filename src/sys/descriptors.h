@@ -15,5 +15,8 @@ uint64_t cay_descriptors_raise(void);
 /* How many of those may be connections of clients. */
 [[nodiscard]] uint64_t cay_descriptors_connections(uint64_t limit);
 
+/* Those that are open. 0 or -errno. */
+[[nodiscard]] int cay_descriptors_count(uint64_t *out_count);
+
 /* For what stays open otherwise: 0, or -EMFILE when only those are left that are kept back. */
 [[nodiscard]] int cay_descriptors_check(void);

@@ -2,10 +2,9 @@
 #include "tests/echo/echo_service.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <stdio.h>
-#include <unistd.h>
 
+#include "sys/descriptors.h"
+#include "sys/self.h"
 #include "tests/echo/echo.h"
 
 enum { PAYLOAD_BYTES_MAX = 64 * 1024 * 1024 };
@@ -269,24 +268,11 @@ static void slow(struct cay_service *base, struct cay_call *call)
 
 static uint64_t count_fds(void)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    assert(folder);
     uint64_t count = 0;
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count - 3; /* ".", "..", and the folder itself */
-}
-
-static uint64_t resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    assert(file);
-    unsigned long long pages = 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1)
-        pages = 0;
-    fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    int status = cay_descriptors_count(&count);
+    assert(status == 0);
+    (void)status;
+    return count;
 }
 
 static void stats(struct cay_service *base, struct cay_call *call)
@@ -302,7 +288,7 @@ static void stats(struct cay_service *base, struct cay_call *call)
         .open_exchanges = server->exchanges_open,
         .timeouts = server->timeouts,
         .fds = count_fds(),
-        .rss_bytes = resident_bytes(),
+        .rss_bytes = cay_self_resident_bytes(),
     };
     cay_call_done(call, &response);
 }
