@@ -23,7 +23,7 @@ static void print_title(struct cay_output *out, const char *title)
     cay_output_printf(out, "\n");
 }
 
-/* The words of a text from this column on, in lines that fit a terminal. */
+/* The words of a text from this column on, in lines that fit a terminal. An empty line stays. */
 static void print_words(struct cay_output *out, size_t column, const char *text)
 {
     size_t at = column;
@@ -40,7 +40,12 @@ static void print_words(struct cay_output *out, size_t column, const char *text)
         cay_output_printf(out, "%.*s", (int)len, text);
         at += width;
         text += len;
-        text += strspn(text, " \n");
+        size_t gap = strspn(text, " \n");
+        if (text[gap] && gap >= 2 && memcmp(text, "\n\n", 2) == 0) {
+            cay_output_printf(out, "\n\n%*s", (int)column, "");
+            at = column;
+        }
+        text += gap;
     }
     cay_output_printf(out, "\n");
 }
@@ -118,7 +123,7 @@ static void print_overview(struct cay_output *out, const char *name)
             print_entry(out, variable->name, "", variable->help);
         cay_output_printf(out, "\n");
     }
-    cay_output_printf(out, "'cay help %s%sCOMMAND' says more about one.\n", name ? name : "",
+    cay_output_printf(out, "'cay help %s%sCOMMAND' says more about a command.\n", name ? name : "",
                       name ? " " : "");
 }
 
@@ -136,7 +141,7 @@ static void print_command(struct cay_output *out, const struct cay_command *comm
         print_title(out, "Examples");
         cay_output_printf(out, "%s\n\n", command->examples);
     }
-    cay_output_printf(out, "'cay help' lists the flags of every command.\n");
+    cay_output_printf(out, "'cay help' lists the flags that every command has.\n");
 }
 
 static void list_flags(struct cay_json_writer *json, const struct cay_flag *flags)

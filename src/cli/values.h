@@ -70,11 +70,11 @@
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
     {.name = "tool-snapshots", .value = "on|off", .help = "take a snapshot after each tool call that may change files"}
 #define CAY_FLAGS_LIFECYCLE                                                                       \
-    {.name = "expire-in", .value = "DURATION", .help = "its time is up after this, e.g. 30m"},           \
+    {.name = "expire-in", .value = "DURATION", .help = "how long it has from now on, e.g. 30m"},           \
     {.name = "on-expiry", .value = "ACTION", .help = "what happens then: destroy, pause or stop"},         \
-    {.name = "idle-after", .value = "DURATION", .help = "call it idle after this time without calls"}, \
+    {.name = "idle-after", .value = "DURATION", .help = "it counts as idle after this time without a call"}, \
     {.name = "on-idle", .value = "ACTION", .help = "what happens then: pause, stop or destroy"},           \
-    {.name = "auto-resume", .help = "the next call resumes it when it sleeps"}
+    {.name = "auto-resume", .help = "let the next call resume it when it sleeps"}
 /* clang-format on */
 
 /* Words as a list of strings. */

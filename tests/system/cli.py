@@ -101,9 +101,9 @@ def sessions(cayd):
     cayd.ok("create", "--name", "rules", "--idle-after", "10m", "--on-idle", "stop", "--expire-in", "2h",
             "--auto-resume", "--max-snapshots", "7", "--lazy")
     told = cayd.ok("show", "rules")
-    for fact in ("paused without its processes after 10m", "is then", "resumed by the next call", "of at most 7"):
+    for fact in ("paused without its processes after 10m", "is then", "by the next call", "of at most 7"):
         assert fact in told, (fact, told)
-    assert "stays so until" in cayd.ok("show", "one") and "never" in cayd.ok("show", "one")
+    assert "by 'cay resume' only" in cayd.ok("show", "one") and "never" in cayd.ok("show", "one")
     cayd.ok("rm", "rules")
     # Whose they are is told when it is not clear.
     assert cayd.ok("ls", "--wide").splitlines()[0].split()[:2] == ["OWNER", "ID"]
@@ -282,7 +282,7 @@ def exec_leftovers(cayd):
     cayd.create("demo")
     result = cayd.cay("exec", "demo", "--", "sh", "-c", "sleep 43210 & echo done")
     assert (result.status, result.text) == (0, "done\n"), result
-    assert "1 process it started still runs" in result.note, result
+    assert "1 process that the command started still runs" in result.note, result
     eventually(lambda: is_running(cayd, "demo", "sleep 43210"), "it runs")
     cayd.ok("exec", "demo", "--kill-leftovers", "--", "sh", "-c", "sleep 54321 & echo done")
     eventually(lambda: not is_running(cayd, "demo", "sleep 54321"), "what was left is dead")
@@ -394,8 +394,8 @@ def copies_streams(cayd):
     assert cayd.cay("cp", "demo:made/on/the/way", "-").out == b"short"
     cayd.fails(125, "is a directory", "cp", "demo:made", "-")
     cayd.fails(125, "no 'nosuch'", "cp", "demo:nosuch", "-")
-    cayd.fails(125, "write one as SESSION:PATH", "cp", "a", "b")
-    cayd.fails(125, "write one as SESSION:PATH", "cp", "demo:a", "demo:b")
+    cayd.fails(125, "neither 'a' nor 'b' is in a session; write exactly one as SESSION:PATH", "cp", "a", "b")
+    cayd.fails(125, "both 'demo:a' and 'demo:b' are in a session", "cp", "demo:a", "demo:b")
     cayd.fails(125, "open 'nosuch'", "cp", "nosuch", "demo:")
     cayd.fails(125, "may not", "cp", "/etc/hostname", "demo:/usr/hostname")
     cayd.ok("cp", "--user", "root", "/etc/hostname", "demo:/usr/hostname")
@@ -886,6 +886,18 @@ def sentences(cayd):
     cayd.fails(125, "write '--' before the command", "exec", "demo", "ls", "-l")
     cayd.fails(125, "'cay ls' has no flag '-z'", "ls", "-z")
     assert "are not copied in" not in cayd.ok("help", "cp")
+    assert "installed on its machine.\n\nA file of steps has" in cayd.ok("help", "base", "build"), "a paragraph"
+
+
+@case
+def one_of_each(cayd):
+    """what is one has no plural, and the fields of a session stand below each other"""
+    cayd.ok("create", "--name", "one", "--lazy")
+    cayd.ok("turn", "one")
+    lines = cayd.ok("show", "one").splitlines()[1:]
+    assert "  history    1 turn, 1 snapshot" in lines, lines
+    assert all(line[12] == " " and line[13] != " " for line in lines), lines
+    cayd.ok("rm", "one")
 
 
 @case

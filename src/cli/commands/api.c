@@ -203,7 +203,7 @@ static void offer_methods(struct cay_completion *completion)
 }
 
 static const struct cay_flag api_flags[] = {
-    {.name = "list", .help = "list the methods instead"},
+    {.name = "list", .help = "list the methods, instead of calling one"},
     {},
 };
 
@@ -217,7 +217,7 @@ const struct cay_command cay_command_api = {
         "printed as one line per message. Methods that take a stream cannot be called.",
     .examples = "  cay api KeyService/ListKeys\n"
                 "  cay api SandboxService/WatchEvents '{}'\n"
-                "  cay api KeyService/RevokeKey '{\"keyId\":\"key_1\"}'",
+                "  cay api KeyService/RevokeKey '{\"keyId\":\"key-1\"}'",
     .flags = api_flags,
     .group = CAY_GROUP_OTHER,
     .words_max = 2,

@@ -124,7 +124,7 @@ const struct cay_command cay_command_base_ls = {
 };
 
 static const struct cay_flag rm_flags[] = {
-    {.name = "force", .letter = 'f', .help = "also if sessions stand on it; they go on"},
+    {.name = "force", .letter = 'f', .help = "remove it also if sessions stand on it; they go on"},
     {},
 };
 

@@ -221,21 +221,25 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag build_flags[] = {
-    {.name = "name", .value = "NAME", .help = "the base's name; the recipe's otherwise"},
+    {.name = "name", .value = "NAME", .help = "the base's name; that of the recipe otherwise"},
     {.name = "file", .letter = 'f', .value = "FILE", .help = "steps, in the words of a Dockerfile"},
     {.name = "from", .value = "BASE", .help = "the base to begin with; the file's FROM otherwise"},
     {.name = "context",
      .value = "DIR",
      .help = "the directory that COPY takes files from; this one otherwise"},
-    {.name = "start", .value = "COMMAND", .help = "a command that is started in its sessions"},
+    {.name = "start",
+     .value = "COMMAND",
+     .help = "a command that is started in each session of the base"},
     {.name = "ready",
      .value = "COMMAND",
      .help = "a command that succeeds when what --start started is ready"},
-    {.name = "alias", .value = "NAME", .help = "another name for it; may be given again"},
-    {.name = "suite", .value = "SUITE", .help = "release to install; the host's own otherwise"},
+    {.name = "alias", .value = "NAME", .help = "another name for the base; may be given again"},
+    {.name = "suite",
+     .value = "SUITE",
+     .help = "release to install; that of the daemon's machine otherwise"},
     {.name = "mirror",
      .value = "URL",
-     .help = "where to get packages; where the host gets them otherwise"},
+     .help = "where to get packages; where the daemon's machine gets its own otherwise"},
     {.name = "packages", .value = "A,B,C", .help = "packages to add to the usual ones"},
     CAY_FLAG_NETWORK,
     {.name = "replace", .help = "put it in place of a base of the same name"},
@@ -254,12 +258,13 @@ const struct cay_command cay_command_base_build = {
     .details =
         "The recipe debian installs a small Debian with bash, Python, git, curl, sudo and the\n"
         "usual tools, and a user 'user'. The recipe code-interpreter adds numpy, pandas,\n"
-        "matplotlib and a service on port 49999 that runs code; with --from, only the service\n"
-        "is added to that base. For both the daemon runs debootstrap, which must be installed.\n"
+        "matplotlib and a service on port 49999 that runs code; with --from it adds only the\n"
+        "service, to that base. Without --from the daemon runs debootstrap, which must be\n"
+        "installed on its machine.\n"
         "\n"
         "A file of steps has FROM, RUN, COPY, ENV, WORKDIR, USER, CMD (what sessions start) and\n"
         "HEALTHCHECK CMD (what says that it is ready), as in a Dockerfile. All steps are done in\n"
-        "a sandbox of their own. Interrupted, a build leaves nothing.",
+        "a sandbox of their own. A build that is interrupted leaves nothing.",
     .examples = "  cay base build debian\n"
                 "  cay base build debian --name trixie --suite trixie --packages jq,make\n"
                 "  cay base build --name app -f Dockerfile --context .\n"

@@ -184,13 +184,15 @@ static bool run_alias(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag import_flags[] = {
-    {.name = "alias", .value = "NAME", .help = "another name for it; may be given again"},
+    {.name = "alias", .value = "NAME", .help = "another name for the base; may be given again"},
     {.name = "replace", .help = "put it in place of a base of the same name"},
     {.name = "platform",
      .value = "OS/ARCH",
-     .help = "platform of the image, e.g. linux/arm64; this machine's otherwise"},
+     .help = "platform of the image, e.g. linux/arm64; the daemon's otherwise"},
     {.name = "sha256", .value = "HEX", .help = "the archive must have this SHA-256"},
-    {.name = "max-size", .value = "SIZE", .help = "refuse more than this when unpacked"},
+    {.name = "max-size",
+     .value = "SIZE",
+     .help = "refuse an archive that is larger than this when unpacked"},
     {.name = "label",
      .letter = 'l',
      .value = "NAME=VALUE",
@@ -205,9 +207,9 @@ const struct cay_command cay_command_base_import = {
     .details =
         "The daemon sees by the content what it is given: a directory or tar archive that is\n"
         "the root of a file system, an OCI image layout (directory or archive), or what\n"
-        "'docker save' writes. Archives may be compressed by gzip, zstd or xz; '-' reads one from "
-        "standard\n"
-        "input. A directory is read by the daemon itself, which must be on this machine.",
+        "'docker save' writes. Archives may be compressed by gzip, zstd or xz; '-' reads one\n"
+        "from standard input. A directory is read by the daemon itself, which must be on this\n"
+        "machine.",
     .examples = "  cay base import bookworm ./rootfs\n"
                 "  docker save debian:12 | cay base import debian -\n"
                 "  podman save --format oci-archive debian:12 | cay base import debian -",

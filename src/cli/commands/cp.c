@@ -156,9 +156,10 @@ static bool run_cp(struct cay_cli *cli, struct cay_error *err)
     const char *to = cay_cp_place(target, from ? &other : &session, &snapshot);
     if (!from == !to)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "%s of '%.60s' and '%.60s' is in a session; write one as SESSION:PATH "
+                        "%s '%.60s' %s '%.60s' %s in a session; write exactly one as SESSION:PATH "
                         "(a local file with a colon as ./NAME)",
-                        from ? "each" : "none", source, target);
+                        from ? "both" : "neither", source, from ? "and" : "nor", target,
+                        from ? "are" : "is");
     if (snapshot.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "'%.60s' is in the past, which does not change; copy to the session itself",
@@ -194,7 +195,7 @@ const struct cay_command cay_command_cp = {
         "do. SESSION@SNAPSHOT:PATH is the file as it was in that snapshot, without a rollback.\n"
         "'-' is standard input or output. Directories are copied with all they hold; into\n"
         "a directory that exists they go under their own name, as with cp(1). Modes are kept.\n"
-        "Links are copied as links, in both directions; sockets and devices are not copied.",
+        "Links are copied as links, in both directions; fifos, sockets and devices are left out.",
     .examples = "  cay cp ./tree demo:/workspace/tree\n"
                 "  cay cp demo:build/out.txt .\n"
                 "  cay cp demo@turn-0001:notes.txt -\n"

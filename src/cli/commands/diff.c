@@ -247,7 +247,7 @@ static bool run_diff(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag diff_flags[] = {
     {.name = "patch", .letter = 'p', .help = "show how text files differ, as git does"},
-    {.name = "stat", .help = "count lines"},
+    {.name = "stat", .help = "count the lines that were added and removed"},
     {},
 };
 
@@ -256,10 +256,10 @@ const struct cay_command cay_command_diff = {
     .arguments = "SESSION [FROM [TO]] [-- PATH...]",
     .summary = "Show what changed since a snapshot, or between two",
     .details =
-        "FROM is a snapshot, or 'base'; what the live files stand on when left out. TO is a\n"
-        "snapshot; the live files when left out. A line per path: A added, M modified,\n"
-        "D deleted, T of another type, m with another mode or owner. The cost grows with what\n"
-        "changed, not with the size of the tree.",
+        "FROM is a snapshot, or 'base'; when it is left out, it is the snapshot that the live\n"
+        "files stand on. TO is a snapshot; when it is left out, the live files are compared.\n"
+        "There is one line per path: A added, M modified, D deleted, T of another type, m with\n"
+        "another mode or owner. The cost grows with what changed, not with the size of the tree.",
     .examples = "  cay diff demo\n"
                 "  cay diff demo turn-0001 turn-0002 -p\n"
                 "  cay diff demo base -- src /etc",

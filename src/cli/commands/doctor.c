@@ -238,8 +238,8 @@ const struct cay_command cay_command_doctor = {
     .summary = "Check whether sandboxes can work on this machine",
     .details =
         "The check looks at the kernel, control groups, disk and files, and says how to mend\n"
-        "what is wrong. It needs no daemon, but says whether one answers; it needs root to\n"
-        "try mounts. The exit status is 1 when something failed.",
+        "what is wrong. It needs no running daemon, but says whether one answers; it needs\n"
+        "the program cayd, and root to try mounts. The exit status is 1 when something failed.",
     .flags = doctor_flags,
     .group = CAY_GROUP_HOST,
     .run = run_doctor,

@@ -77,8 +77,8 @@ const struct cay_command cay_command_du = {
     .arguments = "[SESSION]",
     .summary = "Show what sessions use, the largest first",
     .details =
-        "DISK is what a session holds beyond its base; what its snapshots hold is a part of\n"
-        "it. Data that forks share is counted for each of them.",
+        "DISK is what a session holds beyond its base; what only its snapshots hold is a part\n"
+        "of that. Data that forks share is counted for each of them.",
     .group = CAY_GROUP_HOST,
     .words_max = 1,
     .run = run_du,

@@ -94,8 +94,10 @@ static bool run_events(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag events_flags[] = {
     {.name = "follow", .letter = 'f', .help = "wait for what happens next"},
-    {.name = "type", .value = "TYPE", .help = "such as session or tool.completed; repeatable"},
-    {.name = "after", .value = "CURSOR", .help = "go on behind this place (see --json)"},
+    {.name = "type",
+     .value = "TYPE",
+     .help = "only events of this type, e.g. session or tool.completed; may be given again"},
+    {.name = "after", .value = "CURSOR", .help = "go on behind this cursor, which --json prints"},
     {},
 };
 
@@ -103,8 +105,8 @@ const struct cay_command cay_command_events = {
     .name = "events",
     .arguments = "[SESSION...]",
     .summary = "Show what happened: sessions, snapshots, tools, processes",
-    .details = "The daemon keeps the newest events; 'audit.log' in its data directory has who did\n"
-               "what, with which key, for longer.",
+    .details = "The daemon keeps the newest events; 'audit.log' in its data directory says who\n"
+               "did what, with which key, for longer.",
     .examples = "  cay events -f demo --type process",
     .flags = events_flags,
     .group = CAY_GROUP_HOST,

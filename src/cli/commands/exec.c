@@ -136,7 +136,7 @@ static void note_message(const struct follower *self, const struct cay_v1_exec_r
     if (result->message.len)
         note(self->cli, "%.*s", (int)clean.len, clean.data);
     else if (result->cause != CAY_V1_END_CAUSE_EXITED)
-        note(self->cli, "it ended, and how is not known");
+        note(self->cli, "the command ended, and how is not known");
 }
 
 static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_result *result)
@@ -144,11 +144,13 @@ static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_r
     int count = result->leftover_count;
     bool are_killed = result->leftovers.count && result->leftovers.items[0].killed;
     if (count && are_killed)
-        note(cli, "%d process%s it left behind %s killed", count, count == 1 ? "" : "es",
-             count == 1 ? "was" : "were");
+        note(cli, "%d process%s that the command left behind %s killed", count,
+             count == 1 ? "" : "es", count == 1 ? "was" : "were");
     else if (count)
         note(cli,
-             "%d process%s it started still run%s; with --kill-leftovers %s would have been killed",
+             "%d process%s that the command started still run%s; with --kill-leftovers %s would "
+             "have "
+             "been killed",
              count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "they");
 }
 
@@ -167,20 +169,20 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
         break;
     case CAY_V1_END_CAUSE_SIGNALED:
         status = 128 + result->signal;
-        note(cli, "it died of signal %d (%s)", result->signal,
+        note(cli, "the command died of signal %d (%s)", result->signal,
              sigabbrev_np(result->signal) ? sigabbrev_np(result->signal) : "unknown");
         break;
     case CAY_V1_END_CAUSE_TIMEOUT_WALL:
         status = CAY_EXIT_TIMEOUT;
-        note(cli, "it timed out after %s and was killed with all it started", took);
+        note(cli, "the command timed out after %s and was killed with all it started", took);
         break;
     case CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT:
         status = CAY_EXIT_TIMEOUT;
-        note(cli, "it was silent for too long and was killed after %s", took);
+        note(cli, "the command was silent for too long and was killed after %s", took);
         break;
     case CAY_V1_END_CAUSE_OOM:
         status = CAY_EXIT_KILLED;
-        note(cli, "it was killed: its memory limit, or the session's, was reached");
+        note(cli, "the command was killed: its memory limit, or the session's, was reached");
         break;
     case CAY_V1_END_CAUSE_KILLED:
     case CAY_V1_END_CAUSE_QUOTA:
@@ -499,16 +501,16 @@ static const struct cay_flag exec_flags[] = {
     {.name = "tag", .value = "NAME", .help = "a name for the process, for logs, attach and kill"},
     {.name = "port",
      .value = "N",
-     .help = "with --background: expose this port while it lives, and print the address"},
+     .help = "with --background: expose this port while the command lives, and print the address"},
     {.name = "wait-port",
      .value = "DURATION",
-     .help = "with --port: wait until it listens, at most this long"},
+     .help = "with --port: wait until something listens there, at most this long"},
     {.name = "restart",
      .value = "WHEN",
-     .help = "with --background: start it again: never, on-failure or always"},
+     .help = "with --background: when to start it again: never, on-failure or always"},
     {.name = "max-restarts",
      .value = "N",
-     .help = "with --restart: at most this many times; 0: any number"},
+     .help = "with --restart: start it again at most this many times; 0: any number"},
     {.name = "restart-delay",
      .value = "DURATION",
      .help = "with --restart: how long to wait before the first restart; 1s otherwise"},
@@ -520,9 +522,10 @@ const struct cay_command cay_command_exec = {
     .arguments = "SESSION -- COMMAND...",
     .summary = "Run a command in a session, with live output and its exit status",
     .details =
-        "No shell is involved; use 'sh -c' for pipes and globs. Output passes unaltered. The\n"
+        "No shell is involved; use 'sh -c' for pipes and globs. Output comes unaltered. The\n"
         "command ends when its own process ends; cay says what it leaves running. Ctrl-C kills\n"
-        "it with all it started. Exit status: the command's own; 128+N when it died of signal\n"
+        "it with all it started. The exit status is the command's own; 128+N when it died of "
+        "signal\n"
         "N; 124 after a timeout; 137 when it was killed; 125 when cay itself failed.",
     .examples = "  cay exec demo -- python3 -c 'print(6*7)'\n"
                 "  cay exec demo --timeout 30s --user root -- sh -c 'rm -rf /usr; ls /'\n"

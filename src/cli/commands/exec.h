@@ -18,17 +18,17 @@
     {.name = "cwd", .value = "DIR", .help = "start it in this directory"},                        \
     {.name = "env", .letter = 'e', .value = "NAME=VALUE", .help = "set a variable; may be given again"}, \
     {.name = "kill-leftovers", .help = "kill what it leaves running when it ends"},               \
-    {.name = "interactive", .letter = 'i', .help = "give it our standard input"},                    \
-    {.name = "tty", .letter = 't', .help = "give it a terminal, and all keys"}
+    {.name = "interactive", .letter = 'i', .help = "give it cay's own standard input"},                    \
+    {.name = "tty", .letter = 't', .help = "give it a terminal, and every key that is typed"}
 /* clang-format on */
 
-/* A process to be started, or one that exists, and how it is followed. */
 /* The user's shell, or what there is. */
 #define CAY_LOGIN_SHELL                                                                       \
     {                                                                                         \
         "/bin/sh", "-c", "if [ -x \"$SHELL\" ]; then exec \"$SHELL\" -l; fi; exec /bin/sh -l" \
     }
 
+/* A process to be started, or one that exists, and how it is followed. */
 struct cay_follow {
     struct cay_str session_id;
     struct cay_v1_process_spec *launch; /* or */

@@ -37,7 +37,7 @@ static bool run_fork(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag fork_flags[] = {
     {.name = "name",
      .value = "NAME",
-     .help = "the new session's id; with --count NAME-1, NAME-2, …"},
+     .help = "the new session's id; with --count: NAME-1, NAME-2, …"},
     {.name = "count", .letter = 'n', .value = "N", .help = "make this many, all from one instant"},
     {.name = "label",
      .letter = 'l',
@@ -59,8 +59,10 @@ const struct cay_command cay_command_fork = {
     .name = "fork",
     .arguments = "SESSION [SNAPSHOT]",
     .summary = "Make sessions that begin where another one is, or was",
-    .details = "They begin with the session's files as they are now, or with those of a snapshot,\n"
-               "and share their data. Processes are not forked. The new ids are printed.",
+    .details =
+        "They begin with the session's files as they are now, or with those of a snapshot,\n"
+        "and share their data. Processes are not forked. Limits, and rules for the end, are\n"
+        "those of the original unless flags name others. The new ids are printed.",
     .examples = "  cay fork demo turn-0001 --name b\n"
                 "  cay fork demo --count 8",
     .flags = fork_flags,

@@ -320,11 +320,11 @@ const struct cay_command cay_command_forward = {
     .name = "forward",
     .arguments = "SESSION [[BIND:]LOCAL:]PORT...",
     .summary = "Reach ports of a sandbox at ports of this machine, wherever the daemon is",
-    .details =
-        "It carries TCP connections through the daemon, with its key and its TLS, until Ctrl-C\n"
-        "ends it. LOCAL is the port here: the same as PORT if it is not given, any free one\n"
-        "if it is 0. BIND is the address here, 127.0.0.1 if it is not given. A connection\n"
-        "wakes a sandbox that sleeps.",
+    .details = "cay carries TCP connections through the daemon, with the key and the TLS of every\n"
+               "other call, until Ctrl-C ends it. LOCAL is the port here: the same as PORT if it "
+               "is not given, any free one\n"
+               "if it is 0. BIND is the address here, 127.0.0.1 if it is not given. A connection\n"
+               "wakes a session that sleeps, if a call may resume it.",
     .examples = "  cay forward demo 8080\n"
                 "  cay forward demo 5433:5432 0:6379",
     .group = CAY_GROUP_SANDBOX,

@@ -189,18 +189,20 @@ static bool run_revoke(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag create_flags[] = {
     {.name = "owner",
      .value = "OWNER",
-     .help = "who owns what is made with it; your own owner otherwise"},
-    {.name = "name", .value = "NAME", .help = "a name to recognise it by"},
-    {.name = "admin", .help = "it may do everything, for all owners"},
+     .help = "who owns what is made with the key; the owner that you call as otherwise"},
+    {.name = "name", .value = "NAME", .help = "a name to recognise the key by"},
+    {.name = "admin", .help = "let the key do everything, for all owners"},
     {.name = "vouch",
      .help = "for a gateway: trust it to say on whose behalf it calls; with --admin, anybody's"},
-    {.name = "e2b", .help = "give it the form that E2B clients expect (e2b_…)"},
-    {.name = "expires", .value = "WHEN", .help = "after 12h, 30d …, or at 2030-01-31T00:00:00Z"},
+    {.name = "e2b", .help = "give the key the form that E2B clients expect (e2b_…)"},
+    {.name = "expires",
+     .value = "WHEN",
+     .help = "when it expires: after 12h, 30d …, or at 2030-01-31T00:00:00Z"},
     {},
 };
 
 static const struct cay_flag ls_flags[] = {
-    {.name = "all", .help = "also those that were revoked or have expired"},
+    {.name = "all", .help = "list keys that were revoked or have expired, too"},
     {.name = "owner", .value = "OWNER", .help = "only the keys of this owner"},
     {},
 };
@@ -211,8 +213,8 @@ const struct cay_command cay_command_key_create = {
     .summary = "Make an API key and print its secret",
     .details =
         "The secret is shown only this once: the daemon keeps a hash of it. When the output\n"
-        "is not a terminal, the secret is all that is printed. It needs an admin key, or the\n"
-        "daemon's Unix socket as root.",
+        "is not a terminal, the secret is all that is printed. The command needs an admin key,\n"
+        "or the daemon's Unix socket as root.",
     .examples = "  cay key create --owner alice --expires 30d\n"
                 "  CAY_API_KEY=$(cay key create --owner ci --name runner-7)",
     .flags = create_flags,
@@ -234,7 +236,8 @@ const struct cay_command cay_command_key_revoke = {
     .name = "key revoke",
     .arguments = "ID",
     .summary = "Make an API key useless at once",
-    .details = "ID is the one 'cay key ls' shows, not the secret. Revoking it again does no harm.",
+    .details =
+        "ID is the one that 'cay key ls' shows, not the secret. Revoking it again does no harm.",
     .group = CAY_GROUP_HOST,
     .words_min = 1,
     .words_max = 1,

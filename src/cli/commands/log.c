@@ -227,8 +227,8 @@ const struct cay_command cay_command_log = {
     .name = "log",
     .arguments = "SESSION",
     .summary = "Show a session's turns and snapshots as a tree",
-    .details = "Oldest first. The line that leads to the live files stands at the left; what\n"
-               "rollbacks left behind branches off it.",
+    .details = "The oldest come first. The line that leads to the live files stands at the left;\n"
+               "what rollbacks left behind branches off it.",
     .group = CAY_GROUP_HISTORY,
     .words_min = 1,
     .words_max = 1,

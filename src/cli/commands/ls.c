@@ -173,7 +173,7 @@ static const struct cay_flag ls_flags[] = {
      .help = "only those with this label; may be given again"},
     {.name = "state", .value = "STATE", .help = "only those in this state; may be given again"},
     {.name = "base", .value = "BASE", .help = "only those that started from this base"},
-    {.name = "wide", .help = "with the owner of each session, also when all have the same"},
+    {.name = "wide", .help = "show the owner of each session, also when all have the same one"},
     {.name = "quiet", .letter = 'q', .help = "print the ids, or the names of files, alone"},
     {},
 };

@@ -52,7 +52,7 @@ static const struct cay_flag pause_flags[] = {
 
 static const struct cay_flag resume_flags[] = {
     {.name = "expire-in", .value = "DURATION", .help = "its new deadline, counted from now"},
-    {.name = "active-ok", .help = "do not mind when it is not paused"},
+    {.name = "active-ok", .help = "do not fail when it is not paused"},
     {.name = "cold", .help = "end the frozen processes and start the sandbox afresh"},
     {},
 };
@@ -61,7 +61,8 @@ const struct cay_command cay_command_pause = {
     .name = "pause",
     .arguments = "SESSION",
     .summary = "Freeze a session with all its processes",
-    .details = "Running tools may finish first; new ones are refused until 'cay resume'.",
+    .details = "Running tools may finish first; new ones, commands and copies are refused until\n"
+               "'cay resume'.",
     .flags = pause_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 1,

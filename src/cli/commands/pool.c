@@ -119,8 +119,12 @@ static bool run_grow(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag create_flags[] = {
     {.name = "size", .value = "SIZE", .help = "size of a file with a file system inside, e.g. 50G"},
-    {.name = "path", .value = "PATH", .help = "the file to make, or (without --size) a directory"},
-    {.name = "filesystem", .value = "NAME", .help = "btrfs or ext4; btrfs if the host can"},
+    {.name = "path",
+     .value = "PATH",
+     .help = "the file to make; without --size: a directory to use"},
+    {.name = "filesystem",
+     .value = "NAME",
+     .help = "btrfs or ext4; otherwise the first that the daemon's machine can make"},
     {.name = "sparse", .help = "reserve nothing: the file grows as it is filled"},
     {},
 };

@@ -132,8 +132,10 @@ static bool run_port_rm(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag port_flags[] = {
-    {.name = "host-port", .value = "N", .help = "the port on the host; any free one otherwise"},
-    {.name = "process", .value = "ID", .help = "close it together with this process"},
+    {.name = "host-port",
+     .value = "N",
+     .help = "the port on the daemon's machine; any free one otherwise"},
+    {.name = "process", .value = "ID", .help = "close the port together with this process"},
     {.name = "wait",
      .value = "DURATION",
      .help = "wait until something listens on the port, at most this long"},
@@ -144,10 +146,11 @@ const struct cay_command cay_command_port = {
     .name = "port",
     .arguments = "SESSION [PORT]",
     .summary = "Make a port of a sandbox reachable from outside, or list such ports",
-    .details = "The command prints the address to connect to. The port stays exposed until 'cay "
-               "port rm', or\n"
-               "until the sandbox ends; a daemon that starts again opens it where it was. When\n"
-               "the daemon is on another machine, 'cay forward' brings the port to this one.",
+    .details =
+        "The command prints the address to connect to. The port stays exposed until\n"
+        "'cay port rm', or until the sandbox ends; a daemon that starts again opens it where\n"
+        "it was. When the daemon is on another machine, 'cay forward' brings the port to\n"
+        "this one.",
     .examples = "  cay port demo 8080 --wait 10s\n"
                 "  cay port demo",
     .flags = port_flags,

@@ -74,7 +74,9 @@ static bool run_release(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag prune_flags[] = {
     {.name = "keep-turns", .value = "N", .help = "delete turns older than the newest N"},
-    {.name = "keep-tools", .value = "N", .help = "the same for snapshots taken after tool calls"},
+    {.name = "keep-tools",
+     .value = "N",
+     .help = "delete snapshots taken after tool calls, but for the newest N"},
     {.name = "branches-older",
      .value = "DURATION",
      .help = "delete branches that rollbacks left behind longer ago than this; 0s: all of them"},
@@ -87,9 +89,9 @@ const struct cay_command cay_command_prune = {
     .arguments = "SESSION [SNAPSHOT...]",
     .summary = "Delete snapshots, by name or by rule",
     .details =
-        "All of them are deleted, or none. A rule never takes named, held or forked-from\n"
-        "snapshots, nor what the live files stand on. The live files and other snapshots do\n"
-        "not change.",
+        "All of them are deleted, or none. A rule never takes snapshots that are\n"
+        "named, held or forked from, nor the one that the live files stand on. The live files\n"
+        "and other snapshots do not change.",
     .examples = "  cay prune demo --keep-turns 10 --branches-older 24h\n"
                 "  cay prune demo turn-0003",
     .flags = prune_flags,

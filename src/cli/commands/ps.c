@@ -194,7 +194,7 @@ static bool run_kill(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag ps_flags[] = {
-    {.name = "all", .letter = 'a', .help = "also those that have ended"},
+    {.name = "all", .letter = 'a', .help = "list those that have ended, too"},
     {.name = "tag", .value = "NAME", .help = "only those with this tag"},
     {.name = "quiet", .letter = 'q', .help = "print the ids alone"},
     {},
@@ -217,12 +217,12 @@ static const struct cay_flag kill_flags[] = {
     {.name = "signal",
      .letter = 's',
      .value = "SIGNAL",
-     .help = "which one, e.g. KILL or 9; TERM otherwise"},
-    {.name = "tree", .help = "send it also to everything the process started"},
+     .help = "the signal to send, e.g. KILL or 9; TERM otherwise"},
+    {.name = "tree", .help = "send the signal also to everything the process started"},
     {.name = "kill-after",
      .value = "DURATION",
      .help = "send KILL to what is alive after this time"},
-    {.name = "wait", .help = "return when it has ended"},
+    {.name = "wait", .help = "return when the process has ended"},
     {},
 };
 

@@ -142,10 +142,18 @@ static bool run_set(struct cay_cli *cli, struct cay_error *err)
 
 static const struct cay_flag set_flags[] = {
     {.name = "sessions", .value = "N", .help = "sessions it may have"},
-    {.name = "memory", .value = "SIZE", .help = "what memory limits of its sessions add up to"},
-    {.name = "cpus", .value = "N", .help = "the same for processors"},
-    {.name = "disk", .value = "SIZE", .help = "the same for disk space"},
-    {.name = "pids", .value = "N", .help = "the same for processes"},
+    {.name = "memory",
+     .value = "SIZE",
+     .help = "memory that the limits of its sessions may add up to"},
+    {.name = "cpus",
+     .value = "N",
+     .help = "processors that the limits of its sessions may add up to"},
+    {.name = "disk",
+     .value = "SIZE",
+     .help = "disk space that the limits of its sessions may add up to"},
+    {.name = "pids",
+     .value = "N",
+     .help = "processes that the limits of its sessions may add up to"},
     {.name = "snapshots", .value = "N", .help = "snapshots its sessions may have together"},
     {.name = "ports", .value = "N", .help = "ports it may expose"},
     {.name = "bases", .value = "N", .help = "bases it may build or publish"},
@@ -157,7 +165,7 @@ const struct cay_command cay_command_quota = {
     .name = "quota",
     .arguments = "[OWNER]",
     .summary = "Show what an owner may have of this host, and what it has",
-    .details = "Without OWNER it shows your own quotas; only administrators see those of others.",
+    .details = "Without OWNER cay shows your own quotas; only administrators see those of others.",
     .examples = "  cay quota\n"
                 "  cay quota alice",
     .group = CAY_GROUP_HOST,
@@ -171,7 +179,7 @@ const struct cay_command cay_command_quota_set = {
     .summary = "Give an owner quotas of its own",
     .details = "They hold at once and survive restarts. What no flag names stays as it is; with\n"
                "'default' the configuration's value holds again, with 'none' there is no limit.\n"
-               "It needs an admin key, or the daemon's Unix socket as root.",
+               "The command needs an admin key, or the daemon's Unix socket as root.",
     .examples = "  cay quota set alice --sessions 50 --memory 64G\n"
                 "  cay quota set alice --memory default --ports none",
     .flags = set_flags,

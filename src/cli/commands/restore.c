@@ -49,7 +49,8 @@ const struct cay_command cay_command_restore = {
     .arguments = "SESSION SNAPSHOT -- PATH...",
     .summary = "Bring single paths back from a snapshot",
     .details = "Each path comes back as a whole: with what the snapshot has below it, and without\n"
-               "what it does not have. Everything else stays as it is. The lines that are printed\n"
+               "what the snapshot does not have. Everything else stays as it is. The lines that "
+               "are printed\n"
                "say what had been done to the paths since.",
     .examples = "  cay restore demo turn-0001 -- src/main.c",
     .flags = restore_flags,

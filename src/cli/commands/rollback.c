@@ -54,7 +54,7 @@ static bool run_rollback(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag rollback_flags[] = {
-    {.name = "discard", .help = "delete what came after it instead of keeping it"},
+    {.name = "discard", .help = "delete what came after the snapshot, instead of keeping it"},
     {.name = "branch", .value = "NAME", .help = "what to call the unsaved changes that are kept"},
     {.name = "refuse-processes", .help = "fail when commands run, instead of killing them"},
     {.name = "drain", .value = "DURATION", .help = "wait at most this long for running tools"},

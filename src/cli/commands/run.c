@@ -60,7 +60,7 @@ static bool run_run(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag run_flags[] = {
     {.name = "base",
      .value = "BASE",
-     .help = "what it starts from; the daemon's default otherwise"},
+     .help = "what the sandbox starts from; the daemon's default base otherwise"},
     CAY_FLAGS_EXEC,
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
@@ -74,7 +74,7 @@ const struct cay_command cay_command_run = {
     .arguments = "-- COMMAND...",
     .summary = "Run a command in a sandbox of its own, gone afterwards",
     .details = "Output and exit status are as with 'cay exec'. The sandbox is destroyed when the\n"
-               "command ends, also by Ctrl-C.",
+               "command has ended, or Ctrl-C is pressed.",
     .examples = "  cay run -- python3 -c 'print(6*7)'\n"
                 "  cay run --timeout 10s --memory 256M -- ./tests\n"
                 "  cay run --network open -- curl https://example.com",

@@ -152,16 +152,17 @@ static void print_lifecycle(struct cay_output *out, const struct cay_v1_session 
     } else {
         cay_output_field(out, "when idle", CAY_STYLE_PLAIN, CAY_STR("stays as it is"));
     }
-    cay_output_field(out, "when paused", CAY_STYLE_PLAIN,
-                     life->auto_resume ? CAY_STR("resumed by the next call")
-                                       : CAY_STR("stays so until 'cay resume'"));
+    cay_output_field(out, "wakes", CAY_STYLE_PLAIN,
+                     life->auto_resume ? CAY_STR("by the next call, when it is paused")
+                                       : CAY_STR("by 'cay resume' only, when it is paused"));
 }
 
 static void print_history(struct cay_output *out, const struct cay_v1_session *session)
 {
     char text[128];
-    size_t len = (size_t)snprintf(text, sizeof(text), "%" PRId64 " turns, %" PRId64 " snapshots",
-                                  session->turn_count, session->snapshot_count);
+    size_t len = (size_t)snprintf(text, sizeof(text), "%" PRId64 " turn%s, %" PRId64 " snapshot%s",
+                                  session->turn_count, session->turn_count == 1 ? "" : "s",
+                                  session->snapshot_count, session->snapshot_count == 1 ? "" : "s");
     if (session->max_snapshots)
         len += (size_t)snprintf(text + len, sizeof(text) - len, " of at most %d",
                                 session->max_snapshots);
@@ -271,7 +272,7 @@ static bool run_rm(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_flag create_flags[] = {
     {.name = "base",
      .value = "BASE",
-     .help = "what it starts from; the daemon's default otherwise"},
+     .help = "what the session starts from; the daemon's default base otherwise"},
     {.name = "name", .value = "NAME", .help = "its id; a generated one otherwise"},
     {.name = "label",
      .letter = 'l',
@@ -282,21 +283,25 @@ static const struct cay_flag create_flags[] = {
      .value = "NAME=VALUE",
      .help = "a variable for all its commands; may be given again"},
     {.name = "user", .letter = 'u', .value = "USER", .help = "the user its commands run as"},
-    {.name = "cwd", .value = "DIR", .help = "where its commands start; /workspace otherwise"},
+    {.name = "cwd",
+     .value = "DIR",
+     .help = "where its commands start; the base's directory otherwise"},
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAG_RUNTIME("the daemon's default otherwise"),
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},
-    {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
+    {.name = "max-tools",
+     .value = "N",
+     .help = "let at most N tools run at the same time; 0: any number"},
     CAY_FLAG_TOOL_SNAPSHOTS,
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},
     {},
 };
 
 static const struct cay_flag rm_flags[] = {
-    {.name = "missing-ok", .help = "do not mind when there is no such session"},
+    {.name = "missing-ok", .help = "do not fail when there is no such session"},
     {.name = "drain",
      .value = "DURATION",
      .help = "wait at most this long for running tools before they are killed"},

@@ -140,7 +140,7 @@ static const struct cay_flag shell_flags[] = {
     {.name = "user",
      .letter = 'u',
      .value = "USER",
-     .help = "the user to be, e.g. root; the session's otherwise"},
+     .help = "the user to be, e.g. root; the session's user otherwise"},
     {.name = "cwd", .value = "DIR", .help = "start in this directory"},
     {.name = "env",
      .letter = 'e',
@@ -153,8 +153,9 @@ const struct cay_command cay_command_shell = {
     .name = "shell",
     .arguments = "SESSION",
     .summary = "Open a shell with a terminal in a session",
-    .details = "Ctrl-p ctrl-q leaves it running; 'cay attach' comes back to it. Exit status: the\n"
-               "shell's own.",
+    .details =
+        "Ctrl-p ctrl-q leaves it running; 'cay attach' comes back to it. The exit status is the\n"
+        "shell's own.",
     .flags = shell_flags,
     .group = CAY_GROUP_SANDBOX,
     .words_min = 1,
@@ -166,10 +167,10 @@ const struct cay_command cay_command_shell = {
 const struct cay_command cay_command_attach = {
     .name = "attach",
     .arguments = "SESSION PROCESS",
-    .summary = "Follow a process, and give it our input if it takes any",
+    .summary = "Follow a process, and give it cay's own input if it takes any",
     .details =
-        "The newest output comes first. Ctrl-p ctrl-q leaves it running, and so does Ctrl-C\n"
-        "where it has no terminal. Exit status: the process's own.",
+        "cay begins with its newest output. Ctrl-p ctrl-q leaves it running, and so does Ctrl-C\n"
+        "when it has no terminal. The exit status is the process's own.",
     .group = CAY_GROUP_SANDBOX,
     .words_min = 2,
     .words_max = 2,
@@ -178,9 +179,9 @@ const struct cay_command cay_command_attach = {
 };
 
 static const struct cay_flag logs_flags[] = {
-    {.name = "follow", .letter = 'f', .help = "wait for more until it ends"},
-    {.name = "since", .value = "OFFSET", .help = "from this byte of its output on"},
-    {.name = "tail", .value = "LINES", .help = "show only the newest lines, this many"},
+    {.name = "follow", .letter = 'f', .help = "wait for more until the process ends"},
+    {.name = "since", .value = "OFFSET", .help = "begin with this byte of its output"},
+    {.name = "tail", .value = "LINES", .help = "show only this many of the newest lines"},
     {},
 };
 

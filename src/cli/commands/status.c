@@ -209,7 +209,8 @@ const struct cay_command cay_command_status = {
     .name = "status",
     .arguments = "",
     .summary = "Show the daemon's health, version and capabilities",
-    .details = "The health is that of now. The exit status is 1 when the host is unhealthy.",
+    .details =
+        "cay asks the daemon how it is now. The exit status is 1 when the host is unhealthy.",
     .group = CAY_GROUP_HOST,
     .run = run_status,
 };

@@ -364,7 +364,7 @@ static const struct cay_flag tool_flags[] = {
      .help = "parameters as a JSON object, '-' for standard input"},
     {.name = "user", .letter = 'u', .value = "USER", .help = "run it as this user of the sandbox"},
     {.name = "cwd", .value = "DIR", .help = "where relative paths begin"},
-    {.name = "list", .help = "list the tools of the session instead"},
+    {.name = "list", .help = "list the tools of the session, instead of calling one"},
     {},
 };
 
@@ -372,8 +372,8 @@ const struct cay_command cay_command_tool = {
     .name = "tool",
     .arguments = "SESSION TOOL [NAME=VALUE...]",
     .summary = "Call a tool in a session, as an agent would",
-    .details = "cay prints the text of the result and ends with status 1 when the tool failed at "
-               "its task.\n"
+    .details = "cay prints the text of the result and ends with status 1 when the tool failed at\n"
+               "its task. "
                "Values are read as the tool's schema says: text, numbers, true and false.",
     .examples =
         "  cay tool demo edit_file path=a.txt old_string=hi new_string=ho\n"

@@ -250,8 +250,8 @@ static bool run_top(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag top_flags[] = {
-    {.name = "interval", .value = "TIME", .help = "look again after TIME (2s)"},
-    {.name = "once", .help = "print once and end, as without a terminal"},
+    {.name = "interval", .value = "TIME", .help = "look again after this time; 2s otherwise"},
+    {.name = "once", .help = "look once and end, as without a terminal"},
     {},
 };
 

@@ -258,11 +258,13 @@ static const struct cay_flag export_flags[] = {
     {.name = "output",
      .letter = 'o',
      .value = "FILE",
-     .help = "where to; SESSION.tar.zst otherwise"},
-    {.name = "since", .value = "SNAPSHOT", .help = "only what came after it"},
-    {.name = "until", .value = "SNAPSHOT", .help = "end with it; the live files stay out"},
+     .help = "where to write; SESSION.tar.zst otherwise"},
+    {.name = "since", .value = "SNAPSHOT", .help = "write only what came after this snapshot"},
+    {.name = "until",
+     .value = "SNAPSHOT",
+     .help = "end with this snapshot; the live files stay out"},
     {.name = "no-branches", .help = "leave abandoned branches out"},
-    {.name = "include-base", .help = "with the base's files, for a host that has no such base"},
+    {.name = "include-base", .help = "include the base's files, for a host that has no such base"},
     {.name = "level", .value = "N", .help = "compression of zstd, 1 to 19; 3 otherwise"},
     {},
 };
@@ -272,7 +274,7 @@ static const struct cay_flag import_flags[] = {
     {.name = "into",
      .value = "SESSION",
      .help = "continue this session, for an export with --since"},
-    {.name = "base", .value = "BASE", .help = "put it on this base"},
+    {.name = "base", .value = "BASE", .help = "put the session on this base"},
     {.name = "label",
      .letter = 'l',
      .value = "NAME=VALUE",
@@ -289,7 +291,8 @@ const struct cay_command cay_command_export = {
     .arguments = "SESSION",
     .summary = "Write a session with its history to a file",
     .details = "The file is a tar archive packed by zstd, which ordinary tools read. It holds the\n"
-               "live files and all snapshots, each as what changed; of the base only its digest,\n"
+               "live files and all snapshots, each as what changed; of the base it holds only the "
+               "digest,\n"
                "unless --include-base is given. '-o -' writes to standard output.",
     .examples = "  cay export demo -o demo.tar.zst\n"
                 "  cay export demo -o - | ssh other cay import -",
@@ -305,8 +308,9 @@ const struct cay_command cay_command_import = {
     .name = "import",
     .arguments = "FILE|-",
     .summary = "Make a session of a file that 'cay export' wrote",
-    .details = "A file that is damaged leaves nothing behind. The session is put on\n"
-               "the base of the same content, on --base, or on the one in the file.",
+    .details =
+        "A file that is damaged leaves nothing behind. The session is put on the base of the\n"
+        "same content, on the one that --base names, or on the one in the file.",
     .examples = "  cay import demo.tar.zst --name copy",
     .flags = import_flags,
     .group = CAY_GROUP_HISTORY,

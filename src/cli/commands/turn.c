@@ -49,20 +49,28 @@ static bool run_snapshot(struct cay_cli *cli, struct cay_error *err)
 }
 
 static const struct cay_flag turn_flags[] = {
-    {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
-    {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {.name = "message",
+     .letter = 'm',
+     .value = "TEXT",
+     .help = "a line about the snapshot, for 'cay log'"},
+    {.name = "durable",
+     .help = "sync the snapshot to disk first, so that it survives a power loss"},
     {.name = "drain",
      .value = "DURATION",
-     .help = "wait so long for running tools, and fail if some still run then"},
+     .help = "wait at most this long for running tools, and fail if some still run then"},
     {},
 };
 
 static const struct cay_flag snapshot_flags[] = {
-    {.name = "message", .letter = 'm', .value = "TEXT", .help = "a line about it, for 'cay log'"},
-    {.name = "durable", .help = "sync it to disk first, so that it survives a power loss"},
+    {.name = "message",
+     .letter = 'm',
+     .value = "TEXT",
+     .help = "a line about the snapshot, for 'cay log'"},
+    {.name = "durable",
+     .help = "sync the snapshot to disk first, so that it survives a power loss"},
     {.name = "drain",
      .value = "DURATION",
-     .help = "wait so long for running tools, and fail if some still run then"},
+     .help = "wait at most this long for running tools, and fail if some still run then"},
     {.name = "publish",
      .value = "BASE",
      .help = "also make it a base of this name, which outlives the session"},
@@ -72,7 +80,7 @@ static const struct cay_flag snapshot_flags[] = {
 const struct cay_command cay_command_turn = {
     .name = "turn",
     .arguments = "SESSION",
-    .summary = "End a turn: take its snapshot and print its name",
+    .summary = "End a turn: take its snapshot and print the snapshot's name",
     .details = "Every turn can be looked at, compared, forked and gone back to.",
     .examples = "  cay turn demo -m 'tests pass'",
     .flags = turn_flags,
@@ -88,7 +96,8 @@ const struct cay_command cay_command_snapshot = {
     .arguments = "SESSION [NAME]",
     .summary = "Take a snapshot with a name of your own",
     .details =
-        "Unlike turns, named snapshots are never pruned. Without a name it gets one, which is\n"
+        "Unlike turns, named snapshots are never pruned. Without NAME the snapshot gets one, which "
+        "is\n"
         "printed. With --publish other sessions can start from it: 'cay create --base BASE'.",
     .examples = "  cay snapshot demo works\n"
                 "  cay snapshot demo --publish demo-ready",

@@ -61,7 +61,9 @@ static const struct cay_flag update_flags[] = {
     CAY_FLAGS_LIFECYCLE,
     {.name = "extend-only", .help = "never bring the deadline forward"},
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only; 0: all"},
-    {.name = "max-tools", .value = "N", .help = "let N tools run at the same time; 0: any number"},
+    {.name = "max-tools",
+     .value = "N",
+     .help = "let at most N tools run at the same time; 0: any number"},
     CAY_FLAG_TOOL_SNAPSHOTS,
     {},
 };
