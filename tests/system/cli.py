@@ -749,21 +749,21 @@ def bases(cayd):
         assert re.search(r"^small .* yes$", listing, re.M), listing
         names = [line.split()[0] for line in listing.splitlines()[1:]]
         assert names == ["b1", "b2", "b3", "b4", "small"], names
-        cayd.fails(125, "exists", "base", "import", "b1", archive)
+        cayd.fails(125, "there is a base 'b1' already", "base", "import", "b1", archive)
         cayd.fails(125, "open", "base", "import", "b5", here / "nosuch")
         key = cayd.ok("key", "create", "--admin").strip()
         cayd.fails(125, "tar -C", "base", "import", "b5", here / "root",
                    env={"CAY_URL": cayd.tcp, "CAY_API_KEY": key})
     cayd.ok("create", "--name", "based", "--base", "b1", "--lazy")
     assert cayd.cay("cp", "based:/etc/motd", "-").out == b"hi\n"
-    cayd.fails(125, "stands on it", "base", "rm", "b1")
+    cayd.fails(125, "1 session stands on the base; remove that session first", "base", "rm", "b1")
     cayd.ok("base", "alias", "me/app:1", "b1")
     cayd.ok("base", "alias", "latest", "b1")
     assert re.search(r"^b1 +(latest, me/app:1|me/app:1, latest) ", cayd.ok("base", "ls"), re.M)
     cayd.ok("create", "--name", "aliased", "--base", "me/app:1", "--lazy")
     assert cayd.cay("cp", "aliased:/etc/motd", "-").out == b"hi\n"
     cayd.ok("base", "alias", "latest", "b2")  # it moves
-    cayd.fails(125, "a base 'b2' exists", "base", "alias", "b2", "b1")
+    cayd.fails(125, "there is a base 'b2' already", "base", "alias", "b2", "b1")
     cayd.fails(125, "no base", "base", "alias", "x", "nosuch")
     cayd.fails(125, "letters", "base", "alias", "../x", "b1")
     cayd.ok("base", "rm", "me/app:1")
@@ -891,12 +891,14 @@ def sentences(cayd):
 
 @case
 def one_of_each(cayd):
-    """what is one has no plural, and the fields of a session stand below each other"""
+    """what is one has no plural, the fields of a session stand below each other, and errors say where to look"""
     cayd.ok("create", "--name", "one", "--lazy")
     cayd.ok("turn", "one")
     lines = cayd.ok("show", "one").splitlines()[1:]
     assert "  history    1 turn, 1 snapshot" in lines, lines
     assert all(line[12] == " " and line[13] != " " for line in lines), lines
+    cayd.fails(125, "'cay log one' lists its snapshots", "fork", "one", "nosuch")
+    cayd.fails(125, "no session is named", "api", "SandboxService/GetSession", "{}")
     cayd.ok("rm", "one")
 
 

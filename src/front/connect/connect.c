@@ -489,7 +489,8 @@ static void refuse(struct cay_exchange *exchange, int status, const char *name, 
 static void refuse_unknown(struct cay_exchange *exchange, bool is_grpc)
 {
     if (!is_grpc) {
-        refuse(exchange, 404, NULL, NULL, "there is no such method or page");
+        refuse(exchange, 404, NULL, NULL,
+               "there is no such method or page; 'cay api --list' lists the methods");
         return;
     }
     struct cay_http_header headers[] = {
@@ -545,7 +546,8 @@ static void open_rpc(void *self, struct cay_exchange *exchange)
     enum cay_rpc_protocol wrong = is_stream ? CAY_RPC_CONNECT_UNARY : CAY_RPC_CONNECT_STREAM;
     if (!is_known || kind.protocol == wrong)
         refuse(exchange, 415, "accept-post", is_stream ? stream_types : unary_types,
-               "the content type does not fit this method");
+               "the content type does not fit this method; the header accept-post names those that "
+               "do");
     else if (kind.protocol == CAY_RPC_GRPC && !exchange->is_http2)
         refuse(exchange, 505, NULL, NULL, "gRPC needs HTTP/2; gRPC-Web and Connect do not");
     else

@@ -25,7 +25,7 @@ bool cay_base_check_name(const struct cay_host *host, const struct cay_caller *c
     if (!cay_base_key(name, out_key) || !cay_str_is(name, out_key) || is_own(out_key))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "%s: 1 to 128 letters, digits, '.', '_' or '-'; '/' and ':' are for "
-                        "aliases, host is Cay's own",
+                        "aliases, and host is Cay's own",
                         field);
     const struct cay_v1_base *old = cay_bases_record(host, out_key);
     if (caller->role == CAY_ROLE_ADMIN || (old && cay_str_is(old->owner, caller->owner)) ||
@@ -54,7 +54,7 @@ bool cay_base_check_owns_alias(const struct cay_caller *caller, struct cay_str a
         (cay_str_starts(alias, caller->owner) && alias.len > len && alias.ptr[len] == '/'))
         return true;
     return cay_fail(err, CAY_R_PERMISSION_DENIED,
-                    "aliases: yours begin with '%.100s/'; others are for an admin to give",
+                    "aliases: yours begin with '%.100s/'; only an admin key gives others",
                     caller->owner);
 }
 
@@ -65,7 +65,8 @@ bool cay_base_check_settings(const struct cay_host *host,
     if (!settings)
         return true;
     if (settings->ready_command.count && !settings->start_command.count)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "ready_command: only with start_command");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "ready_command: it needs a start_command, which is missing");
     const struct cay_pb_pairs no_env = {};
     return (!settings->start_command.count ||
             cay_check_argv(settings->start_command, no_env, err)) &&

@@ -166,7 +166,7 @@ bool cay_bases_look_up(const struct cay_host *host, const struct cay_caller *cal
     }
     if (!is_there)
         return cay_fail(
-            err, CAY_R_BASE_NOT_FOUND, "there is no base '%.*s'; 'cay base ls' lists them",
+            err, CAY_R_BASE_NOT_FOUND, "there is no base '%.*s'; 'cay base ls' lists the bases",
             (int)CAY_MIN(name.len, (size_t)CAY_STORE_NAME_SIZE), name.len ? name.ptr : "");
     *out_found = found;
     return true;

@@ -15,7 +15,8 @@ struct cay_publishing *cay_publishing_new(struct cay_host *host, const struct ca
                                           struct cay_str name, struct cay_error *err)
 {
     if (call->caller.session_id[0]) {
-        cay_fail(err, CAY_R_PERMISSION_DENIED, "publish_base: needs an API key");
+        cay_fail(err, CAY_R_PERMISSION_DENIED,
+                 "publish_base: a session's token may not do that; call with an API key");
         return NULL;
     }
     struct cay_publishing *self = cay_new(struct cay_publishing);

@@ -271,9 +271,10 @@ static bool check_remove(struct cay_host *host, const struct cay_call *call,
     cay_base_full_name(host, found.name, name);
     int64_t count = self->is_alias ? 0 : count_sessions(host, &everybody, cay_str(name));
     if (count && !request->force)
-        return cay_fail(err, CAY_R_BASE_IN_USE, "%lld session%s it; remove %s first, or use force",
-                        (long long)count, count == 1 ? " stands on" : "s stand on",
-                        count == 1 ? "it" : "them");
+        return cay_fail(err, CAY_R_BASE_IN_USE,
+                        "%lld session%s the base; remove %s first, or use force", (long long)count,
+                        count == 1 ? " stands on" : "s stand on",
+                        count == 1 ? "that session" : "those sessions");
     return true;
 }
 

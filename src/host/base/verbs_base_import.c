@@ -320,7 +320,8 @@ static bool take_existing(struct import *self, struct cay_error *err)
     const struct cay_v1_import_base_options *options = self->options;
     struct cay_base_found found;
     if (options->host_path.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "existing_base: not with host_path");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "existing_base: it does not go with host_path");
     if (!cay_bases_look_up(self->host, &self->call->caller, options->existing_base, &found, err))
         return false;
     if (strcmp(self->name, found.name) != 0)
@@ -355,9 +356,11 @@ static bool import_begin(struct import *self, const struct cay_v1_import_base_re
     if (!cay_host_is_still(self->host, err))
         return false;
     if (options->format < 0 || options->format >= (int)CAY_COUNT(formats))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "format: not one this version knows");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "format: this version does not know it; without one the daemon looks at the content");
     if (options->max_bytes < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_bytes: not negative");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_bytes: it must not be negative");
     if (options->sha256.len && !cay_sha256_is_hex(options->sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: 64 lower-case hex digits");
     self->alias_count = options->aliases.count;

@@ -212,7 +212,7 @@ bool cay_build_copy(struct cay_build_copy *copy, struct cay_error *err)
         cay_tree_enter(&copy->tree, &visit, err) && copy_inside(&self, fd, &copy->entries, err);
     cay_tree_leave(&visit);
     if (is_good && !copy->entries && self.source[0])
-        return cay_fail(err, CAY_R_FILE_NOT_FOUND, "there is no '%.100s' in what it copies from",
-                        self.source);
+        return cay_fail(err, CAY_R_FILE_NOT_FOUND,
+                        "there is no '%.100s' among the files that COPY takes", self.source);
     return is_good;
 }

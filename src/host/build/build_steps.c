@@ -321,14 +321,15 @@ static bool check_step(struct cay_steps *self, const struct cay_v1_build_step *s
                         at + 1);
     if (step->kind == CAY_V1_BUILD_STEP_KIND_COPY && !self->request->context.len &&
         !step->files.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context: step %zu copies from it", at + 1);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "context: it is missing, and step %zu copies from it", at + 1);
     if (step->files.len) {
         self->files[at] =
             cay_build_files_ref(self->host->build_files, self->call->caller.owner, step->files);
         if (!self->files[at])
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "steps: step %zu: the daemon does not have its files (any more); send "
-                            "them with PutBuildFiles first",
+                            "steps: step %zu: the daemon does not have its files, or no longer; "
+                            "send them with PutBuildFiles first",
                             at + 1);
     }
     if (step->kind == CAY_V1_BUILD_STEP_KIND_USER && !cay_check_user(step->args.items[0], err))
@@ -364,7 +365,8 @@ static bool check_rest(struct cay_steps *self, struct cay_error *err)
     const struct cay_command_line shell = {.argv = request->shell};
     struct cay_v1_resource_limits ignored;
     if (request->goes_with_aliases && !request->aliases.count)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "goes_with_aliases: only with aliases");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "goes_with_aliases: it needs aliases, which are missing");
     return cay_base_check_name(self->host, &self->call->caller, request->name, "name",
                                self->keeping.name, err) &&
            cay_base_check_aliases(request->aliases, &self->call->arena, &self->keeping.aliases,

@@ -102,9 +102,9 @@ bool cay_interpreter_request(const struct cay_v1_build_base_request *request, co
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
                         PROGRAM " is not where cayd looks for it; install Cay's data files");
     if (request->steps.count || request->context.len || request->context_base.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: not with a recipe");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "steps: they do not go with a recipe");
     if (request->from_base.len && request->params.count)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "params: not with from_base");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "params: they do not go with from_base");
     *out_request = *request;
     bool is_good = add_settings(arena, out_request) && add_alias(arena, out_request);
     if (request->from_base.len) {

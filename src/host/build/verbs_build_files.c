@@ -170,7 +170,8 @@ void cay_host_get_build_files(struct cay_service *service, struct cay_call *call
     if (!cay_sha256_is_hex(request->key))
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "key: 64 lower-case hex digits");
     else if (!(file = cay_build_files_find(host->build_files, call->caller.owner, request->key)))
-        cay_fail(&err, CAY_R_NOT_FOUND, "there are no such files; put them first");
+        cay_fail(&err, CAY_R_NOT_FOUND,
+                 "there are no such files; send them with PutBuildFiles first");
     if (!file) {
         cay_call_fail(call, &err);
         return;

@@ -118,9 +118,12 @@ static bool check_start(struct cay_host *host, const struct cay_call *call, stru
 {
     const struct cay_v1_start_build_request *request = call->request;
     if (!request->build)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "build: what is to be built?");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "build: it is missing; say what is to be built");
     if (request->build_id.len && !cay_id_valid(request->build_id))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "build_id: not a valid name");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "build_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
+                        "or digit, no '..'");
     if (find(host, &call->caller, request->build_id))
         return cay_fail(err, CAY_R_ALREADY_EXISTS,
                         "build_id: there is a build of that id; choose another id");
@@ -175,7 +178,8 @@ void cay_host_get_build(struct cay_service *service, struct cay_call *call)
     const struct cay_build *build = find(host, &call->caller, request->build_id);
     struct cay_error err = {};
     if (!build)
-        cay_fail(&err, CAY_R_NOT_FOUND, "there is no such build (any more)");
+        cay_fail(&err, CAY_R_NOT_FOUND,
+                 "there is no such build, or it ended more than an hour ago");
     else if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else if (request->log_offset < 0)

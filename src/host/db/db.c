@@ -190,10 +190,11 @@ static bool migrate(struct cay_db *db, bool may_begin, struct cay_error *err)
                         version);
     if (version > newest)
         return cay_fail(err, CAY_R_FAILED_PRECONDITION,
-                        "the database has schema %d, written by a newer cayd; this one knows %d",
+                        "the database has schema %d, which a newer cayd wrote; this one knows %d: "
+                        "start the newer one, or restore a backup",
                         version, newest);
     if (version == 0 && !may_begin)
-        return cay_fail(err, CAY_R_DATA_LOSS, "there is nothing in the database");
+        return cay_fail(err, CAY_R_DATA_LOSS, "the database is empty");
     for (; version < newest; version++) {
         char stamp[48];
         snprintf(stamp, sizeof(stamp), "PRAGMA user_version = %d", version + 1);

@@ -262,13 +262,13 @@ static void on_cancel(struct cay_call *call)
 static bool check(const struct cay_v1_write_file_open *open, struct cay_error *err)
 {
     if (open->archive > CAY_V1_TREE_FORMAT_TAR_GZIP)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "archive: a format of this version");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "archive: this version does not know the format");
     if (open->write_mode > CAY_V1_WRITE_MODE_REPLACE || open->offset || open->has_mode ||
         open->modified_at || open->set_metadata)
-        return cay_fail(
-            err, CAY_R_INVALID_ARGUMENT,
-            "archive: what it holds has its own modes, times and metadata, and replaces "
-            "what is there");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "archive: offset, mode, times, metadata and write_mode cannot be given "
+                        "with one; its files have their own and replace those there are");
     return true;
 }
 

@@ -213,7 +213,7 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     if (request->archive)
         cay_fail(&err, CAY_R_NOT_SUPPORTED, "archive: not available in this version");
     else if (request->has_length && request->length < 0)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "length: not negative");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "length: it must not be negative");
     else
         (void)cay_session_check(host, call, request->session_id,
                                 is_past ? CAY_VERB_LOOK : CAY_VERB_TOOL, &session, &err);
@@ -393,11 +393,11 @@ static bool take_options(struct write_stream *self, const struct cay_v1_write_fi
     struct cay_arena *arena = &self->call->arena;
     bool is_e2b = cay_str_is(open->metadata_space, "e2b");
     if (!is_e2b && open->metadata_space.len && !cay_str_is(open->metadata_space, "cay"))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata_space: cay or e2b");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata_space: it must be cay or e2b");
     if (open->metadata.count && !open->set_metadata)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata: only with set_metadata");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "metadata: it needs set_metadata");
     if (open->offset < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: not negative");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: it must not be negative");
     self->options = (struct cay_write_options){
         .mode = open->write_mode,
         .create_parents = open->create_parents,

@@ -226,10 +226,12 @@ static bool check_pause(const struct cay_v1_pause_session_request *request,
                         const struct cay_session *session, struct cay_error *err)
 {
     if (request->freeze_tools && request->mode == CAY_V1_PAUSE_MODE_STOP)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "freeze_tools: stopped tools do not come back; wait for them");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "freeze_tools: it does not go with mode stop, since stopped tools do not come back");
     if (session->pausing)
-        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused", session->id);
+        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused already",
+                        session->id);
     if (request->mode != CAY_V1_PAUSE_MODE_STOP &&
         !cay_runtime_can(session->runtime, CAY_RUNTIME_FREEZES))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,

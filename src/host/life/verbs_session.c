@@ -115,10 +115,12 @@ static bool choose_owner(const struct cay_call *call, struct cay_str wanted, cha
 {
     struct cay_str owner = wanted.len ? wanted : cay_str(call->caller.owner);
     if (!cay_id_valid(owner))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "owner: not a valid name");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "owner: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
+                        "digit, no '..'");
     if (call->caller.role != CAY_ROLE_ADMIN && !cay_str_is(owner, call->caller.owner))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
-                        "owner: only an admin may make sessions for others");
+                        "owner: only an admin key may make sessions for others");
     snprintf(out, size, "%.*s", (int)owner.len, owner.ptr);
     return true;
 }
@@ -204,7 +206,8 @@ static void answer_existing(struct cay_call *call, struct cay_session *session, 
     wanted.deadline = session->spec->deadline; /* counted from the first call */
     if (strcmp(session->owner, owner) != 0 || session->state == CAY_SESSION_DESTROYING ||
         !same_bytes(session->spec, &wanted)) {
-        cay_fail(&err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", session->id);
+        cay_fail(&err, CAY_R_SESSION_EXISTS, "the name '%s' is taken; choose another one",
+                 session->id);
         fail(call, &err);
         return;
     }
@@ -300,7 +303,8 @@ void cay_host_get_session(struct cay_service *service, struct cay_call *call)
     }
     if (request->include_tokens && call->caller.session_id[0] &&
         call->caller.role != CAY_ROLE_ADMIN) {
-        cay_fail(&err, CAY_R_PERMISSION_DENIED, "include_tokens: needs an API key");
+        cay_fail(&err, CAY_R_PERMISSION_DENIED,
+                 "include_tokens: a session's token does not get tokens; call with an API key");
         fail(call, &err);
         return;
     }
@@ -488,7 +492,8 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
     struct place place = {};
     if (request->page_token.len && !parse_place(request->page_token, &place))
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_token: not one of this list's");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT,
+                 "page_token: this list gave no such token; begin again with the first page");
     if (err.reason) {
         fail(call, &err);
         return;

@@ -69,9 +69,9 @@ struct cay_snapshot *cay_find_snapshot(const struct cay_session *session, struct
         cay_fail(err, CAY_R_SNAPSHOTS_NOT_AVAILABLE, NULL);
     } else if (!snapshot) {
         cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
-                 "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them", session->id,
-                 (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES), name.len ? name.ptr : "",
-                 session->id);
+                 "session '%s' has no snapshot '%.*s'; 'cay log %s' lists its snapshots",
+                 session->id, (int)CAY_MIN(name.len, (size_t)CAY_LIMIT_ID_BYTES),
+                 name.len ? name.ptr : "", session->id);
         cay_error_fact(err, "session_id", "%s", session->id);
     }
     return snapshot;

@@ -295,7 +295,7 @@ static bool check_request(const struct cay_v1_diff_snapshots_request *request,
     if (request->paths.count > CAY_LIMIT_DIFF_PATHS)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "paths: %d at most", CAY_LIMIT_DIFF_PATHS);
     if (request->max_entries < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_entries: not negative");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_entries: it must not be negative");
     return true;
 }
 

@@ -128,7 +128,8 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
         if (!cay_session_choose_id(host, wanted, id, sizeof(id), err))
             return false;
         if (cay_map_get(&host->sessions.by_id, cay_str(id)))
-            return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
+            return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken; choose another one",
+                            id);
         self->forks[i] = cay_session_new(host, id, source->owner);
         cay_session_ref(self->forks[i]); /* somebody may destroy it before it is born */
         cay_gate_enter(&self->forks[i]->gate, &self->tickets[i], true, reserved);
@@ -145,11 +146,9 @@ static bool fork_begin(struct cay_op *op, struct cay_error *err)
     const struct cay_v1_fork_session_request *request = op->call->request;
     struct cay_session *source = op->session;
     if (request->snapshot.len) {
-        const struct cay_snapshot *snapshot = cay_session_snapshot(source, request->snapshot);
+        const struct cay_snapshot *snapshot = cay_find_snapshot(source, request->snapshot, err);
         if (!snapshot)
-            return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND, "session '%s' has no snapshot '%.*s'",
-                            source->id, (int)CAY_MIN(request->snapshot.len, (size_t)128),
-                            request->snapshot.ptr);
+            return false;
         memcpy(self->snapshot_store_id, snapshot->store_id, CAY_STORE_ID_SIZE);
         self->is_from_snapshot = true;
     } else if (!cay_session_has_files(source, err)) {

@@ -212,7 +212,8 @@ static bool create_loop(const char *data_dir, const struct cay_pool_plan *plan,
     cay_autofree char *temp =
         plan->path ? cay_strdup(path) : cay_asprintf("%s/" CAY_POOL_FILE_NEW, data_dir);
     if (access(path, F_OK) == 0)
-        return cay_fail(err, CAY_R_ALREADY_EXISTS, "'%s' is there already", path);
+        return cay_fail(err, CAY_R_ALREADY_EXISTS, "'%s' is there already; choose another path",
+                        path);
     bool is_made = tell(plan, "making the file", 0, err) && make_file(temp, plan, err);
     bool is_ours = is_made || err->reason != CAY_R_ALREADY_EXISTS;
     CAY_CRASH_POINT("pool.file");
@@ -231,7 +232,7 @@ bool cay_pool_create(const char *data_dir, const struct cay_pool_plan *plan,
 {
     struct stat st;
     if (plan->path && plan->path[0] != '/')
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "path: an absolute one");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "path: it must be absolute");
     if (plan->kind == CAY_POOL_LOOP)
         return create_loop(data_dir, plan, out_pool, err);
     if (!plan->path || stat(plan->path, &st) < 0 || !S_ISDIR(st.st_mode))
@@ -280,8 +281,9 @@ bool cay_pool_grow(const struct cay_pool *pool, uint64_t bytes, struct cay_error
     struct stat st;
     const struct maker *maker = pool->kind == CAY_POOL_LOOP ? find_maker(pool->filesystem) : NULL;
     if (!maker)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "only a loop pool can be grown; this one is a directory of the host");
+        return cay_fail(
+            err, CAY_R_NOT_SUPPORTED,
+            "only a pool that is a file can be grown; this one is a directory of the host");
     cay_autoclose int fd = open(pool->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0)
         return cay_fail_errno(err, CAY_R_STORE_FAILED, -errno, "open '%s'", pool->path);

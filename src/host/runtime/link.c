@@ -488,7 +488,7 @@ static bool send_room(struct cay_link *link, uint64_t call, const struct cay_fra
                         CAY_FRAME_ROOMS_MAX);
     if (result == -EOPNOTSUPP)
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "policy.limits: this host cannot limit single calls so");
+                        "policy.limits: this host cannot limit single commands in that way");
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
     result = cay_socket_send_slot(link->fd, true, index, &room);

@@ -72,10 +72,10 @@ static bool refuse(const struct cay_runtimes *runtimes, struct cay_str name, str
         len += (size_t)snprintf(offered + len, sizeof(offered) - len, "%s%s", i ? ", " : "",
                                 cay_runtime_name(runtimes->open[i]));
     /* The client's words come last: a text that is too long is cut there. */
-    cay_fail(err, CAY_R_NOT_SUPPORTED,
-             "runtime: this daemon offers %s, as 'runtimes' of its configuration says, and not "
-             "'%.*s'",
-             offered, (int)name.len, name.ptr);
+    cay_fail(
+        err, CAY_R_NOT_SUPPORTED,
+        "runtime: this daemon offers %s and not '%.*s'; 'runtimes' in its configuration says so",
+        offered, (int)name.len, name.ptr);
     return cay_error_fact(err, "runtimes", "%s", offered);
 }
 

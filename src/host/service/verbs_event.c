@@ -217,7 +217,7 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
     struct cay_journal *journal = self->host->journal;
     for (size_t i = 0; i < request->kinds.count; i++) {
         if (!request->kinds.items[i])
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kinds: one is unspecified");
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kinds: one of them is unspecified");
     }
     if (request->session_ids.count > CAY_LIMIT_PAGE_SIZE ||
         request->types.count > CAY_LIMIT_PAGE_SIZE)
@@ -235,7 +235,8 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
         return true;
     self->place.lost = 0;
     return cay_journal_parse(journal, request->cursor, &self->place.next, &self->is_lost) ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "cursor: not one of this stream's");
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "cursor: this stream gave no such cursor; begin again without one");
 }
 
 /* Every event is looked at for each of them. */

@@ -110,7 +110,7 @@ static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *hos
         if (runtime && cay_runtimes_offer(runtimes, runtime, &ignored))
             continue;
         const char *reason = cay_arena_printf(
-            arena, "its administrator does not offer it; start the daemon with 'runtimes = %s'",
+            arena, "the daemon does not offer it; 'runtimes = %s' in its configuration would",
             names[i]);
         list.items[list.count++] = (struct cay_v1_runtime_info){
             .name = cay_str(names[i]), .unavailable_reason = cay_str(reason ? reason : "")};

@@ -168,7 +168,9 @@ static bool find_page(const struct cay_host *host, const struct cay_caller *call
         return true;
     const struct cay_key *last = cay_keys_find(&host->keys, token);
     if (!last || !cay_may_know_owned(caller, cay_str(last->owner)))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_token: not one this daemon gave");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "page_token: this list gave no such token; begin again with the first page");
     *out_node = cay_list_next(&host->keys.list, &last->in_keys);
     return true;
 }
@@ -225,7 +227,7 @@ void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
     struct cay_key *key = cay_keys_find(&host->keys, request->key_id);
     if (!key || !cay_may_know_owned(&call->caller, cay_str(key->owner))) {
         struct cay_error err = {};
-        cay_fail(&err, CAY_R_KEY_NOT_FOUND, "there is no key '%.*s'; 'cay key ls' lists them",
+        cay_fail(&err, CAY_R_KEY_NOT_FOUND, "there is no key '%.*s'; 'cay key ls' lists the keys",
                  (int)CAY_MIN(request->key_id.len, (size_t)64),
                  request->key_id.len ? request->key_id.ptr : "");
         cay_call_fail(call, &err);
@@ -233,7 +235,7 @@ void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
     }
     if (key->role == CAY_ROLE_ADMIN && call->caller.role != CAY_ROLE_ADMIN) {
         struct cay_error err = {};
-        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may revoke an admin key");
+        cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin key may revoke an admin key");
         cay_call_fail(call, &err);
         return;
     }

@@ -19,7 +19,7 @@
 static bool check_admin(const struct cay_call *call, struct cay_error *err)
 {
     return call->caller.role == CAY_ROLE_ADMIN ||
-           cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin may look after the pool");
+           cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin key may make and enlarge pools");
 }
 
 /* Nothing is wrong with a sparse pool until its disk is full, and then everything is. */
@@ -244,8 +244,8 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
     if (has_bases || cay_map_count(&host->sessions.by_id) || host->base_calls ||
         host->builds->running)
         return cay_fail(err, CAY_R_INVALID_STATE,
-                        "a pool is made before there are sessions and bases; remove them, or "
-                        "export them first");
+                        "a pool can be made only before there are sessions and bases; export those "
+                        "to keep, and remove them");
     if (is_loop != (request->size_bytes > 0) || request->size_bytes < 0)
         return cay_fail(
             err, CAY_R_INVALID_ARGUMENT,

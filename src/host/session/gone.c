@@ -120,8 +120,12 @@ bool cay_gone_fail(const struct cay_gone_table *table, const struct cay_caller *
     char at[CAY_TIME_BYTES];
     if (!gone && caller->is_door)
         return cay_fail(err, CAY_R_SESSION_NOT_FOUND, NULL);
+    if (!gone && !id.len)
+        return cay_fail(err, CAY_R_SESSION_NOT_FOUND,
+                        "no session is named; 'cay ls' lists the sessions");
     if (!gone) {
-        cay_fail(err, CAY_R_SESSION_NOT_FOUND, "there is no session '%.*s'; 'cay ls' lists them",
+        cay_fail(err, CAY_R_SESSION_NOT_FOUND,
+                 "there is no session '%.*s'; 'cay ls' lists the sessions",
                  (int)CAY_MIN(id.len, (size_t)CAY_LIMIT_ID_BYTES), id.len ? id.ptr : "");
         return cay_id_valid(id) ? cay_error_fact(err, "session_id", "%.*s", (int)id.len, id.ptr)
                                 : false;

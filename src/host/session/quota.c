@@ -29,8 +29,8 @@ static bool fail_files(const struct cay_session *session, struct cay_error *err)
 {
     const struct cay_quota *quota = &session->quota;
     return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
-                    "session '%s' has %" PRId64 " files of its %" PRId64
-                    "; remove files or roll back",
+                    "session '%s' has %" PRId64 " files, and its limit is %" PRId64
+                    "; remove files, roll back, or raise the limit",
                     session->id, quota->files + quota->handed_files, session->spec->limits->inodes);
 }
 
@@ -44,8 +44,8 @@ static bool fail_over(const struct cay_session *session, int64_t more, struct ca
     if (limits->has_inodes && quota->files > limits->inodes)
         return fail_files(session, err);
     return cay_fail(err, CAY_R_QUOTA_EXCEEDED,
-                    "session '%s' uses %" PRId64 " bytes of its %" PRId64
-                    "; remove files or roll back",
+                    "session '%s' uses %" PRId64 " bytes, and its limit is %" PRId64
+                    "; remove files, roll back, or raise the limit",
                     session->id, quota->bytes + more, limits->disk_bytes);
 }
 

@@ -165,8 +165,8 @@ static bool check_span(const struct google_protobuf_duration *span, const char *
                        struct cay_error *err)
 {
     if (span && (cay_noun_duration_ms(span) <= 0 || span->seconds > CAY_LIMIT_SPAN_S))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "lifecycle.%s: more than 0, and not for ever",
-                        name);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "lifecycle.%s: more than 0, and 2000000000 s at most", name);
     return true;
 }
 
@@ -174,7 +174,7 @@ bool cay_check_expire_in(const struct google_protobuf_duration *delay, struct ca
 {
     int64_t delay_ms = cay_noun_duration_ms(delay);
     return (delay_ms >= 0 && delay_ms / 1000 <= CAY_LIMIT_SPAN_S) ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: not negative, not for ever");
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: 0 to 2000000000 s");
 }
 
 bool cay_check_drain(const struct google_protobuf_duration *timeout, struct cay_drain *out_drain,
@@ -184,7 +184,7 @@ bool cay_check_drain(const struct google_protobuf_duration *timeout, struct cay_
         return true;
     int64_t limit_ms = cay_noun_duration_ms(timeout);
     if (limit_ms < 0 || limit_ms / 1000 > CAY_LIMIT_SPAN_S)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "drain_timeout: not negative, not for ever");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "drain_timeout: 0 to 2000000000 s");
     out_drain->is_wanted = true;
     out_drain->limit_ms = limit_ms;
     return true;
@@ -196,7 +196,9 @@ bool cay_check_lifecycle(const struct cay_v1_lifecycle *lifecycle, struct cay_er
         return true;
     if ((unsigned)lifecycle->on_expiry > CAY_V1_EXPIRY_ACTION_STOP ||
         (unsigned)lifecycle->on_idle > CAY_V1_EXPIRY_ACTION_STOP)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "lifecycle: no such action");
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            "lifecycle: on_expiry or on_idle has a value that this version does not know");
     return check_span(lifecycle->timeout, "timeout", err) &&
            check_span(lifecycle->idle_timeout, "idle_timeout", err);
 }

@@ -124,7 +124,7 @@ static bool refuse(const struct cay_session *session, enum cay_session_verb verb
                  "session '%s' has failed (%s); fork or export one of its snapshots, and remove it",
                  session->id, session->state_text);
     else
-        cay_fail(err, reason, "session '%s' is %s: no %s now", session->id, state,
+        cay_fail(err, reason, "session '%s' is %s, and %s is not possible now", session->id, state,
                  cay_session_verb_name(verb));
     cay_error_fact(err, "session_id", "%s", session->id);
     return cay_error_fact(err, "state", "%s", state);
@@ -180,7 +180,8 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
     const struct cay_session_cell *cell = cay_session_cell(session->state, verb);
     bool is_use = verb == CAY_VERB_TOOL || verb == CAY_VERB_EXEC;
     if (is_use && session->pausing)
-        return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is being paused", session->id);
+        return cay_fail(err, CAY_R_SESSION_PAUSED,
+                        "session '%s' is being paused; resume it afterwards", session->id);
     if (cell->refusal && !(is_use && pause_ends_by_call(session)))
         return refuse(session, verb, cell->refusal, err);
     *out_session = session;

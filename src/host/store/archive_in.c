@@ -139,9 +139,10 @@ static bool no_tar(const struct cay_archive_in *in, struct cay_error *err)
     const char *why = archive_error_string(in->archive);
     if (cay_stop_asked())
         return cay_fail(err, CAY_R_CANCELED, NULL);
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "not a tar archive (plain, gzip, zstd, xz), or a damaged one: %.100s",
-                    why ? why : "no reason known");
+    return cay_fail(
+        err, CAY_R_INVALID_ARGUMENT,
+        "what was sent is not a tar archive (plain, gzip, zstd, xz), or is damaged: %.100s",
+        why ? why : "no reason known");
 }
 
 bool cay_archive_in_open(struct cay_archive_in *in, int fd, bool is_hashed, struct cay_error *err)

@@ -116,7 +116,7 @@ static bool put_image_together(struct cay_base_import *import, const struct cay_
     if ((info->format == CAY_BASE_FORMAT_OCI ? !is_oci : !is_docker) ||
         (format == CAY_BASE_FORMAT_OCI && !is_oci))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "neither an OCI image layout nor a Docker image archive");
+                        "what was sent is neither an OCI image layout nor a Docker image archive");
     const struct cay_image_request request = {
         .files = files,
         .is_docker = info->format == CAY_BASE_FORMAT_DOCKER,

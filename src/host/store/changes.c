@@ -163,7 +163,7 @@ bool cay_changes_find(struct cay_changes *changes, struct cay_store *store,
     if (!cay_store_diff(store, &request, &stats, err))
         return false;
     if (changes->count >= CAY_BASE_ENTRIES_MAX)
-        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "more than %d changes",
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "there are more than %d changes",
                         CAY_BASE_ENTRIES_MAX);
     if (!finding.has_links)
         cay_links_follow(out_after, before, to_fd);

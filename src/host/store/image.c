@@ -80,7 +80,7 @@ static bool blob_name(const struct image *image, const struct cay_image_descript
         return refuse(image, "names a part by something else than its SHA-256");
     *out_hex = (struct cay_str){digest.ptr + strlen(prefix), digest.len - strlen(prefix)};
     if (!cay_sha256_is_hex(*out_hex))
-        return refuse(image, "has a digest that is none");
+        return refuse(image, "has a digest that is not valid");
     snprintf(out_name, 96, "blobs/sha256/%.*s", (int)out_hex->len, out_hex->ptr);
     return true;
 }
@@ -114,7 +114,8 @@ static bool find_manifest(struct image *image, struct cay_image_manifest *manife
             if (!fits(image, candidate))
                 continue;
             if (chosen && depth == 0 && !cay_str_equal(chosen->digest, candidate->digest))
-                return refuse(image, "is several; export the one that is meant");
+                return refuse(image,
+                              "layout has several images in it; export only the one that is meant");
             chosen = chosen ? chosen : candidate;
         }
         if (!chosen)
@@ -323,7 +324,10 @@ static bool apply_docker(struct image *image)
         !cay_image_read_docker(text, image->arena, &docker, image->err))
         return false;
     if (docker.count != 1)
-        return refuse(image, docker.count ? "is several; save the one that is meant" : "is empty");
+        return refuse(image,
+                      docker.count
+                          ? "archive has several images in it; save only the one that is meant"
+                          : "is empty");
     const char *name = cay_arena_copy(image->arena, docker.config);
     if (!name || !cay_image_files_read(image->request->files, name, image->arena, &text,
                                        image->found->digest, image->err))
@@ -333,7 +337,7 @@ static bool apply_docker(struct image *image)
     if (!cay_image_read_config(text, image->arena, config, image->err) || !check_config(image))
         return false;
     if (!docker.layers.count || docker.layers.count != config->diff_ids.count)
-        return refuse(image, "has not as many layers as digests of them");
+        return refuse(image, "has more or fewer layers than digests of layers");
     image->found->name = docker.tags.count ? docker.tags.items[0] : CAY_STR("");
     for (size_t i = 0; i < docker.layers.count; i++) {
         struct cay_str diff_id = config->diff_ids.items[i];

@@ -74,6 +74,7 @@ bool cay_base_read_tar(struct cay_base_import *import, int fd, struct cay_image_
     import->info->bytes_read = in.bytes;
     const char *wanted = import->options->sha256;
     if (wanted && *wanted && strcmp(wanted, sha256) != 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another, %s", sha256);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another one, %s",
+                        sha256);
     return true;
 }

@@ -55,7 +55,8 @@ bool cay_pack_verify(int fd, uint64_t bytes_max, struct cay_error *err)
             total += out.pos;
             is_full = out.pos == out.size;
             if (total > bytes_max)
-                return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "it unpacks to more than %llu bytes",
+                return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                                "the data unpack to more than %llu bytes",
                                 (unsigned long long)bytes_max);
         }
     }

@@ -443,13 +443,14 @@ bool cay_store_no_base(struct cay_error *err, const char *name)
 {
     char shown[CAY_STORE_NAME_SIZE];
     cay_store_base_shown(name, shown);
-    return cay_fail(err, CAY_R_BASE_NOT_FOUND, "there is no base '%s'; 'cay base ls' lists them",
-                    shown);
+    return cay_fail(err, CAY_R_BASE_NOT_FOUND,
+                    "there is no base '%s'; 'cay base ls' lists the bases", shown);
 }
 
 bool cay_store_base_taken(struct cay_error *err, const char *name)
 {
     char shown[CAY_STORE_NAME_SIZE];
     cay_store_base_shown(name, shown);
-    return cay_fail(err, CAY_R_BASE_EXISTS, "a base '%s' exists", shown);
+    return cay_fail(err, CAY_R_BASE_EXISTS, "there is a base '%s' already; choose another name",
+                    shown);
 }

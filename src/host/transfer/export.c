@@ -46,7 +46,7 @@ static bool find_wish(struct wish *wish, const struct cay_session *session,
         found[i] = names[i].len ? cay_session_snapshot(session, names[i]) : NULL;
         if (names[i].len && !found[i])
             return cay_fail(err, CAY_R_SNAPSHOT_NOT_FOUND,
-                            "session '%s' has no snapshot '%.*s'; 'cay log %s' lists them",
+                            "session '%s' has no snapshot '%.*s'; 'cay log %s' lists its snapshots",
                             session->id, (int)CAY_MIN(names[i].len, (size_t)128), names[i].ptr,
                             session->id);
     }
@@ -108,7 +108,8 @@ static bool add_points(struct cay_export *self, const struct wish *wish, struct 
         struct cay_v1_snapshot *spec =
             cay_noun_copy(&cay_v1_snapshot_desc, snapshot->spec, &self->arena);
         if (!spec)
-            return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the session's past is too large");
+            return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                            "the session's past is too large; export a part with since or until");
         spec->name = cay_arena_str(&self->arena, cay_str(snapshot->name));
         struct cay_str onto = onto_of(manifest, wish, snapshot);
         memcpy(self->store_ids[manifest->point_count], snapshot->store_id, CAY_STORE_ID_SIZE);
@@ -269,7 +270,7 @@ static bool write_words(struct cay_export *self, struct cay_str name, const char
     if (!words.message.len && !words.metadata)
         return true;
     return (cay_manifest_write_words(&words, &text) ||
-            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "what was said of it is too large")) &&
+            cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "its message and metadata are too large")) &&
            cay_pack_text(&self->pack, path, cay_buf_str(&text), err);
 }
 
@@ -306,7 +307,8 @@ bool cay_export_write(struct cay_export *self, int fd, cay_pack_progress *progre
     memset(points, 0, count * sizeof(*points));
     cay_buf_init(&text, CAY_EXPORT_MANIFEST_BYTES_MAX);
     bool is_good = cay_manifest_write(&self->manifest, &text) ||
-                   cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the session's past is too large");
+                   cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                            "the session's past is too large; export a part with since or until");
     is_good = is_good && cay_pack_open(&self->pack, fd, self->level, progress, ctx, err) &&
               cay_pack_text(&self->pack, CAY_EXPORT_MANIFEST, cay_buf_str(&text), err) &&
               write_points(self, points, err) &&

@@ -54,7 +54,7 @@ static bool plan_new_base(struct cay_import *self, const struct cay_call *call,
                         manifest->base_name.len ? manifest->base_name.ptr : "");
     if (call->caller.role != CAY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
-                        "the base is not here, and only an admin may bring one");
+                        "the base is not here, and only an admin key may bring one");
     bool is_free = cay_base_key(manifest->base_name, self->base) &&
                    strncmp(self->base, "host", 4) != 0 &&
                    cay_str_is(manifest->base_name, self->base) &&
@@ -215,8 +215,9 @@ bool cay_import_plan_records(struct cay_import *self, struct cay_session *sessio
     for (size_t i = 0; i < manifest->point_count; i++) {
         struct cay_str name = manifest->points[i].snapshot->name;
         if (cay_session_snapshot(session, name))
-            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS, "session '%s' has a snapshot '%.*s'",
-                            session->id, (int)name.len, name.ptr);
+            return cay_fail(err, CAY_R_SNAPSHOT_EXISTS,
+                            "session '%s' has a snapshot '%.*s' already", session->id,
+                            (int)name.len, name.ptr);
         if (!plan_snapshot(self, &manifest->points[i], last_ns, call, err))
             return false;
         last_ns = self->snapshots[i].created_ns;

@@ -321,10 +321,11 @@ bool cay_manifest_read_words(struct cay_str text, struct cay_arena *arena,
     struct cay_v1_snapshot words = {};
     char why[160] = "";
     if (cay_pb_json_read(&cay_v1_snapshot_desc, text, NULL, arena, &words, why, sizeof(why)) < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "what was said of a snapshot: %s", why);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the message or metadata of a snapshot: %s",
+                        why);
     snapshot->message = words.message;
     snapshot->metadata = words.metadata;
     return are_words_good(snapshot) ||
            cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "what was said of a snapshot: message or metadata are too large");
+                    "the message or metadata of a snapshot are too large");
 }

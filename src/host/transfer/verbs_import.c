@@ -86,7 +86,8 @@ static bool inspect(struct import_op *self, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the stream is empty");
     cay_sha256_end(&self->sha, sha256);
     if (self->options->sha256.len && !cay_str_is(self->options->sha256, sha256))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another, %s", sha256);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: the data have another one, %s",
+                        sha256);
     cay_import_init(&self->import, self->host, cay_take_fd(self->passing.fd));
     return cay_import_inspect(&self->import, err);
 }
@@ -179,7 +180,8 @@ static bool plan_new(struct import_op *self, struct cay_session **out_session,
         !cay_session_check_room(host, 1, err))
         return false;
     if (cay_map_get(&host->sessions.by_id, cay_str(id)))
-        return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken", id);
+        return cay_fail(err, CAY_R_SESSION_EXISTS, "the name '%s' is taken; choose another one",
+                        id);
     if (!cay_import_plan_spec(&self->import, self->call, options, &spec, err) ||
         !cay_quotas_check_sessions(host, &self->call->caller, self->call->caller.owner, spec.limits,
                                    1, NULL, err))
@@ -323,7 +325,9 @@ static bool take_options(struct import_op *self,
     if (options->sha256.len && !cay_sha256_is_hex(options->sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: 64 lower-case hex digits");
     if (options->session_id.len && !cay_id_valid(options->session_id))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "session_id: not a valid name");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "session_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
+                        "or digit, no '..'");
     if (options->into_existing)
         return cay_session_check(self->host, self->call, options->session_id, CAY_VERB_ROLLBACK,
                                  &session, err);

@@ -91,7 +91,7 @@ static void a_limit_of_open_files_is_no_internal_error(void **)
         assert_false(cay_fail_errno(&err, CAY_R_STORE_FAILED, -errors[i], "open layer"));
         assert_int_equal(err.reason, CAY_R_TOO_MANY_OPEN_FILES);
         assert_int_equal(err.sys_errno, errors[i]);
-        assert_non_null(strstr(err.text, "open layer: too many open files; end sessions"));
+        assert_non_null(strstr(err.text, "open layer: too many files are open; end sessions"));
     }
 }
 

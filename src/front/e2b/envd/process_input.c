@@ -128,7 +128,9 @@ static void on_body(struct cay_rest_request *request, const char *data, size_t l
     struct feed *self = request->state;
     cay_buf_append(&self->unread, data, len);
     if (self->unread.failed)
-        cay_e2b_rpc_fail(request, CAY_CODE_RESOURCE_EXHAUSTED, "the stream is ahead of itself");
+        cay_e2b_rpc_fail(
+            request, CAY_CODE_RESOURCE_EXHAUSTED,
+            "the stream brings input faster than the process reads it; send less at a time");
     else
         pump(request);
 }
