@@ -26,7 +26,7 @@ void cay_buf_clear(struct cay_buf *buf, size_t keep_bytes)
         return;
     }
     buf->len = 0;
-    buf->failed = false;
+    buf->failed = buf->no_memory = false;
 }
 
 char *cay_buf_reserve(struct cay_buf *buf, size_t len)
@@ -41,7 +41,7 @@ char *cay_buf_reserve(struct cay_buf *buf, size_t len)
         cap = CAY_MIN(cap, buf->size_bytes_max);
         char *grown = realloc(buf->data, cap);
         if (!grown) {
-            buf->failed = true;
+            buf->failed = buf->no_memory = true;
             return NULL;
         }
         buf->data = grown;

@@ -16,6 +16,7 @@ struct cay_buf {
     size_t cap;
     size_t size_bytes_max;
     bool failed;
+    bool no_memory; /* it failed for that, and not at its ceiling */
 };
 
 void cay_buf_init(struct cay_buf *buf, size_t size_bytes_max);

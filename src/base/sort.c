@@ -43,7 +43,11 @@ void cay_sort(void *items, size_t count, size_t size,
     }
     if (count <= RUN)
         return;
-    cay_autofree char *other = cay_realloc_array(NULL, count, size);
+    cay_autofree char *other = reallocarray(NULL, count, size);
+    if (!other) { /* in place, as the C library does then */
+        qsort_r(items, count, size, compare, context);
+        return;
+    }
     char *from = items;
     char *to = other;
     for (size_t run = RUN; run < count; run *= 2) {

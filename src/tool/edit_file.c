@@ -158,6 +158,8 @@ static bool apply(struct cay_tool_run *run, const struct edit *edit)
     cay_auto(cay_buf_finish) struct cay_buf places;
     cay_buf_init(&places, 1024);
     size_t count = count_matches(edit, &places);
+    if (places.no_memory)
+        return cay_run_fail_memory(run);
     if (!count)
         return fail_no_match(run, edit);
     cay_run_fact_number(run, "match_count", (int64_t)count);
@@ -170,6 +172,8 @@ static bool apply(struct cay_tool_run *run, const struct edit *edit)
     cay_auto(cay_buf_finish) struct cay_buf content;
     cay_buf_init(&content, CAY_TOOL_FILE_BYTES_MAX);
     replace(edit, &content);
+    if (content.no_memory)
+        return cay_run_fail_memory(run);
     if (content.failed)
         return cay_run_fail(run, "file_too_large", "'%s' would become larger than %d MiB",
                             edit->shown, CAY_TOOL_FILE_BYTES_MAX >> 20);

@@ -155,7 +155,7 @@ bool cay_tool_glob(struct cay_tool_run *run)
     struct cay_walk walk;
     cay_walk_init(&walk, fd, &options);
     walk_all(run, &globbing, &walk);
-    bool done = show(run, &globbing, &walk);
+    bool done = walk.failed ? cay_run_fail_memory(run) : show(run, &globbing, &walk);
     cay_walk_finish(&walk);
     cay_buf_finish(&globbing.lines);
     return done;

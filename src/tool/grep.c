@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
 #include "tool/search/glob.h"
+#include "tool/search/pcre.h"
 #include "tool/search/search.h"
 #include "tool/tree/walk.h"
 
@@ -51,6 +53,7 @@ struct grep {
     bool walked;   /* no more will be put in */
     int64_t found; /* matches of all files searched so far */
     bool late;
+    bool failed; /* there was no memory; of the first thread alone */
 };
 
 struct part {
@@ -86,13 +89,20 @@ static bool take(struct grep *grep, bool wait, struct queued *out, int64_t *out_
     return taken;
 }
 
+/* False when there is no room, or the memory is at its end: then it is late, too. */
 static bool put(struct grep *grep, struct cay_str path)
 {
+    cay_autofree char *copy = strndup(path.ptr, path.len);
+    if (!copy) {
+        grep->failed = true;
+        set_late(grep);
+        return false;
+    }
     pthread_mutex_lock(&grep->lock);
     bool room = grep->count < QUEUE_FILES;
     if (room) {
         grep->queue[(grep->head + grep->count) % QUEUE_FILES] =
-            (struct queued){.file = grep->next_file++, .path = cay_strndup(path.ptr, path.len)};
+            (struct queued){.file = grep->next_file++, .path = cay_take_ptr(copy)};
         if (grep->count++ == 0)
             pthread_cond_signal(&grep->filled);
     }
@@ -105,7 +115,8 @@ static void search_fd(struct part *part, int fd, int64_t size, size_t file, stru
 {
     struct grep *grep = part->grep;
     int64_t matches = cay_searcher_file(&part->searcher, fd, size, file, path, shown_max);
-    if (part->searcher.late || part->searcher.text.failed)
+    part->searcher.failed = part->searcher.failed || part->searcher.text.no_memory;
+    if (part->searcher.late || part->searcher.text.failed || part->searcher.failed)
         set_late(grep);
     if (matches) {
         pthread_mutex_lock(&grep->lock);
@@ -163,6 +174,18 @@ static void *second_thread(void *data)
     return NULL;
 }
 
+/* It takes no signal, whoever's process this is. */
+static bool start_helper(pthread_t *out_thread, struct part *part)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool is_started = pthread_create(out_thread, NULL, second_thread, part) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started;
+}
+
 static bool glob_matches(const struct cay_glob *glob, const struct cay_walk_entry *entry)
 {
     return cay_glob_match(glob, glob->has_slash ? entry->path : entry->name);
@@ -185,14 +208,14 @@ static void walk_tree(struct grep *grep, struct part parts[2], struct cay_walk *
         }
         if (cay_stop_asked() || (entry.type == DT_DIR && cay_clock_ms() > grep->run->deadline_ms))
             set_late(grep);
-        while (is_wanted(grep, &entry) && !put(grep, entry.path)) {
+        while (is_wanted(grep, &entry) && !put(grep, entry.path) && !is_late(grep)) {
             struct queued queued;
             int64_t shown_max = 0;
             if (take(grep, false, &queued, &shown_max))
                 search_queued(&parts[0], &queued, shown_max);
         }
         if (!helped && grep->next_file == HELPER_FILES_MIN)
-            helped = pthread_create(&thread, NULL, second_thread, &parts[1]) == 0;
+            helped = start_helper(&thread, &parts[1]);
     }
     pthread_mutex_lock(&grep->lock);
     grep->walked = true;
@@ -273,6 +296,8 @@ static bool show(struct grep *grep, const struct part parts[2], const struct cay
     cay_auto(cay_buf_finish) struct cay_buf lines;
     cay_buf_init(&lines, run->text_bytes_max);
     merge(grep, parts, &lines, &sums);
+    if (lines.no_memory)
+        return cay_run_fail_memory(run);
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_buf_init(&text, run->text_bytes_max + HEADER_BYTES);
     write_header(grep, &sums, &text);
@@ -294,21 +319,25 @@ static bool show(struct grep *grep, const struct part parts[2], const struct cay
 static bool search_tree(struct grep *grep, int fd)
 {
     struct part parts[2] = {{.grep = grep}, {.grep = grep}};
-    for (size_t i = 0; i < 2; i++)
-        cay_searcher_init(&parts[i].searcher, &grep->pattern, grep->context_lines,
-                          grep->run->deadline_ms);
+    for (size_t i = 0; i < 2; i++) {
+        if (!cay_searcher_init(&parts[i].searcher, &grep->pattern, grep->context_lines,
+                               grep->run->deadline_ms))
+            grep->failed = true;
+    }
     struct stat st;
     struct cay_walk walk = {};
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+    if (!grep->failed && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
         struct cay_walk_options options = {.hidden = cay_run_flag(grep->run, "hidden", false)};
         grep->start_fd = fd;
         cay_walk_init(&walk, fd, &options);
         walk_tree(grep, parts, &walk);
-    } else {
+    } else if (!grep->failed) {
         search_fd(&parts[0], fd, st.st_size, 0,
                   (struct cay_str){grep->prefix.bytes, grep->prefix.len}, grep->results_max);
     }
-    bool done = show(grep, parts, &walk);
+    bool is_short =
+        grep->failed || walk.failed || parts[0].searcher.failed || parts[1].searcher.failed;
+    bool done = is_short ? cay_run_fail_memory(grep->run) : show(grep, parts, &walk);
     cay_walk_finish(&walk);
     for (size_t i = 0; i < 2; i++)
         cay_searcher_finish(&parts[i].searcher);
@@ -363,6 +392,18 @@ static bool compile_globs(struct grep *grep, bool *out_over)
     return true;
 }
 
+static bool fail_pattern(struct cay_tool_run *run, int neg_errno, const char *problem)
+{
+    if (neg_errno == -ENOMEM)
+        return cay_run_fail_memory(run);
+    if (neg_errno != -ELIBACC)
+        return cay_run_fail(run, "invalid_pattern", "the pattern is not valid: %s", problem);
+    cay_fail(run->err, CAY_R_NOT_SUPPORTED,
+             "grep needs PCRE2, which is not on this machine; install the package %s",
+             CAY_PCRE_PACKAGE);
+    return cay_run_fail_error(run);
+}
+
 static bool grep_run(struct grep *grep)
 {
     struct cay_tool_run *run = grep->run;
@@ -373,9 +414,11 @@ static bool grep_run(struct grep *grep)
     struct cay_pattern_options options = {.literal = cay_run_flag(run, "literal", false),
                                           .ignore_case = cay_run_flag(run, "ignore_case", false)};
     char problem[256];
-    if (!cay_pattern_compile(&grep->pattern, cay_run_text(run, "pattern", (struct cay_str){}),
-                             &options, problem, sizeof(problem)))
-        return cay_run_fail(run, "invalid_pattern", "the pattern is not valid: %s", problem);
+    int compiled =
+        cay_pattern_compile(&grep->pattern, cay_run_text(run, "pattern", (struct cay_str){}),
+                            &options, problem, sizeof(problem));
+    if (compiled < 0)
+        return fail_pattern(run, compiled, problem);
     cay_autoclose int fd = open_start(run, &path);
     if (fd < 0)
         return cay_run_fail_errno(run, fd, &path);
@@ -386,7 +429,9 @@ static bool grep_run(struct grep *grep)
 
 bool cay_tool_grep(struct cay_tool_run *run)
 {
-    struct grep *grep = cay_new(struct grep);
+    struct grep *grep = calloc(1, sizeof(*grep));
+    if (!grep)
+        return cay_run_fail_memory(run);
     grep->run = run;
     grep->results_max = cay_run_number(run, "max_results", RESULTS_DEFAULT);
     grep->context_lines = (unsigned)cay_run_number(run, "context_lines", 0);

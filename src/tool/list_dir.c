@@ -84,6 +84,8 @@ static bool show(struct cay_tool_run *run, struct cay_walk *walk, const struct c
     cay_buf_init(&lines, run->text_bytes_max + HEADER_BYTES);
     struct counts counts = {};
     show_entries(run, walk, &lines, &counts);
+    if (walk->failed)
+        return cay_run_fail_memory(run);
     int64_t left_out = walk->unreadable + walk->left_out;
     cay_run_fact_number(run, "entry_count", counts.total);
     cay_run_fact_number(run, "unreadable", left_out);

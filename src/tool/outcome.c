@@ -199,7 +199,7 @@ static bool add_facts(const struct cay_outcome *outcome, struct cay_arena *arena
     cay_buf_init(&text, TEXT_BYTES_MAX);
     cay_capture_write(outcome->out, &text);
     tool->facts(&facts, cay_buf_str(&text));
-    return !text.failed;
+    return !text.failed && !facts.is_full;
 }
 
 bool cay_outcome_show(const struct cay_outcome *outcome, struct cay_arena *arena,

@@ -58,7 +58,13 @@ bool cay_run_path(struct cay_tool_run *run, const char *name, struct cay_str oth
     return false;
 }
 
-/* NULL when the arena is full: a fact is then missing, and the end of the run says why. */
+static void *no_room(struct cay_tool_run *run)
+{
+    run->is_full = true;
+    return NULL;
+}
+
+/* NULL when the arena is full. */
 static struct google_protobuf_value *add_fact(struct cay_tool_run *run, const char *name)
 {
     struct google_protobuf_struct *data = run->out->data;
@@ -67,15 +73,16 @@ static struct google_protobuf_value *add_fact(struct cay_tool_run *run, const ch
         struct google_protobuf_struct_fields_entry *fields =
             cay_arena_array(run->arena, CAY_RUN_FACTS_MAX, sizeof(*fields));
         if (!data || !fields)
-            return NULL;
+            return no_room(run);
         data->fields.items = fields;
         run->out->data = data;
     }
     assert(data->fields.count < CAY_RUN_FACTS_MAX);
     struct google_protobuf_value *value = cay_arena_new(run->arena, struct google_protobuf_value);
-    if (value)
-        data->fields.items[data->fields.count++] =
-            (struct google_protobuf_struct_fields_entry){.key = cay_str(name), .value = value};
+    if (!value)
+        return no_room(run);
+    data->fields.items[data->fields.count++] =
+        (struct google_protobuf_struct_fields_entry){.key = cay_str(name), .value = value};
     return value;
 }
 
@@ -108,10 +115,10 @@ void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *t
 
 struct cay_v1_truncation *cay_run_truncated(struct cay_tool_run *run)
 {
-    static thread_local struct cay_v1_truncation spare; /* written to when the arena is full */
     if (!run->out->truncation)
         run->out->truncation = cay_arena_new(run->arena, struct cay_v1_truncation);
-    return run->out->truncation ? run->out->truncation : &spare;
+    run->is_full = run->is_full || !run->out->truncation;
+    return run->out->truncation ? run->out->truncation : &run->spare;
 }
 
 static bool arena_full(const struct cay_tool_run *run)
@@ -126,7 +133,7 @@ static bool set_text(struct cay_tool_run *run, struct cay_str text)
     size_t len = valid ? text.len : cay_utf8_repaired_len(text);
     char *copy = cay_arena_alloc(run->arena, len + 1);
     struct cay_v1_content_block *block = cay_arena_new(run->arena, struct cay_v1_content_block);
-    if (!copy || !block)
+    if (!copy || !block || run->is_full)
         return arena_full(run);
     if (valid && len)
         memcpy(copy, text.ptr, len);
@@ -141,7 +148,7 @@ static bool set_text(struct cay_tool_run *run, struct cay_str text)
 
 bool cay_run_done(struct cay_tool_run *run, const struct cay_buf *text)
 {
-    return text->failed ? arena_full(run) : set_text(run, cay_buf_str(text));
+    return text->failed || run->is_full ? arena_full(run) : set_text(run, cay_buf_str(text));
 }
 
 bool cay_run_done_image(struct cay_tool_run *run, const char *type, struct cay_str data)
@@ -149,7 +156,7 @@ bool cay_run_done_image(struct cay_tool_run *run, const char *type, struct cay_s
     struct cay_v1_content_block *block = cay_arena_new(run->arena, struct cay_v1_content_block);
     struct cay_v1_image_content *image = cay_arena_new(run->arena, struct cay_v1_image_content);
     char *copy = cay_arena_alloc(run->arena, data.len + 1);
-    if (!block || !image || !copy)
+    if (!block || !image || !copy || run->is_full)
         return arena_full(run);
     memcpy(copy, data.ptr, data.len);
     *image = (struct cay_v1_image_content){.mime_type = cay_str(type), .data = {copy, data.len}};
@@ -158,6 +165,11 @@ bool cay_run_done_image(struct cay_tool_run *run, const char *type, struct cay_s
     run->out->content.items = block;
     run->out->content.count = 1;
     return true;
+}
+
+bool cay_run_fail_memory(struct cay_tool_run *run)
+{
+    return cay_fail(run->err, CAY_R_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 bool cay_run_fail_text(struct cay_tool_run *run, const char *reason, const struct cay_buf *text)
@@ -210,7 +222,7 @@ static int read_whole(int fd, size_t size_hint, struct cay_buf *content)
     for (;;) {
         char *room = cay_buf_reserve(content, want);
         if (!room)
-            return -EFBIG;
+            return -ENOMEM;
         ssize_t got = read(fd, room, want);
         if (got < 0 && errno == EINTR)
             continue;

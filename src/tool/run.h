@@ -23,6 +23,8 @@ struct cay_tool_run {
     struct cay_arena *arena;
     struct cay_v1_tool_result *out;
     struct cay_error *err;
+    bool is_full; /* a fact is missing: the arena had no room; the end of the run says so */
+    struct cay_v1_truncation spare; /* written to then */
 };
 
 /* Parameters; what is not given has the value `otherwise`. */
@@ -48,6 +50,9 @@ void cay_run_fact_text(struct cay_tool_run *run, const char *name, const char *t
 
 /* Something was left out; the caller fills it. Never NULL. */
 struct cay_v1_truncation *cay_run_truncated(struct cay_tool_run *run);
+
+/* The end: there is no memory for it. */
+[[nodiscard]] bool cay_run_fail_memory(struct cay_tool_run *run);
 
 /* The end: text as result. A buffer that is `failed` is an error of the call. */
 [[nodiscard]] bool cay_run_done(struct cay_tool_run *run, const struct cay_buf *text);

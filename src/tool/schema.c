@@ -2,8 +2,9 @@
 #include "tool/tool.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/nearest.h"
@@ -17,33 +18,40 @@
 enum {
     SCHEMA_ARENA_BYTES = 1024 * 1024,
     NAMES_MAX = 32,
+    TOOLS_MAX = 32,
 };
 
-static struct google_protobuf_struct *schemas;
-static pthread_once_t schemas_once = PTHREAD_ONCE_INIT;
-
-/* The schemas are ours: one that does not parse is a mistake found by the first test. */
-static void parse_schemas(void)
+/* The schemas are ours: one that does not parse is a mistake found by the first test. NULL when
+ * there is no memory. */
+static struct google_protobuf_struct *parse(const struct cay_tool *tool, struct cay_arena *arena)
 {
-    struct cay_arena arena;
-    cay_arena_init(&arena, SCHEMA_ARENA_BYTES);
-    schemas = cay_arena_array(&arena, cay_tool_count(), sizeof(*schemas));
-    assert(schemas);
-    for (size_t i = 0; i < cay_tool_count(); i++) {
-        char problem[256] = "";
-        int parsed = cay_pb_json_read(&google_protobuf_struct_desc, cay_str(cay_tool_at(i)->schema),
-                                      NULL, &arena, &schemas[i], problem, sizeof(problem));
-        assert(parsed == 0);
-    }
+    char problem[256] = "";
+    struct google_protobuf_struct *schema = cay_arena_new(arena, struct google_protobuf_struct);
+    int parsed = !schema ? -ENOMEM
+                         : cay_pb_json_read(&google_protobuf_struct_desc, cay_str(tool->schema),
+                                            NULL, arena, schema, problem, sizeof(problem));
+    return parsed == 0 ? schema : NULL;
 }
 
 const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool)
 {
-    pthread_once(&schemas_once, parse_schemas);
-    for (size_t i = 0; i < cay_tool_count(); i++)
-        if (cay_tool_at(i) == tool)
-            return &schemas[i];
-    return NULL;
+    static _Atomic(struct google_protobuf_struct *) known[TOOLS_MAX];
+    size_t at = 0;
+    while (at < cay_tool_count() && cay_tool_at(at) != tool)
+        at++;
+    assert(at < cay_tool_count() && cay_tool_count() <= TOOLS_MAX);
+    struct google_protobuf_struct *schema = atomic_load_explicit(&known[at], memory_order_acquire);
+    if (schema)
+        return schema;
+    struct cay_arena arena;
+    cay_arena_init(&arena, SCHEMA_ARENA_BYTES);
+    schema = parse(tool, &arena);
+    struct google_protobuf_struct *before = NULL;
+    if (schema && atomic_compare_exchange_strong(&known[at], &before, schema))
+        return schema;
+    /* Somebody was faster, or there is no memory. */
+    cay_arena_finish(&arena);
+    return before;
 }
 
 static const struct google_protobuf_value *member(const struct google_protobuf_struct *object,
@@ -233,6 +241,8 @@ bool cay_tool_check_params(const struct cay_tool *tool, const struct google_prot
                            struct cay_error *err)
 {
     const struct google_protobuf_struct *schema = cay_tool_schema(tool);
+    if (!schema)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "out of memory");
     const struct google_protobuf_struct *properties = object_member(schema, "properties");
     for (size_t i = 0; params && i < params->fields.count; i++) {
         struct cay_str key = params->fields.items[i].key;

@@ -335,11 +335,12 @@ bool cay_tool_describe(const struct cay_tool *tool, int64_t command_ms, struct c
     struct google_protobuf_struct *schema = cay_arena_new(arena, struct google_protobuf_struct);
     struct google_protobuf_duration *timeout =
         cay_arena_new(arena, struct google_protobuf_duration);
-    if (!names || !schema || !timeout)
+    const struct google_protobuf_struct *known = cay_tool_schema(tool);
+    if (!names || !schema || !timeout || !known)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, NULL);
     for (size_t i = 0; i < aliases; i++)
         names[i] = cay_str(tool->aliases[i]);
-    *schema = *cay_tool_schema(tool);
+    *schema = *known;
     *timeout = (struct google_protobuf_duration){.seconds = timeout_ms / 1000,
                                                  .nanos = (int32_t)(timeout_ms % 1000) *
                                                           (int32_t)CAY_NS_PER_MS};

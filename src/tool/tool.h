@@ -61,7 +61,8 @@ const struct cay_tool *cay_tool_at(size_t index);
                                      struct cay_arena *arena, struct cay_v1_tool *out_tool,
                                      struct cay_error *err);
 
-/* The schema as a message; made once, kept for ever. */
+/* The schema as a message; NULL when there is no memory. Made when it is first asked for, by one
+ * of those who ask; constant from then on, and kept for ever. */
 const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool);
 
 /* INVALID_ARGUMENT with the field and what is allowed. `params` may be NULL. A null counts as not

@@ -189,7 +189,8 @@ static void note_who(struct cay_local_command *command, bool are_killed)
     if (command->who)
         return;
     struct cay_family *who = malloc(sizeof(*who));
-    if (who && cay_family_look(command->keeper.pid, command->pid, who) == 0 && who->total) {
+    command->is_short = !who || cay_family_look(command->keeper.pid, command->pid, who) < 0;
+    if (!command->is_short && who->total) {
         command->who = cay_take_ptr(who);
         command->are_killed = are_killed;
     }

@@ -66,7 +66,8 @@ struct cay_local_command {
     int64_t wall_ns;
     struct cay_family *who; /* left behind, or killed with it; NULL: nobody */
     bool are_killed;
-    char *block; /* that output is read into */
+    bool is_short; /* who they are could not be written down: there was no memory */
+    char *block;   /* that output is read into */
 };
 
 /* False: there is no process; CANCELED is none of the reasons. True with failed_error: it could not

@@ -73,7 +73,8 @@ bool cay_local_command_result(const struct cay_local_command *command, const cha
         set_cause(command, &result);
     bool is_whole = show_who(command, process_id, arena, &result);
     cay_outcome_say(&result, arena);
-    if (!result.started_at || !result.duration || !result.cpu_time || !is_whole)
+    if (!result.started_at || !result.duration || !result.cpu_time || !is_whole ||
+        command->is_short)
         return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                         "the answer takes more memory than a call may use");
     *out_result = result;

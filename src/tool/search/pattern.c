@@ -2,60 +2,67 @@
 #include "tool/search/pattern.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
 #include "tool/search/pattern_internal.h"
+#include "tool/search/pcre.h"
 
 enum { STACK_BYTES_FIRST = 32 * 1024 };
 
-static pcre2_code *compile_with(struct cay_str text, uint32_t flags, int *out_error,
-                                PCRE2_SIZE *out_error_at)
+static pcre2_code *compile_with(const struct cay_pcre *pcre, struct cay_str text, uint32_t flags,
+                                int *out_error, PCRE2_SIZE *out_error_at)
 {
-    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    if (context) {
-        pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-        pcre2_set_bsr(context, PCRE2_BSR_ANYCRLF);
-        pcre2_set_max_pattern_length(context, CAY_PATTERN_BYTES_MAX);
-        /* Nesting takes stack while compiling. */
-        pcre2_set_parens_nest_limit(context, 100);
+    pcre2_compile_context *context = pcre->compile_context_create(NULL);
+    if (!context) {
+        *out_error = PCRE2_ERROR_HEAP_FAILED;
+        return NULL;
     }
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)(text.len ? text.ptr : ""), text.len, flags,
+    pcre->set_newline(context, PCRE2_NEWLINE_LF);
+    pcre->set_bsr(context, PCRE2_BSR_ANYCRLF);
+    pcre->set_max_pattern_length(context, CAY_PATTERN_BYTES_MAX);
+    /* Nesting takes stack while compiling. */
+    pcre->set_parens_nest_limit(context, 100);
+    pcre2_code *code = pcre->compile((PCRE2_SPTR)(text.len ? text.ptr : ""), text.len, flags,
                                      out_error, out_error_at, context);
-    pcre2_compile_context_free(context);
+    pcre->compile_context_free(context);
     return code;
 }
 
-static bool compile_code(struct cay_pattern *pattern, struct cay_str text, uint32_t flags,
-                         char *out_problem, size_t problem_size)
+static int compile_code(struct cay_pattern *pattern, struct cay_str text, uint32_t flags,
+                        char *out_problem, size_t problem_size)
 {
+    const struct cay_pcre *pcre = cay_pcre();
     int error = 0;
     PCRE2_SIZE error_at = 0;
-    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE |
-             PCRE2_USE_OFFSET_LIMIT;
-    pcre2_code *code = compile_with(text, flags, &error, &error_at);
-    pattern->text = text;
-    pattern->flags = flags;
+    if (!pcre)
+        return -ELIBACC;
+    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_USE_OFFSET_LIMIT;
+    pcre2_code *code = compile_with(pcre, text, flags, &error, &error_at);
+    if (!code && error == PCRE2_ERROR_HEAP_FAILED)
+        return -ENOMEM;
     if (!code) {
         PCRE2_UCHAR message[160];
-        pcre2_get_error_message(error, message, sizeof(message));
+        pcre->get_error_message(error, message, sizeof(message));
         snprintf(out_problem, problem_size, "%s (at byte %zu)", (const char *)message, error_at);
-        return false;
+        return -EINVAL;
     }
+    pattern->pcre = pcre;
+    pattern->text = text;
+    pattern->flags = flags;
     pattern->code = code;
-    return true;
+    return 0;
 }
 
-static bool compile_literal(struct cay_pattern *pattern, struct cay_str text, bool ignore_case,
-                            char *out_problem, size_t problem_size)
+static int compile_literal(struct cay_pattern *pattern, struct cay_str text, bool ignore_case,
+                           char *out_problem, size_t problem_size)
 {
     if (!text.len || text.len > CAY_PATTERN_BYTES_MAX || memchr(text.ptr, '\n', text.len)) {
         snprintf(out_problem, problem_size, "a literal has 1 to %d bytes and no newline",
                  CAY_PATTERN_BYTES_MAX);
-        return false;
+        return -EINVAL;
     }
     struct cay_str part = ignore_case ? cay_pattern_caseless_part(text) : text;
     part.len = CAY_MIN(part.len, (size_t)CAY_LITERAL_BYTES_MAX);
@@ -65,40 +72,36 @@ static bool compile_literal(struct cay_pattern *pattern, struct cay_str text, bo
                     : part.len           ? CAY_PATTERN_LITERAL
                                          : CAY_PATTERN_BUFFER;
     if (pattern->kind == CAY_PATTERN_EXACT)
-        return true;
+        return 0;
     uint32_t flags = PCRE2_LITERAL | (ignore_case ? PCRE2_CASELESS : 0);
-    int error = 0;
-    PCRE2_SIZE error_at = 0;
-    flags |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_USE_OFFSET_LIMIT;
-    pcre2_code *code = compile_with(text, flags, &error, &error_at);
-    pattern->text = text;
-    pattern->flags = flags;
-    if (!code) {
+    int result = compile_code(pattern, text, flags, out_problem, problem_size);
+    if (result == -EINVAL)
         snprintf(out_problem, problem_size, "the literal is not valid UTF-8");
-        return false;
-    }
-    pattern->code = code;
-    pattern->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
-    return true;
+    if (result == 0)
+        pattern->jit = pattern->pcre->jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;
+    return result;
 }
 
-bool cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
-                         const struct cay_pattern_options *options, char *out_problem,
-                         size_t problem_size)
+int cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
+                        const struct cay_pattern_options *options, char *out_problem,
+                        size_t problem_size)
 {
     struct cay_pattern pattern = {};
+    int result = 0;
     if (options->literal) {
-        if (!compile_literal(&pattern, text, options->ignore_case, out_problem, problem_size))
-            return false;
-        *out_pattern = pattern;
-        return true;
+        result = compile_literal(&pattern, text, options->ignore_case, out_problem, problem_size);
+        if (result == 0)
+            *out_pattern = pattern;
+        return result;
     }
     struct cay_pattern_facts facts;
     cay_pattern_read(text, options->ignore_case, &facts);
     /* Also what will not be used is compiled: it says what is wrong with an expression. */
-    uint32_t flags = options->ignore_case ? PCRE2_CASELESS : 0;
-    if (!compile_code(&pattern, text, flags, out_problem, problem_size))
-        return false;
+    uint32_t flags =
+        PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE | (options->ignore_case ? PCRE2_CASELESS : 0);
+    result = compile_code(&pattern, text, flags, out_problem, problem_size);
+    if (result < 0)
+        return result;
     pattern.kind = !facts.known         ? CAY_PATTERN_LINES
                    : facts.exact        ? CAY_PATTERN_EXACT
                    : facts.required_len ? CAY_PATTERN_LITERAL
@@ -108,40 +111,47 @@ bool cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
         cay_literal_init(&pattern.literal, (struct cay_str){facts.required, facts.required_len},
                          facts.caseless);
     if (pattern.kind != CAY_PATTERN_EXACT)
-        pattern.jit = pcre2_jit_compile(pattern.code, PCRE2_JIT_COMPLETE) == 0;
+        pattern.jit = pattern.pcre->jit_compile(pattern.code, PCRE2_JIT_COMPLETE) == 0;
     *out_pattern = pattern;
-    return true;
+    return 0;
 }
 
 void cay_pattern_finish(struct cay_pattern *pattern)
 {
-    pcre2_code_free(pattern->code);
+    if (pattern->code)
+        pattern->pcre->code_free(pattern->code);
     *pattern = (struct cay_pattern){};
 }
 
-void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
+bool cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
                       int64_t deadline_ms)
 {
+    const struct cay_pcre *pcre = pattern->pcre;
     *matcher = (struct cay_matcher){.pattern = pattern, .deadline_ms = deadline_ms};
     if (!pattern->code)
-        return;
-    matcher->data = pcre2_match_data_create(1, NULL);
-    matcher->context = pcre2_match_context_create(NULL);
-    assert(matcher->data && matcher->context);
+        return true;
+    matcher->data = pcre->match_data_create(1, NULL);
+    matcher->context = pcre->match_context_create(NULL);
+    if (!matcher->data || !matcher->context)
+        return false;
     matcher->steps = CAY_PATTERN_STEPS_FIRST;
-    pcre2_set_depth_limit(matcher->context, CAY_PATTERN_MATCH_LIMIT);
-    pcre2_set_heap_limit(matcher->context, CAY_PATTERN_HEAP_KIB);
-    matcher->stack = pcre2_jit_stack_create(STACK_BYTES_FIRST, CAY_PATTERN_STACK_BYTES_MAX, NULL);
+    pcre->set_depth_limit(matcher->context, CAY_PATTERN_MATCH_LIMIT);
+    pcre->set_heap_limit(matcher->context, CAY_PATTERN_HEAP_KIB);
+    matcher->stack = pcre->jit_stack_create(STACK_BYTES_FIRST, CAY_PATTERN_STACK_BYTES_MAX, NULL);
     if (matcher->stack)
-        pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
+        pcre->jit_stack_assign(matcher->context, NULL, matcher->stack);
+    return true;
 }
 
 void cay_matcher_finish(struct cay_matcher *matcher)
 {
-    pcre2_match_data_free(matcher->data);
-    pcre2_match_context_free(matcher->context);
-    pcre2_jit_stack_free(matcher->stack);
-    pcre2_code_free(matcher->careful);
+    const struct cay_pcre *pcre = matcher->pattern ? matcher->pattern->pcre : NULL;
+    if (pcre) {
+        pcre->match_data_free(matcher->data);
+        pcre->match_context_free(matcher->context);
+        pcre->jit_stack_free(matcher->stack);
+        pcre->code_free(matcher->careful);
+    }
     *matcher = (struct cay_matcher){};
 }
 
@@ -188,9 +198,10 @@ static int on_step(pcre2_callout_block *block, void *data)
 static int match_with(struct cay_matcher *matcher, const pcre2_code *code, bool jit,
                       struct cay_str text, size_t from)
 {
+    const struct cay_pcre *pcre = matcher->pattern->pcre;
     PCRE2_SPTR subject = (PCRE2_SPTR)text.ptr;
-    return jit ? pcre2_jit_match(code, subject, text.len, from, 0, matcher->data, matcher->context)
-               : pcre2_match(code, subject, text.len, from, 0, matcher->data, matcher->context);
+    return jit ? pcre->jit_match(code, subject, text.len, from, 0, matcher->data, matcher->context)
+               : pcre->match(code, subject, text.len, from, 0, matcher->data, matcher->context);
 }
 
 /* With as many steps as there may be at all. */
@@ -200,16 +211,16 @@ static int match_carefully(struct cay_matcher *matcher, struct cay_str text, siz
     if (!matcher->careful) {
         int error = 0;
         PCRE2_SIZE error_at = 0;
-        matcher->careful =
-            compile_with(pattern->text, pattern->flags | PCRE2_AUTO_CALLOUT, &error, &error_at);
+        matcher->careful = compile_with(pattern->pcre, pattern->text,
+                                        pattern->flags | PCRE2_AUTO_CALLOUT, &error, &error_at);
         /* Callouts make code longer: what just fitted may not fit any more. */
         if (!matcher->careful)
             return PCRE2_ERROR_MATCHLIMIT;
         matcher->careful_jit =
-            pattern->jit && pcre2_jit_compile(matcher->careful, PCRE2_JIT_COMPLETE) == 0;
-        pcre2_set_callout(matcher->context, on_step, matcher);
+            pattern->jit && pattern->pcre->jit_compile(matcher->careful, PCRE2_JIT_COMPLETE) == 0;
+        pattern->pcre->set_callout(matcher->context, on_step, matcher);
     }
-    pcre2_set_match_limit(matcher->context, CAY_PATTERN_MATCH_LIMIT);
+    pattern->pcre->set_match_limit(matcher->context, CAY_PATTERN_MATCH_LIMIT);
     int result = match_with(matcher, matcher->careful, matcher->careful_jit, text, from);
     look_at_clock(matcher);
     return result == PCRE2_ERROR_CALLOUT ? PCRE2_ERROR_NOMATCH : result;
@@ -262,9 +273,9 @@ static int match(struct cay_matcher *matcher, const char *bytes, size_t len, siz
         size_t next = from + CAY_MAX(count, (size_t)1);
         while (next < len && (bytes[next] & 0xC0) == 0x80)
             next++; /* the next part begins with a character */
-        pcre2_set_offset_limit(matcher->context, next - 1);
+        pattern->pcre->set_offset_limit(matcher->context, next - 1);
         if (count) {
-            pcre2_set_match_limit(matcher->context, matcher->steps);
+            pattern->pcre->set_match_limit(matcher->context, matcher->steps);
             result = match_with(matcher, pattern->code, pattern->jit, text, from);
             if (next < len)
                 matcher->calls += 8; /* that may have been a long one */
@@ -335,7 +346,7 @@ static bool next_in_buffer(struct cay_matcher *matcher, struct cay_str text, siz
         return false;
     if (result < 0) /* too much work for a block may still be little for a line */
         return next_by_line(matcher, text, from, out_start, out_end);
-    size_t at = pcre2_get_ovector_pointer(matcher->data)[0];
+    size_t at = matcher->pattern->pcre->get_ovector_pointer(matcher->data)[0];
     if (at >= text.len && text.ptr[text.len - 1] == '\n')
         return false; /* behind the last line */
     *out_start = line_start(text, from, at);

@@ -36,10 +36,13 @@ enum cay_pattern_kind {
     CAY_PATTERN_LINES,   /* every line is tried */
 };
 
+struct cay_pcre;
+
 struct cay_pattern {
     enum cay_pattern_kind kind;
     struct cay_literal literal;
-    void *code; /* pcre2_code */
+    const struct cay_pcre *pcre; /* pcre.h; NULL: it is not needed */
+    void *code;                  /* pcre2_code; NULL: the same */
     bool jit;
     struct cay_str text; /* for careful code, which few need; stays the caller's */
     uint32_t flags;
@@ -50,11 +53,11 @@ struct cay_pattern_options {
     bool ignore_case;
 };
 
-/* False with a sentence in out_problem for what is not a regular expression. `text` must outlive
- * the pattern. */
-[[nodiscard]] bool cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
-                                       const struct cay_pattern_options *options, char *out_problem,
-                                       size_t problem_size);
+/* 0; -EINVAL with a sentence in out_problem for what is not a regular expression; -ENOMEM; -ELIBACC
+ * when PCRE2 is needed and not there. `text` must outlive the pattern. */
+[[nodiscard]] int cay_pattern_compile(struct cay_pattern *out_pattern, struct cay_str text,
+                                      const struct cay_pattern_options *options, char *out_problem,
+                                      size_t problem_size);
 void cay_pattern_finish(struct cay_pattern *pattern);
 
 struct cay_matcher {
@@ -73,8 +76,9 @@ struct cay_matcher {
     bool late;       /* it came; nothing is found any more */
 };
 
-void cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
-                      int64_t deadline_ms);
+/* False when there is no memory; finish is called all the same. */
+[[nodiscard]] bool cay_matcher_init(struct cay_matcher *matcher, const struct cay_pattern *pattern,
+                                    int64_t deadline_ms);
 void cay_matcher_finish(struct cay_matcher *matcher);
 
 /* The first line from `from` on that matches; `text` begins at the start of a line and ends at the

@@ -27,15 +27,15 @@ struct progress {
     bool gap;            /* something was left out since the last line written */
 };
 
-void cay_searcher_init(struct cay_searcher *searcher, const struct cay_pattern *pattern,
+bool cay_searcher_init(struct cay_searcher *searcher, const struct cay_pattern *pattern,
                        unsigned context_lines, int64_t deadline_ms)
 {
     *searcher = (struct cay_searcher){.context_lines = context_lines, .deadline_ms = deadline_ms};
-    cay_matcher_init(&searcher->matcher, pattern, deadline_ms);
     cay_buf_init(&searcher->text, CAY_SEARCH_TEXT_BYTES_MAX);
     searcher->block = malloc(CAY_SEARCH_BLOCK_BYTES);
-    if (!searcher->block)
-        abort();
+    searcher->failed =
+        !cay_matcher_init(&searcher->matcher, pattern, deadline_ms) || !searcher->block;
+    return !searcher->failed;
 }
 
 void cay_searcher_finish(struct cay_searcher *searcher)
@@ -109,15 +109,20 @@ static void write_before(struct cay_searcher *searcher, struct progress *p, size
     }
 }
 
-static void add_hit(struct cay_searcher *searcher, const struct progress *p)
+static bool add_hit(struct cay_searcher *searcher, const struct progress *p)
 {
     if (searcher->hit_count == searcher->hit_cap) {
-        searcher->hit_cap = CAY_MAX(searcher->hit_cap * 2, (size_t)16);
-        searcher->hits =
-            cay_realloc_array(searcher->hits, searcher->hit_cap, sizeof(struct cay_search_hit));
+        size_t cap = CAY_MAX(searcher->hit_cap * 2, (size_t)16);
+        struct cay_search_hit *hits = reallocarray(searcher->hits, cap, sizeof(*hits));
+        searcher->failed = searcher->failed || !hits;
+        if (!hits)
+            return false;
+        searcher->hits = hits;
+        searcher->hit_cap = cap;
     }
     searcher->hits[searcher->hit_count++] =
         (struct cay_search_hit){.file = p->file, .text_at = searcher->text.len};
+    return true;
 }
 
 /* What was written since belongs to the last hit of the file. */
@@ -133,7 +138,8 @@ static void show_match(struct cay_searcher *searcher, struct progress *p, size_t
 {
     write_after(searcher, p, start);
     close_hit(searcher, p);
-    add_hit(searcher, p);
+    if (!add_hit(searcher, p))
+        return;
     if (searcher->context_lines)
         write_before(searcher, p, start);
     write_line(searcher, p, start, end, true);

@@ -37,10 +37,13 @@ struct cay_searcher {
     int64_t unreadable;
     int64_t deadline_ms;
     bool late;
+    bool failed; /* there was no memory: what was found is not whole */
 };
 
-void cay_searcher_init(struct cay_searcher *searcher, const struct cay_pattern *pattern,
-                       unsigned context_lines, int64_t deadline_ms);
+/* False when there is no memory; finish is called all the same. */
+[[nodiscard]] bool cay_searcher_init(struct cay_searcher *searcher,
+                                     const struct cay_pattern *pattern, unsigned context_lines,
+                                     int64_t deadline_ms);
 void cay_searcher_finish(struct cay_searcher *searcher);
 
 /* Searches an open file and keeps up to `shown_max` matching lines as `PATH:LINE: TEXT`. Returns

@@ -96,7 +96,7 @@ static int list_page(struct listing *list, struct cay_arena *arena)
             last.len = entry.path.len;
         }
     }
-    return 0;
+    return list->walk.failed ? -ENOMEM : 0;
 }
 
 static bool check(const struct cay_v1_list_dir_request *request, struct cay_error *err)

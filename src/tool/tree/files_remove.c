@@ -72,8 +72,12 @@ static int push(struct removal *removal, int fd, const char *name)
     if (held > CAY_FILES_REMOVE_BYTES_MAX)
         return -ENOMEM;
     if (removal->count == removal->cap) {
-        removal->cap = CAY_MAX(removal->cap * 2, (size_t)16);
-        removal->levels = cay_realloc_array(removal->levels, removal->cap, sizeof(struct level));
+        size_t cap = CAY_MAX(removal->cap * 2, (size_t)16);
+        struct level *levels = reallocarray(removal->levels, cap, sizeof(struct level));
+        if (!levels)
+            return -ENOMEM;
+        removal->levels = levels;
+        removal->cap = cap;
     }
     removal->levels[removal->count++] =
         (struct level){.dev = st.st_dev, .ino = st.st_ino, .name_at = (uint32_t)removal->names.len};

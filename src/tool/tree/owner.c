@@ -2,6 +2,7 @@
 #include "tool/tree/owner.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
@@ -25,8 +26,9 @@ struct cay_str cay_owner_read(const struct cay_tool_tree *tree, const char *path
 static struct cay_str read_into(struct cay_arena *arena, const struct cay_tool_tree *tree,
                                 const char *path)
 {
-    cay_autofree char *scratch = cay_alloc(CAY_OWNER_FILE_BYTES_MAX);
-    return cay_arena_str(arena, cay_owner_read(tree, path, scratch));
+    /* Without memory for it nobody has a name but a number, as where there is no such file. */
+    cay_autofree char *scratch = calloc(1, CAY_OWNER_FILE_BYTES_MAX);
+    return scratch ? cay_arena_str(arena, cay_owner_read(tree, path, scratch)) : (struct cay_str){};
 }
 
 /* Finds the line whose third field is `id` and gives its field number `field`. */
@@ -83,10 +85,12 @@ struct cay_str cay_owners_group(struct cay_owners *owners, uint32_t gid)
     return owners->last_group;
 }
 
-void cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home)
+bool cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home)
 {
-    cay_autofree char *scratch = cay_alloc(CAY_OWNER_FILE_BYTES_MAX);
+    cay_autofree char *scratch = calloc(1, CAY_OWNER_FILE_BYTES_MAX);
     struct cay_str home = {};
+    if (!scratch)
+        return false;
     bool found = find_field(cay_owner_read(tree, "/etc/passwd", scratch), tree->uid,
                             PASSWD_HOME_FIELD, &home);
     if (!found || !home.len || home.ptr[0] != '/' || home.len >= sizeof(out_home->bytes) ||
@@ -95,4 +99,5 @@ void cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home)
     memcpy(out_home->bytes, home.ptr, home.len);
     out_home->bytes[home.len] = '\0';
     out_home->len = home.len;
+    return true;
 }

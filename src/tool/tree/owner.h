@@ -36,5 +36,6 @@ void cay_owners_init(struct cay_owners *owners, const struct cay_tool_tree *tree
 struct cay_str cay_owners_user(struct cay_owners *owners, uint32_t uid);
 struct cay_str cay_owners_group(struct cay_owners *owners, uint32_t gid);
 
-/* The home of the tree's user: absolute; "/root" or "/" when passwd has none. */
-void cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home);
+/* The home of the tree's user: absolute; "/root" or "/" when passwd has none. False when there is
+ * no memory. */
+[[nodiscard]] bool cay_owner_home(const struct cay_tool_tree *tree, struct cay_path *out_home);

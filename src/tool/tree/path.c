@@ -166,7 +166,8 @@ bool cay_path_resolve(const struct cay_tool_tree *tree, struct cay_str text,
     out_path->len = 0;
     bool fits = true;
     if (rest.ptr[0] == '~' && (rest.len == 1 || rest.ptr[1] == '/')) {
-        cay_owner_home(tree, &home);
+        if (!cay_owner_home(tree, &home))
+            return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "out of memory");
         fits = append_parts(out_path, (struct cay_str){home.bytes, home.len});
         rest = (struct cay_str){rest.ptr + 1, rest.len - 1};
     } else if (rest.ptr[0] != '/') {
@@ -203,8 +204,9 @@ void cay_path_append_shown(struct cay_buf *buf, struct cay_str bytes)
 void cay_path_excerpt(struct cay_str bytes, char *out, size_t size)
 {
     assert(size > 32);
-    cay_auto(cay_buf_finish) struct cay_buf buf;
-    cay_buf_init(&buf, CAY_PATH_BYTES_MAX * (size_t)4);
+    /* An error is told also when there is no memory. */
+    char room[CAY_PATH_BYTES_MAX * 4];
+    struct cay_buf buf = {.data = room, .cap = sizeof(room), .size_bytes_max = sizeof(room)};
     cay_path_append_shown(&buf, bytes);
     if (!buf.len || buf.len < size) {
         snprintf(out, size, "%.*s", (int)buf.len, buf.len ? buf.data : "");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "sys/resolve.h"
@@ -129,7 +130,9 @@ bool cay_user_find(const struct cay_tool_tree *tree, struct cay_str who, bool an
     cay_auto(cay_tree_leave) struct cay_tree_visit visit = {};
     if (!cay_tree_enter(&as_root, &visit, err))
         return false;
-    cay_autofree char *scratch = cay_alloc(CAY_OWNER_FILE_BYTES_MAX);
+    cay_autofree char *scratch = calloc(1, CAY_OWNER_FILE_BYTES_MAX);
+    if (!scratch)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "out of memory");
     struct cay_str fields[PASSWD_FIELDS];
     struct cay_str text = cay_owner_read(&as_root, files[0], scratch);
     *out_user = (struct cay_user){};

@@ -47,22 +47,37 @@ static unsigned char type_of(int fd, const char *name, unsigned char type)
     return fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? DT_UNKNOWN : IFTODT(st.st_mode);
 }
 
-/* False when the names held are too many. */
+static void *grow(struct cay_walk *walk, void *items, size_t cap, size_t size)
+{
+    void *grown = reallocarray(items, cap, size);
+    walk->failed = walk->failed || !grown;
+    return grown;
+}
+
+/* False when the names held are too many, or there is no memory for them. */
 static bool add(struct cay_walk *walk, struct cay_walk_frame *frame, const char *name, size_t len,
                 unsigned char type)
 {
     size_t need = len + 2 + sizeof(struct item);
     if (walk->held_bytes + need > CAY_WALK_BYTES_MAX)
         return false;
-    walk->held_bytes += need;
     if (frame->names_len + len + 2 > frame->names_cap) {
-        frame->names_cap = CAY_MAX(frame->names_cap * 2, (size_t)1024);
-        frame->names = cay_realloc_array(frame->names, frame->names_cap, 1);
+        size_t cap = CAY_MAX(frame->names_cap * 2, (size_t)1024);
+        char *names = grow(walk, frame->names, cap, 1);
+        if (!names)
+            return false;
+        frame->names = names;
+        frame->names_cap = cap;
     }
     if (frame->count == frame->cap) {
-        frame->cap = CAY_MAX(frame->cap * 2, (size_t)FIRST_ITEMS);
-        frame->items = cay_realloc_array(frame->items, frame->cap, sizeof(struct item));
+        size_t cap = CAY_MAX(frame->cap * 2, (size_t)FIRST_ITEMS);
+        struct item *items = grow(walk, frame->items, cap, sizeof(struct item));
+        if (!items)
+            return false;
+        frame->items = items;
+        frame->cap = cap;
     }
+    walk->held_bytes += need;
     frame->items[frame->count++] =
         (struct item){.at = (uint32_t)frame->names_len, .len = (uint16_t)len, .type = type};
     memcpy(frame->names + frame->names_len, name, len);
@@ -126,9 +141,15 @@ static void enter(struct cay_walk *walk)
     if (frame.count > 1)
         cay_sort(frame.items, frame.count, sizeof(struct item), compare, frame.names);
     if (walk->frame_count == walk->frame_cap) {
-        walk->frame_cap = CAY_MAX(walk->frame_cap * 2, (size_t)16);
-        walk->frames =
-            cay_realloc_array(walk->frames, walk->frame_cap, sizeof(struct cay_walk_frame));
+        size_t cap = CAY_MAX(walk->frame_cap * 2, (size_t)16);
+        struct cay_walk_frame *frames =
+            grow(walk, walk->frames, cap, sizeof(struct cay_walk_frame));
+        if (!frames) {
+            frame_release(walk, &frame);
+            return;
+        }
+        walk->frames = frames;
+        walk->frame_cap = cap;
     }
     walk->frames[walk->frame_count++] = frame;
 }
@@ -165,7 +186,7 @@ bool cay_walk_next(struct cay_walk *walk, struct cay_walk_entry *out_entry)
 {
     if (walk->descend)
         descend(walk);
-    while (walk->frame_count > 0 && !cay_stop_asked()) {
+    while (walk->frame_count > 0 && !walk->failed && !cay_stop_asked()) {
         struct cay_walk_frame *frame = &walk->frames[walk->frame_count - 1];
         if (frame->next == frame->count) {
             frame_release(walk, frame);

@@ -49,6 +49,7 @@ struct cay_walk {
     struct cay_path path;
     int64_t unreadable; /* directories the user may not read, or that were gone */
     int64_t left_out;   /* directories too deep or too large */
+    bool failed;        /* there was no memory, and the walk ended there */
 };
 
 void cay_walk_init(struct cay_walk *walk, int start_fd, const struct cay_walk_options *options);

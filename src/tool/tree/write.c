@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -203,7 +204,9 @@ static int copy_in_place(struct cay_write *write)
         if (done > 0)
             continue;
         if (!block)
-            block = cay_alloc(COPY_BYTES);
+            block = malloc(COPY_BYTES);
+        if (!block)
+            return -ENOMEM;
         done = pread(write->fd, block, want, from);
         if (done > 0)
             done = pwrite(to_fd, block, (size_t)done, to);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -35,8 +36,10 @@ static int copy_xattrs(const struct cay_write *write)
         return 0;
     if (len < 0 && len != -ERANGE)
         return (int)len;
-    cay_autofree char *names = cay_alloc(CAY_WRITE_XATTR_BYTES_MAX);
-    cay_autofree char *value = cay_alloc(CAY_WRITE_XATTR_BYTES_MAX);
+    cay_autofree char *names = calloc(1, CAY_WRITE_XATTR_BYTES_MAX);
+    cay_autofree char *value = calloc(1, CAY_WRITE_XATTR_BYTES_MAX);
+    if (!names || !value)
+        return -ENOMEM;
     len = cay_pin_list_xattrs(old_fd, names, CAY_WRITE_XATTR_BYTES_MAX);
     if (len < 0)
         return (int)len;
