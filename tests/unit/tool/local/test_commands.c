@@ -329,6 +329,38 @@ static void one_in_the_background_is_listed_read_and_killed(void **state)
     try_finish(&try);
 }
 
+/* Its stack, and what belongs to the thread, are too large to be kept by the C library. */
+static void the_thread_that_started_one_may_go(void **state)
+{
+    enum { STACK_BYTES = 128 * 1024 * 1024 };
+    struct place *place = *state;
+    struct try try;
+    struct cay_error err = {};
+    struct cay_local_processes list;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    void *args[] = {&try, place};
+    try_bash(&try,
+             "echo x > ready; while [ ! -e go ]; do sleep 0.01; done; (exit 6) & wait; exit 5",
+             "\"background\":true");
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, STACK_BYTES), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run_try, args), 0);
+    pthread_attr_destroy(&attributes);
+    pthread_join(thread, NULL);
+    place_wait_size(place, "ready", 1);
+    place_write(place, "go", "x");
+    for (int64_t until = cay_clock_ms() + PLACE_WAIT_MS;;) {
+        assert_true(cay_local_list(place->local, &try.arena, &list, &err));
+        if (list.items[0].state == CAY_V1_PROCESS_STATE_EXITED)
+            break;
+        assert_true(cay_clock_ms() < until);
+        place_pause();
+    }
+    assert_int_equal(list.items[0].result->exit_code, 5);
+    try_finish(&try);
+}
+
 /* The other one is in a session of its own. */
 static void pause_really_stops_and_resume_goes_on(void **state)
 {
@@ -529,6 +561,7 @@ int main(void)
         CASE(kill_all_brings_everybody_back),
         CASE(fifty_threads_run_at_once),
         CASE(one_in_the_background_is_listed_read_and_killed),
+        CASE(the_thread_that_started_one_may_go),
         CASE(pause_really_stops_and_resume_goes_on),
         CASE(time_stands_still_in_a_pause),
         CASE(a_caller_that_ignores_its_children_gets_the_status),
