@@ -171,11 +171,17 @@ static bool set_text(struct cay_v1_tool_result *result, struct cay_arena *arena,
                      struct cay_str text)
 {
     struct cay_v1_content_block *block = cay_arena_new(arena, struct cay_v1_content_block);
-    const char *copy = cay_arena_copy(arena, text);
+    bool is_valid = cay_utf8_valid(text);
+    size_t len = is_valid ? text.len : cay_utf8_repaired_len(text);
+    char *copy = cay_arena_alloc(arena, len + 1);
     if (!block || !copy)
         return false;
+    if (is_valid)
+        memcpy(copy, text.ptr, len);
+    else
+        cay_utf8_repair(text, copy);
     block->which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT;
-    block->block.text = (struct cay_str){copy, text.len};
+    block->block.text = (struct cay_str){copy, len};
     result->content.items = block;
     result->content.count = 1;
     return true;
