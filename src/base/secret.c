@@ -23,6 +23,18 @@ void cay_secret_set(struct cay_secret *secret, struct cay_str bytes)
     *secret = (struct cay_secret){copy, bytes.len};
 }
 
+bool cay_secret_try_set(struct cay_secret *secret, struct cay_str bytes)
+{
+    char *copy = calloc(1, bytes.len + 1);
+    if (!copy)
+        return false;
+    if (bytes.len)
+        memcpy(copy, bytes.ptr, bytes.len);
+    cay_secret_finish(secret);
+    *secret = (struct cay_secret){copy, bytes.len};
+    return true;
+}
+
 struct cay_str cay_secret_view(const struct cay_secret *secret)
 {
     return (struct cay_str){secret->bytes, secret->len};

@@ -22,6 +22,9 @@ void cay_secret_finish(struct cay_secret *secret);
 /* Copies; the former bytes are wiped. The caller wipes its own copy. */
 void cay_secret_set(struct cay_secret *secret, struct cay_str bytes);
 
+/* The same where memory may run out: false then, and nothing has changed. */
+[[nodiscard]] bool cay_secret_try_set(struct cay_secret *secret, struct cay_str bytes);
+
 /* Borrowed until the next set or finish. */
 [[nodiscard]] struct cay_str cay_secret_view(const struct cay_secret *secret);
 

@@ -129,9 +129,35 @@ static bool wants_json(int argc, const char *const *argv)
     return false;
 }
 
+/* What the client advises, in terms of this program. */
+static const struct {
+    const char *remedy;
+    const char *advice;
+} advices[] = {
+    {"start", "start it with 'cayd' or './dev up', or set CAY_URL"},
+    {"rights", "try sudo, or set CAY_URL and CAY_API_KEY"},
+    {"address", "check CAY_URL"},
+    {"time", "give it more time with --timeout"},
+    {"certificate", "CAY_CA_FILE can name the certificate to trust"},
+    {"plain", "if the daemon has no certificate, write http:// in CAY_URL"},
+    {"tls", "if it uses TLS, write https:// in CAY_URL"},
+};
+
+static void advise(struct cay_error *err)
+{
+    const char *remedy = cay_error_get(err, "remedy");
+    char *advice = strrchr(err->text, ';');
+    for (size_t i = 0; remedy && advice && i < CAY_COUNT(advices); i++) {
+        if (strcmp(advices[i].remedy, remedy) == 0)
+            snprintf(advice, (size_t)(err->text + sizeof(err->text) - advice), "; %s",
+                     advices[i].advice);
+    }
+}
+
 /* The daemon speaks of headers; here the key comes from the environment. */
 static void reword(const struct cay_cli *cli, struct cay_error *err)
 {
+    advise(err);
     if (err->reason == CAY_R_UNAUTHENTICATED && cli->client && !cli->has_key)
         cay_fail(err, CAY_R_UNAUTHENTICATED,
                  "an API key is needed at %.100s: set CAY_API_KEY ('cay key create' on that "

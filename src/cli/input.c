@@ -197,8 +197,8 @@ struct cay_input *cay_input_open(struct cay_cli *cli, const struct cay_input_opt
     struct cay_input *input = cay_new(struct cay_input);
     input->options = *options;
     input->main_thread = pthread_self();
-    input->client = cay_client_clone(cli->client);
-    if (!input->client || pipe2(input->wake, O_CLOEXEC) < 0) {
+    input->client = cay_client_ref(cli->client);
+    if (pipe2(input->wake, O_CLOEXEC) < 0) {
         cay_client_close(input->client);
         free(input);
         return NULL;

@@ -215,7 +215,7 @@ static void open_stream(struct forwarded *self, int fd)
                                  (size_t)4 * CAY_LIMIT_MESSAGE_BYTES);
     if (status < 0) {
         struct cay_error err = {};
-        cay_transfer_not_connected(self->remote->client, -status, &err);
+        cay_blame_not_connected(&self->remote->client->address, -status, &err);
         give_up(self, &err);
         return;
     }
@@ -239,7 +239,7 @@ static void knock(struct forwarded *self)
     } else if (status == EAGAIN && remote->address.ss_family == AF_UNIX) {
         cay_timer_start(&self->again, KNOCK_AGAIN_MS, 0);
     } else {
-        cay_transfer_not_connected(remote->client, status, &err);
+        cay_blame_not_connected(&remote->client->address, status, &err);
         give_up(self, &err);
     }
 }

@@ -93,7 +93,7 @@ static bool find_address(struct cay_remote *remote, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "%.100s: the daemon behind is reached by unix: or http:// only",
                         address->text);
-    if (address->unix_path) {
+    if (address->unix_path[0]) {
         struct sockaddr_un *unix_address = (struct sockaddr_un *)&remote->address;
         unix_address->sun_family = AF_UNIX;
         memcpy(unix_address->sun_path, address->unix_path, strlen(address->unix_path));
@@ -103,8 +103,8 @@ static bool find_address(struct cay_remote *remote, struct cay_error *err)
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     if (getaddrinfo(address->host, address->port, &hints, &found) != 0)
-        return cay_transfer_unreachable(remote->client, "there is no such host", "check its name",
-                                        err);
+        return cay_blame_unreachable(&remote->client->address, "there is no such host", "address",
+                                     err);
     memcpy(&remote->address, found->ai_addr, found->ai_addrlen);
     remote->address_len = found->ai_addrlen;
     freeaddrinfo(found);

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/list.h"
-#include "client/rpc/transfer.h"
+#include "client/rpc/client_internal.h"
 #include "remote/remote.h"
 
 struct cay_remote {

@@ -1,10 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/gzip.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <threads.h>
 #define ZLIB_CONST /* next_in points to const */
 #include <zlib.h>
+
+/* zlib is loaded when it is first needed: most clients never meet a packed message. */
+
+#define FUNCTIONS(X) \
+    X(inflateInit2_) \
+    X(inflate)       \
+    X(inflateEnd)    \
+    X(deflateInit2_) \
+    X(deflateBound)  \
+    X(deflate)       \
+    X(deflateEnd)
+
+static struct {
+#define X(name) typeof(name) *name;
+    FUNCTIONS(X)
+#undef X
+    bool is_there;
+} lib; /* written once, then constant */
+
+static once_flag once = ONCE_FLAG_INIT;
+
+static void load(void)
+{
+    void *handle = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+    bool is_there = handle != NULL;
+#define X(name) is_there = is_there && (lib.name = (typeof(lib.name))dlsym(handle, #name));
+    FUNCTIONS(X)
+#undef X
+    lib.is_there = is_there;
+}
+
+bool cay_gzip_is_there(void)
+{
+    call_once(&once, load);
+    return lib.is_there;
+}
 
 enum {
     GZIP_WINDOW_BITS = 15 + 16, /* +16: with the gzip frame */
@@ -13,12 +51,18 @@ enum {
     STEP_BYTES = 16 * 1024,
 };
 
+static bool begin_inflate(z_stream *zip)
+{
+    return cay_gzip_is_there() &&
+           lib.inflateInit2_(zip, GZIP_WINDOW_BITS, ZLIB_VERSION, (int)sizeof(*zip)) == Z_OK;
+}
+
 int cay_gunzip(struct cay_str bytes, struct cay_buf *out)
 {
     if (bytes.len > UINT32_MAX)
         return -EMSGSIZE;
     z_stream zip = {.next_in = (const void *)bytes.ptr, .avail_in = (uInt)bytes.len};
-    if (inflateInit2(&zip, GZIP_WINDOW_BITS) != Z_OK)
+    if (!begin_inflate(&zip))
         return -ENOMEM;
     int status = Z_OK;
     int result = 0;
@@ -33,7 +77,7 @@ int cay_gunzip(struct cay_str bytes, struct cay_buf *out)
         }
         zip.next_out = (Bytef *)room;
         zip.avail_out = step ? (uInt)step : 1;
-        status = inflate(&zip, Z_NO_FLUSH);
+        status = lib.inflate(&zip, Z_NO_FLUSH);
         if (step)
             cay_buf_grew(out, step - zip.avail_out);
         else if (!zip.avail_out)
@@ -44,17 +88,18 @@ int cay_gunzip(struct cay_str bytes, struct cay_buf *out)
     }
     if (result == 0 && zip.avail_in > 0)
         result = -EBADMSG;
-    inflateEnd(&zip);
+    lib.inflateEnd(&zip);
     return result;
 }
 
 int cay_gzip(struct cay_str bytes, struct cay_buf *out)
 {
     z_stream zip = {};
-    if (bytes.len > UINT32_MAX || deflateInit2(&zip, PACK_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS,
-                                               PACK_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (bytes.len > UINT32_MAX || !cay_gzip_is_there() ||
+        lib.deflateInit2_(&zip, PACK_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, PACK_MEMORY,
+                          Z_DEFAULT_STRATEGY, ZLIB_VERSION, (int)sizeof(zip)) != Z_OK)
         return -ENOMEM;
-    uLong bound = deflateBound(&zip, bytes.len);
+    uLong bound = lib.deflateBound(&zip, bytes.len);
     char *room = cay_buf_reserve(out, bound);
     int result = -ENOMEM;
     if (room) {
@@ -62,19 +107,19 @@ int cay_gzip(struct cay_str bytes, struct cay_buf *out)
         zip.avail_in = (uInt)bytes.len;
         zip.next_out = (Bytef *)room;
         zip.avail_out = (uInt)bound;
-        if (deflate(&zip, Z_FINISH) == Z_STREAM_END) {
+        if (lib.deflate(&zip, Z_FINISH) == Z_STREAM_END) {
             cay_buf_grew(out, bound - zip.avail_out);
             result = 0;
         }
     }
-    deflateEnd(&zip);
+    lib.deflateEnd(&zip);
     return result;
 }
 
 int cay_gunzip_open(struct cay_gunzip_stream *stream)
 {
     z_stream *zip = cay_new(z_stream);
-    if (inflateInit2(zip, GZIP_WINDOW_BITS) != Z_OK) {
+    if (!begin_inflate(zip)) {
         free(zip);
         return -ENOMEM;
     }
@@ -95,7 +140,7 @@ ssize_t cay_gunzip_feed(struct cay_gunzip_stream *stream, struct cay_str *in_out
     zip->avail_in = (uInt)given;
     zip->next_out = (Bytef *)out;
     zip->avail_out = (uInt)size;
-    int status = inflate(zip, Z_NO_FLUSH);
+    int status = lib.inflate(zip, Z_NO_FLUSH);
     size_t used = given - zip->avail_in;
     *in_out_bytes = (struct cay_str){in_out_bytes->ptr + used, in_out_bytes->len - used};
     stream->is_over = status == Z_STREAM_END;
@@ -107,7 +152,7 @@ ssize_t cay_gunzip_feed(struct cay_gunzip_stream *stream, struct cay_str *in_out
 void cay_gunzip_close(struct cay_gunzip_stream *stream)
 {
     if (stream->zip)
-        inflateEnd(stream->zip);
+        lib.inflateEnd(stream->zip);
     free(stream->zip);
     *stream = (struct cay_gunzip_stream){};
 }

@@ -5,6 +5,9 @@
 
 #include "base/buf.h"
 
+/* zlib is on this machine; without it everything here fails with -ENOMEM. */
+[[nodiscard]] bool cay_gzip_is_there(void);
+
 /* Appends what `bytes` unpack to. -EMSGSIZE when that is more than out may hold, -EBADMSG when it
  * is not one complete gzip member. */
 [[nodiscard]] int cay_gunzip(struct cay_str bytes, struct cay_buf *out);

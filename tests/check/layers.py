@@ -73,7 +73,7 @@ def silent_rooms(src):
 IN_CIRCLES = {
     "base": (2, "a log and its lines know each other"),
     "cli": (5, "commands, their arguments, help and completion are one table"),
-    "client/rpc": (2, "a client and its transfers are one object in two files"),
+    "client/rpc": (2, "a client keeps its connections, which know the address and the key"),
     "front": (3, "the router counts what metrics tell, and pages are one of its doors"),
     "front/connect": (2, "the door and its calls are one object in two files"),
     "front/e2b": (3, "the door, what it knows of sandboxes and its gate are one object"),

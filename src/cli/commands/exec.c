@@ -20,16 +20,20 @@
 #include "client/rpc/client.h"
 
 static volatile sig_atomic_t caught_signal;
+static struct cay_cancel *cancel; /* made before a signal is caught, and kept */
 
 static void on_signal(int number)
 {
     caught_signal = number;
+    cay_cancel_fire(cancel);
 }
 
 void cay_exec_catch(void)
 {
-    /* Without SA_RESTART: a wait for the daemon ends. */
+    /* Without SA_RESTART: a wait for whoever reads our output ends. */
     const struct sigaction action = {.sa_handler = on_signal};
+    if (!cancel && !cay_cancel_create(&cancel, NULL))
+        return;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < CAY_COUNT(signals); i++) {
         struct sigaction before;
@@ -297,8 +301,10 @@ static void note_way_back(const struct follower *self)
 static bool call_until_over(struct follower *self, struct cay_client *client,
                             struct cay_v1_attach_process_request *request, struct cay_error *err)
 {
-    while (!cay_client_call_stream(client, &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
-                                   request, on_frame, self, err)) {
+    const struct cay_call_options options = {.size = sizeof(options), .cancel = cancel};
+    while (!cay_client_call_stream_with(client, &options,
+                                        &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS],
+                                        request, on_frame, self, err)) {
         if (self->has_ended || cay_input_is_detached(self->input) || !self->process_id.len ||
             !cay_again_waited(&self->again, err, &caught_signal))
             return false;
@@ -338,9 +344,7 @@ bool cay_exec_stream(struct cay_cli *cli, const struct cay_follow *follow, struc
         request.which_target = CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH;
         request.target.launch = follow->launch;
     }
-    cay_client_set_stop(client, &caught_signal);
     bool done = call_until_over(&self, client, &request, err);
-    cay_client_set_stop(client, NULL);
     bool is_detached = cay_input_is_detached(self.input);
     cay_input_close(self.input);
     if (self.has_ended || (done && follow->is_log))

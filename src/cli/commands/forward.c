@@ -182,11 +182,9 @@ static void *run_connection(void *state)
 {
     cay_autofree struct connection *self = state;
     struct forwarder *forwarder = self->forwarder;
-    cay_auto(cay_client_cleanup) struct cay_client *client = cay_client_clone(forwarder->client);
     struct cay_error err = {};
-    if (!client)
-        close(self->fd);
-    else if (!cay_tunnel_run(client, forwarder->session_id, self->forward->port, self->fd, &err))
+    if (!cay_tunnel_run(forwarder->client, forwarder->session_id, self->forward->port, self->fd,
+                        &err))
         tell_failure(self, &err);
     sem_post(&forwarder->slots);
     return NULL;
@@ -311,12 +309,9 @@ static bool run_forward(struct cay_cli *cli, struct cay_error *err)
     self.session_id = cay_strdup(cli->args.words[0]);
     if (!open_forwards(&self, cli, err))
         return false;
-    self.client = cay_client_clone(cli->client);
-    if (!self.client || pipe2(self.wake, O_CLOEXEC | O_NONBLOCK) < 0 ||
-        sem_init(&self.slots, 0, CONNECTIONS_MAX))
+    self.client = cay_client_ref(cli->client);
+    if (pipe2(self.wake, O_CLOEXEC | O_NONBLOCK) < 0 || sem_init(&self.slots, 0, CONNECTIONS_MAX))
         return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "cannot prepare to forward");
-    cay_client_set_timeout(self.client, 0);
-    (void)signal(SIGPIPE, SIG_IGN); /* libcurl writes to connections that may be gone */
     print_forwards(&self);
     return serve(&self, err);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/rpc/address.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <sys/un.h>
-
-enum { URL_BYTES_MAX = 1024 };
 
 static bool parse_unix(struct cay_str path, struct cay_address *out, struct cay_error *err)
 {
@@ -13,19 +11,17 @@ static bool parse_unix(struct cay_str path, struct cay_address *out, struct cay_
         path.ptr += 2;
         path.len -= 2;
     }
-    struct sockaddr_un room;
+    static_assert(sizeof(out->unix_path) == sizeof(((struct sockaddr_un *)0)->sun_path));
     if (!path.len)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the address 'unix:' names no socket; write unix:/run/cay/cayd.sock");
-    if (path.len >= sizeof(room.sun_path))
+    if (path.len >= sizeof(out->unix_path))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the socket path '%.100s…' is too long: a Unix socket's has at most %zu "
                         "characters",
-                        path.ptr, sizeof(room.sun_path) - 1);
-    out->unix_path = cay_strndup(path.ptr, path.len);
-    out->origin = cay_strdup("http://localhost");
-    out->authority = cay_strdup("localhost");
-    out->path = cay_strdup("");
+                        path.ptr, sizeof(out->unix_path) - 1);
+    memcpy(out->unix_path, path.ptr, path.len);
+    snprintf(out->authority, sizeof(out->authority), "localhost");
     out->is_plain = true;
     out->is_loopback = true;
     return true;
@@ -51,28 +47,35 @@ static bool is_host_byte(char c)
            strchr("-._~%", c);
 }
 
-/* "[::1]:80", "host:80", "host". */
-static bool split_authority(struct cay_address *out)
+bool cay_address_split(struct cay_str authority, char out_host[CAY_HOST_BYTES_MAX + 1],
+                       char out_port[6])
 {
-    const char *text = out->authority;
+    const char *text = authority.ptr;
+    const char *stop = text + authority.len;
     const char *end = text;
-    if (*text == '[') {
-        end += strspn(text + 1, "0123456789abcdefABCDEF:.%") + 1;
-        if (end == text + 1 || *end != ']')
-            return false;
-        out->host = cay_strndup(text + 1, (size_t)(end - text) - 1);
-        end++;
-    } else {
-        while (*end && is_host_byte(*end))
+    bool is_number = authority.len && *text == '[';
+    if (is_number) {
+        text = ++end;
+        while (end < stop && strchr("0123456789abcdefABCDEF:.%", *end))
             end++;
-        out->host = cay_strndup(text, (size_t)(end - text));
+    } else {
+        while (end < stop && is_host_byte(*end))
+            end++;
     }
+    size_t len = (size_t)(end - text);
+    if (!len || len > CAY_HOST_BYTES_MAX || (is_number && (end == stop || *end++ != ']')) ||
+        (end < stop && *end != ':'))
+        return false;
+    memcpy(out_host, text, len);
+    out_host[len] = '\0';
+    out_port[0] = '\0';
+    if (end == stop)
+        return true;
     uint64_t port = 0;
-    if (!*out->host || (*end && *end != ':'))
+    if (cay_str_to_u64((struct cay_str){end + 1, (size_t)(stop - end) - 1}, 65535, &port) < 0 ||
+        !port)
         return false;
-    if (*end && (cay_str_to_u64(cay_str(end + 1), 65535, &port) < 0 || !port))
-        return false;
-    out->port = cay_strdup(*end ? end + 1 : out->is_plain ? "80" : "443");
+    snprintf(out_port, 6, "%u", (unsigned)port);
     return true;
 }
 
@@ -81,22 +84,25 @@ static bool parse_http(const char *url, struct cay_address *out, struct cay_erro
     const char *start = strstr(url, "://") + 3;
     const char *end = start + strcspn(start, "/?#");
     out->is_plain = cay_str_starts(cay_str(url), "http://");
-    out->authority = cay_strndup(start, (size_t)(end - start));
+    memcpy(out->authority, start, (size_t)(end - start));
     if (strchr(out->authority, '@'))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "the address must not hold a user or password; the key belongs into "
-                        "CAY_API_KEY");
+                        "the address must not hold a user or password; the API key is given apart "
+                        "from it");
     if (strpbrk(end, "?#"))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the address '%.80s' must end with the host, a port or a path", url);
-    if (!split_authority(out) || strpbrk(end, " \t\r\n"))
+    if (!cay_address_split(cay_str(out->authority), out->host, out->port) ||
+        strpbrk(end, " \t\r\n"))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the address '%.80s' is not valid; write http://HOST:PORT or https://HOST",
                         url);
-    out->origin = cay_strdup(url);
-    for (size_t len = strlen(out->origin); len && out->origin[len - 1] == '/'; len--)
-        out->origin[len - 1] = '\0';
-    out->path = cay_strdup(out->origin + CAY_MIN((size_t)(end - url), strlen(out->origin)));
+    if (!*out->port)
+        snprintf(out->port, sizeof(out->port), "%s", out->is_plain ? "80" : "443");
+    size_t len = strlen(end);
+    while (len && end[len - 1] == '/')
+        len--;
+    memcpy(out->path, end, len);
     out->is_loopback = names_loopback(out->host);
     return true;
 }
@@ -106,9 +112,9 @@ bool cay_address_parse(const char *url, struct cay_address *out_address, struct 
     struct cay_address address = {};
     struct cay_str text = cay_str(url);
     bool done = false;
-    if (text.len > URL_BYTES_MAX)
+    if (text.len > CAY_URL_BYTES_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the address is longer than %d characters",
-                        URL_BYTES_MAX);
+                        CAY_URL_BYTES_MAX);
     if (cay_str_starts(text, "unix:"))
         done = parse_unix((struct cay_str){text.ptr + 5, text.len - 5}, &address, err);
     else if (cay_str_starts(text, "http://") || cay_str_starts(text, "https://"))
@@ -118,22 +124,9 @@ bool cay_address_parse(const char *url, struct cay_address *out_address, struct 
                  "the address '%.80s' is none of unix:PATH, http://HOST:PORT, https://HOST", url);
     else
         no_scheme(url, err);
-    if (!done) {
-        cay_address_finish(&address);
+    if (!done)
         return false;
-    }
-    address.text = cay_strdup(url);
+    memcpy(address.text, text.ptr, text.len);
     *out_address = address;
     return true;
-}
-
-void cay_address_finish(struct cay_address *address)
-{
-    free(cay_take_ptr(address->text));
-    free(cay_take_ptr(address->unix_path));
-    free(cay_take_ptr(address->origin));
-    free(cay_take_ptr(address->authority));
-    free(cay_take_ptr(address->host));
-    free(cay_take_ptr(address->port));
-    free(cay_take_ptr(address->path));
 }

@@ -1,62 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/limits.h"
-#include "client/rpc/transfer.h"
+#include "client/rpc/answer.h"
 
-/* An answer in HTTP/1.1, from whatever pieces it comes in. */
+#include <errno.h>
+
+#include "api/limits.h"
 
 enum { PIECE_BYTES_MAX = 64 * 1024 };
 
-void cay_answer_init(struct cay_answer *answer)
+void cay_answer_init(struct cay_answer *answer, size_t body_bytes_max)
 {
     *answer = (struct cay_answer){};
     cay_buf_init(&answer->head, CAY_LIMIT_HEAD_BYTES + PIECE_BYTES_MAX);
+    cay_buf_init(&answer->body, body_bytes_max);
 }
 
 void cay_answer_finish(struct cay_answer *answer)
 {
     cay_buf_finish(&answer->head);
+    cay_buf_finish(&answer->body);
 }
 
-static bool take_body(struct cay_answer *answer, struct cay_transfer *transfer,
-                      struct cay_str bytes, struct cay_error *err)
+static int take_body(struct cay_answer *answer, struct cay_str bytes)
 {
-    return !bytes.len || cay_transfer_take(transfer, answer->status, answer->type, bytes, err);
+    cay_buf_append_str(&answer->body, bytes);
+    return answer->body.failed ? -EMSGSIZE : 0;
 }
 
-static bool take_chunked(struct cay_answer *answer, struct cay_transfer *transfer,
-                         struct cay_str bytes, struct cay_error *err)
+static int take_chunked(struct cay_answer *answer, struct cay_str bytes)
 {
     while (bytes.len && !answer->is_complete) {
         struct cay_str data = {};
         ssize_t used = cay_http1_chunks_feed(&answer->chunks, bytes.ptr, bytes.len, &data,
                                              &answer->is_complete);
         if (used < 0)
-            return cay_transfer_not_http(transfer->client, err);
-        if (!take_body(answer, transfer, data, err))
-            return false;
+            return -EBADMSG;
+        if (take_body(answer, data) < 0)
+            return -EMSGSIZE;
         bytes.ptr += used;
         bytes.len -= (size_t)used;
     }
     answer->is_last |= bytes.len > 0;
-    return true;
+    return 0;
 }
 
-static bool take_bytes(struct cay_answer *answer, struct cay_transfer *transfer,
-                       struct cay_str bytes, struct cay_error *err)
+static int take_bytes(struct cay_answer *answer, struct cay_str bytes)
 {
     if (answer->is_chunked)
-        return take_chunked(answer, transfer, bytes, err);
+        return take_chunked(answer, bytes);
     if (!answer->has_length)
-        return take_body(answer, transfer, bytes, err);
+        return take_body(answer, bytes);
     answer->is_last |= bytes.len > answer->body_left;
     bytes.len = CAY_MIN(bytes.len, answer->body_left);
     answer->body_left -= bytes.len;
     answer->is_complete = !answer->body_left;
-    return take_body(answer, transfer, bytes, err);
+    return take_body(answer, bytes);
 }
 
-static bool take_head(struct cay_answer *answer, struct cay_transfer *transfer,
-                      struct cay_error *err)
+static int take_head(struct cay_answer *answer)
 {
     struct cay_http_header headers[CAY_LIMIT_HEADER_COUNT];
     struct cay_http1_answer parsed = {};
@@ -66,9 +66,9 @@ static bool take_head(struct cay_answer *answer, struct cay_transfer *transfer,
         len = cay_http1_parse_answer(cay_buf_str(&answer->head), headers, CAY_COUNT(headers),
                                      CAY_LIMIT_HEAD_BYTES, &parsed, &fault);
         if (len < 0)
-            return cay_transfer_not_http(transfer->client, err);
+            return -EBADMSG;
         if (!len)
-            return true;
+            return 0;
         answer->has_head = parsed.status >= 200;
         if (!answer->has_head)
             cay_buf_consume(&answer->head, (size_t)len);
@@ -85,17 +85,15 @@ static bool take_head(struct cay_answer *answer, struct cay_transfer *transfer,
     struct cay_str rest = cay_buf_str(&answer->head);
     rest.ptr += len;
     rest.len -= (size_t)len;
-    return answer->is_complete || take_bytes(answer, transfer, rest, err);
+    return answer->is_complete ? 0 : take_bytes(answer, rest);
 }
 
-bool cay_answer_feed(struct cay_answer *answer, struct cay_transfer *transfer, struct cay_str bytes,
-                     struct cay_error *err)
+int cay_answer_feed(struct cay_answer *answer, struct cay_str bytes)
 {
     if (answer->has_head)
-        return take_bytes(answer, transfer, bytes, err);
+        return take_bytes(answer, bytes);
     cay_buf_append_str(&answer->head, bytes);
-    return answer->head.failed ? cay_transfer_not_http(transfer->client, err)
-                               : take_head(answer, transfer, err);
+    return answer->head.failed ? -EBADMSG : take_head(answer);
 }
 
 bool cay_answer_end(struct cay_answer *answer)

@@ -2,12 +2,9 @@
 #include "client/rpc/client.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "api/limits.h"
-#include "client/rpc/transfer.h"
+#include "client/rpc/client_internal.h"
 
 enum { KEY_BYTES_MAX = 512 };
 
@@ -15,68 +12,100 @@ enum { KEY_BYTES_MAX = 512 };
 static bool check_key(struct cay_str key, struct cay_error *err)
 {
     if (key.len > KEY_BYTES_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "the API key is longer than any key; check CAY_API_KEY");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the API key is longer than any key");
     for (size_t i = 0; i < key.len; i++) {
         if (key.ptr[i] <= ' ' || key.ptr[i] > '~')
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "the API key holds a blank or another character no key has; check "
-                            "CAY_API_KEY");
+                            "the API key holds a blank or another character no key has");
     }
     return true;
 }
 
-bool cay_client_open(const struct cay_client_options *options, struct cay_client **out_client,
+bool cay_options_take(void *out, size_t size, const void *given, const char *macro,
+                      struct cay_error *err)
+{
+    size_t known = 0;
+    memset(out, 0, size);
+    if (!given)
+        return true;
+    memcpy(&known, given, sizeof(known)); /* every such struct begins with it */
+    if (known < sizeof(known))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "the size of the options is not set; begin them with %s", macro);
+    memcpy(out, given, CAY_MIN(known, size));
+    return true;
+}
+
+static void destroy(struct cay_client *client)
+{
+    while (client->resting) {
+        struct cay_line *line = client->resting;
+        client->resting = cay_line_next(line);
+        cay_line_destroy(line);
+    }
+    cay_trust_destroy(client->trust);
+    cay_secret_finish(&client->key);
+    cay_wipe(&client->proxy, sizeof(client->proxy));
+    pthread_mutex_destroy(&client->lock);
+    free(client->ca_file);
+    free(client);
+}
+
+static bool fill(struct cay_client *client, const struct cay_client_options *options,
+                 struct cay_error *err)
+{
+    const char *url = options->url && *options->url ? options->url : CAY_CLIENT_URL_DEFAULT;
+    struct cay_str key = cay_str(options->key);
+    if (!check_key(key, err) || !cay_address_parse(url, &client->address, err) ||
+        !cay_proxy_find(&client->address, &client->proxy, err))
+        return false;
+    if (options->ca_file && *options->ca_file) {
+        client->ca_file = strdup(options->ca_file);
+        if (!client->ca_file)
+            return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
+    }
+    client->timeout_ms = CAY_MAX(options->timeout_ms, 0);
+    return cay_secret_try_set(&client->key, key) || cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
+}
+
+bool cay_client_open(const struct cay_client_options *given, struct cay_client **out_client,
                      struct cay_error *err)
 {
-    const struct cay_client_options none = CAY_CLIENT_OPTIONS;
-    if (!options)
-        options = &none;
-    struct cay_str key = cay_str(options->key);
-    if (!check_key(key, err))
+    struct cay_error ignored;
+    struct cay_client_options options;
+    err = err ? err : &ignored;
+    if (!cay_options_take(&options, sizeof(options), given, "CAY_CLIENT_OPTIONS", err))
         return false;
-    struct cay_client *client = cay_new(struct cay_client);
-    client->kept_fd = -1;
-    const char *url = options->url ? options->url : CAY_CLIENT_URL_DEFAULT;
-    if (!cay_address_parse(url, &client->address, err)) {
-        cay_client_close(client);
+    struct cay_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
+    client->ref_count = 1;
+    pthread_mutex_init(&client->lock, NULL);
+    if (!fill(client, &options, err)) {
+        destroy(client);
         return false;
     }
-    cay_secret_set(&client->key, key);
-    if (options->ca_file)
-        client->ca_file = cay_strdup(options->ca_file);
-    cay_client_set_timeout(client, options->timeout_ms);
     *out_client = client;
     return true;
 }
 
-struct cay_client *cay_client_clone(const struct cay_client *client)
+struct cay_client *cay_client_ref(struct cay_client *client)
 {
-    struct cay_str key = cay_secret_view(&client->key);
-    cay_autofree char *text = cay_strndup(key.ptr ? key.ptr : "", key.len);
-    const struct cay_client_options options = {
-        .size = sizeof(options),
-        .url = client->address.text,
-        .key = text,
-        .ca_file = client->ca_file,
-        .timeout_ms = client->timeout_ms,
-    };
-    struct cay_client *clone = NULL;
-    struct cay_error ignored = {};
-    return cay_client_open(&options, &clone, &ignored) ? clone : NULL;
+    pthread_mutex_lock(&client->lock);
+    client->ref_count++;
+    pthread_mutex_unlock(&client->lock);
+    return client;
 }
 
 void cay_client_close(struct cay_client *client)
 {
     if (!client)
         return;
-    cay_curl_close(client->curl);
-    if (client->kept_fd >= 0)
-        close(client->kept_fd);
-    cay_address_finish(&client->address);
-    cay_secret_finish(&client->key);
-    free(client->ca_file);
-    free(client);
+    pthread_mutex_lock(&client->lock);
+    bool is_last = --client->ref_count == 0;
+    pthread_mutex_unlock(&client->lock);
+    if (is_last)
+        destroy(client);
 }
 
 void cay_client_cleanup(struct cay_client **client)
@@ -95,94 +124,47 @@ void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms)
     client->timeout_ms = timeout_ms;
 }
 
-void cay_client_set_stop(struct cay_client *client, const volatile sig_atomic_t *stop)
+struct cay_line *cay_client_take_line(struct cay_client *client)
 {
-    client->stop = stop;
+    struct cay_line *line = NULL;
+    for (;;) {
+        pthread_mutex_lock(&client->lock);
+        line = client->resting;
+        if (line) {
+            client->resting = cay_line_next(line);
+            client->rest_count--;
+        }
+        pthread_mutex_unlock(&client->lock);
+        if (!line || cay_line_is_fresh(line))
+            return line;
+        cay_line_destroy(line);
+    }
 }
 
-bool cay_client_encode(const struct cay_pb_message *desc, const void *message, struct cay_buf *out,
-                       struct cay_error *err)
+void cay_client_rest_line(struct cay_client *client, struct cay_line *line)
 {
-    if (cay_pb_encode(desc, message, out) == 0)
-        return true;
-    return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the %s is larger than the %d bytes allowed",
-                    desc->full_name, CAY_LIMIT_MESSAGE_BYTES);
+    pthread_mutex_lock(&client->lock);
+    bool is_kept = client->rest_count < CAY_CLIENT_REST_MAX;
+    if (is_kept) {
+        cay_line_set_next(line, client->resting);
+        client->resting = line;
+        client->rest_count++;
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (!is_kept)
+        cay_line_destroy(line);
 }
 
-bool cay_client_decode(const struct cay_pb_message *desc, struct cay_str bytes,
-                       struct cay_arena *arena, void *out_message, struct cay_error *err)
+struct cay_trust *cay_client_trust(struct cay_client *client, struct cay_error *err)
 {
-    void *message = cay_arena_alloc(arena, desc->size_bytes);
-    char *copy = cay_arena_copy(arena, bytes);
-    int status = -ENOMEM;
-    if (message && copy)
-        status = cay_pb_decode(desc, (struct cay_str){copy, bytes.len}, arena, message);
-    if (status == -ENOMEM)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the %s takes too much memory",
-                        desc->full_name);
-    if (status < 0)
-        return cay_fail(err, CAY_R_INTERNAL,
-                        "the daemon's %s could not be decoded; are cay and cayd of one version?",
-                        desc->full_name);
-    memcpy(out_message, message, desc->size_bytes);
-    return true;
+    pthread_mutex_lock(&client->lock);
+    bool is_there = client->trust || cay_trust_create(client->ca_file, &client->trust, err);
+    pthread_mutex_unlock(&client->lock);
+    return is_there ? client->trust : NULL;
 }
 
-static bool collect(struct cay_transfer *transfer, struct cay_str bytes, struct cay_error *err)
+void cay_client_write_proxy_rights(const struct cay_client *client, struct cay_buf *out)
 {
-    struct cay_buf *answer = transfer->state;
-    cay_buf_append_str(answer, bytes);
-    if (!answer->failed)
-        return true;
-    return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the answer is larger than %d bytes",
-                    CAY_LIMIT_MESSAGE_BYTES);
-}
-
-bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,
-                     const void *request, struct cay_arena *arena, void *out_response,
-                     struct cay_error *err)
-{
-    assert(!method->client_streaming && !method->server_streaming);
-    cay_auto(cay_buf_finish) struct cay_buf body;
-    cay_auto(cay_buf_finish) struct cay_buf answer;
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    cay_buf_init(&answer, CAY_LIMIT_MESSAGE_BYTES);
-    if (!cay_client_encode(method->input, request, &body, err))
-        return false;
-    struct cay_transfer transfer = {
-        .client = client,
-        .method = method,
-        .state = &answer,
-        .body = cay_buf_str(&body),
-        .sink = collect,
-    };
-    return cay_transfer_run(&transfer, NULL, err) &&
-           cay_client_decode(method->output, cay_buf_str(&answer), arena, out_response, err);
-}
-
-static struct cay_client *clone_with(const struct cay_client *client,
-                                     const struct cay_call_options *options)
-{
-    struct cay_client *clone = cay_client_clone(client);
-    if (clone && options && options->timeout_ms)
-        cay_client_set_timeout(clone, CAY_MAX(options->timeout_ms, 0));
-    return clone;
-}
-
-bool cay_client_call_with(struct cay_client *client, const struct cay_call_options *options,
-                          const struct cay_pb_method *method, const void *request,
-                          struct cay_arena *arena, void *out_response, struct cay_error *err)
-{
-    cay_auto(cay_client_cleanup) struct cay_client *clone = clone_with(client, options);
-    return clone ? cay_client_call(clone, method, request, arena, out_response, err)
-                 : cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
-}
-
-bool cay_client_call_stream_with(struct cay_client *client, const struct cay_call_options *options,
-                                 const struct cay_pb_method *method, const void *request,
-                                 cay_client_receiver *receive, void *state, struct cay_error *err)
-{
-    cay_auto(cay_client_cleanup) struct cay_client *clone = clone_with(client, options);
-    return clone ? cay_client_call_stream(clone, method, request, receive, state, err)
-                 : cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
+    if (client->proxy.credentials[0])
+        cay_buf_printf(out, "Proxy-Authorization: Basic %s\r\n", client->proxy.credentials);
 }

@@ -3,18 +3,17 @@
 
 /*
  * A Connect client: calls the methods of the contract at one daemon, over HTTP/1.1 on a Unix
- * socket, TCP or TLS. It blocks until the call is over. One client is for one thread; it keeps its
- * connection between calls.
+ * socket, TCP or TLS. cay/client.h has its public half; here are calls with the structs of the
+ * contract's tables, which block until the call is over. Any number of threads may use one client:
+ * each call has a connection of its own, which is kept for the next.
  *
  * A refusal of the daemon comes back as the error the daemon made: same reason, same sentence. What
  * went wrong on the way (nobody listens, the connection broke) has the reason `unavailable` and
  * says what to do.
  *
- * Order: open -> (set_timeout | set_stop | call | call_stream | call_upload |
- * call_duplex)* -> close.
+ * Order: open -> (set_timeout | call | call_stream | call_upload | call_duplex)* ->
+ * close.
  */
-
-#include <signal.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -23,19 +22,16 @@
 
 #define CAY_CLIENT_URL_DEFAULT "unix:/run/cay/cayd.sock"
 
-/* Another one to the same daemon with the same key: for another thread. NULL when there is none. */
-[[nodiscard]] struct cay_client *cay_client_clone(const struct cay_client *client);
 void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
 
 /* The daemon is on this machine, as far as its address says. */
 [[nodiscard]] bool cay_client_is_local(const struct cay_client *client);
 
-/* Of the calls that follow; 0: none. */
-void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
+/* The same client for somebody else, who closes it too. */
+struct cay_client *cay_client_ref(struct cay_client *client);
 
-/* Once *stop is not 0, the call under way and those that follow end with CANCELED: for handlers of
- * signals. NULL: never. */
-void cay_client_set_stop(struct cay_client *client, const volatile sig_atomic_t *stop);
+/* Of calls that follow and name none; 0: none. Not while other threads call. */
+void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
 
 /* A unary method. Fills the struct of method->output; what it points to lives in the arena. */
 [[nodiscard]] bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,
@@ -80,7 +76,7 @@ typedef bool cay_client_producer(void *state, struct cay_arena *arena, const voi
 
 /* A call in which both sides stream: what is produced comes from `fd`, what is received goes there,
  * and the call waits for it as it waits for the daemon. `fd` does not block and stays the caller's.
- * Timeouts and set_stop do not apply. */
+ * It has no timeout of its own. */
 struct cay_client_duplex {
     void *state; /* of the functions */
     int fd;
