@@ -17,7 +17,7 @@ static bool is_called(const struct cay_pb_method *method, const char *verb)
         return false;
     const char *tail = method->path + (method->path_len - len);
     return strcmp(tail, verb) == 0 &&
-           (tail == method->path || tail[-1] == '/' || tail[-1] == '.' || *verb == '/');
+           (tail == method->path || (*verb != '/' && (tail[-1] == '/' || tail[-1] == '.')));
 }
 
 static const struct cay_pb_method *find_verb(const char *verb, struct cay_error *err)

@@ -5,6 +5,7 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "lib/env/order.h"
 
 /*
  * A session of a cayd. All state is the daemon's; what is known here is which session it is. A
@@ -235,18 +236,6 @@ static bool network_mode(const char *network, enum cay_v1_network_mode *out_mode
                     "network: 'none', 'open' or 'filtered', not '%.40s'", network);
 }
 
-bool cay_native_pairs(const struct cay_pair *pairs, size_t count, struct cay_arena *arena,
-                      struct cay_pb_pairs *out_pairs, struct cay_error *err)
-{
-    struct cay_pb_pair *items = cay_arena_array(arena, count, sizeof(*items));
-    if (count && !items)
-        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
-    for (size_t i = 0; i < count; i++)
-        items[i] = (struct cay_pb_pair){cay_str(pairs[i].name), cay_str(pairs[i].value)};
-    *out_pairs = (struct cay_pb_pairs){items, count};
-    return true;
-}
-
 /* Sends the request, and says what came of it. */
 static bool request_session(struct cay_origin *origin, const struct cay_env_birth *birth,
                             const struct cay_call_options *options, struct cay_arena *arena,
@@ -272,8 +261,8 @@ static bool request_session(struct cay_origin *origin, const struct cay_env_birt
         .runtime = cay_str(config->runtime),
     };
     if (!network_mode(config->network, &network.mode, err) ||
-        !cay_native_pairs(config->labels, config->label_count, arena, &request.labels, err) ||
-        !cay_native_pairs(config->environment, config->environment_count, arena, &request.env, err))
+        !cay_env_order_pairs(config->labels, config->label_count, arena, &request.labels, err) ||
+        !cay_env_order_pairs(config->environment, config->environment_count, arena, &request.env, err))
         return false;
     if (network.mode)
         request.network = &network;

@@ -68,11 +68,6 @@ void cay_native_repeat_begin(struct cay_native_repeat *repeat, const struct cay_
 [[nodiscard]] bool cay_native_remove(struct cay_origin *origin, const char *session_id,
                                      const struct cay_call_options *options, struct cay_error *err);
 
-/* Borrows the texts. */
-[[nodiscard]] bool cay_native_pairs(const struct cay_pair *pairs, size_t count,
-                                    struct cay_arena *arena, struct cay_pb_pairs *out_pairs,
-                                    struct cay_error *err);
-
 /* Another environment on the same daemon. */
 [[nodiscard]] struct cay_native *cay_native_new(struct cay_origin *origin, struct cay_error *err);
 

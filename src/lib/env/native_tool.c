@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
 
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
-#include "lib/entry.h"
 #include "lib/env/native.h"
-#include "lib/env/result.h"
+#include "lib/env/order.h"
 #include "tool/tool.h"
 
 /*
@@ -26,112 +24,26 @@ enum { REMEMBERED_BYTES_MAX = 512 * 1024 }; /* of text; daemons keep results of 
 struct tool_run {
     struct cay_env *env;
     struct cay_origin *origin;
-    const struct cay_tool_request *request;
-    struct cay_v1_tool_call call;
-    struct cay_v1_exec_policy policy;
-    struct google_protobuf_duration timeout;
-    struct google_protobuf_struct params;
-    struct cay_arena arena; /* of the request */
-    char made_up_id[CAY_ID_SIZE];
+    struct cay_env_order order;
     int64_t begun_ms;
-    bool is_lost;        /* nobody knows any more what came of it */
-    int64_t shown_bytes; /* of output, in any attempt */
-    struct cay_tool_response *response;
+    bool is_lost; /* nobody knows any more what came of it */
 };
 
 static void run_finish(struct tool_run *run)
 {
-    cay_arena_finish(&run->arena);
-    cay_tool_response_free(run->response);
-}
-
-static bool read_params(struct tool_run *run, struct cay_error *err)
-{
-    char text[160] = "";
-    const char *params = run->request->params;
-    if (!params || !*params)
-        return true;
-    int status = cay_pb_json_read(&google_protobuf_struct_desc, cay_str(params), NULL, &run->arena,
-                                  &run->params, text, sizeof(text));
-    run->call.params = &run->params;
-    if (status == -ENOMEM)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "params: they take too much memory");
-    return status == 0 || cay_fail(err, CAY_R_INVALID_ARGUMENT, "params: no JSON object: %s", text);
-}
-
-static bool build(struct tool_run *run, struct cay_error *err)
-{
-    const struct cay_tool_request *request = run->request;
-    const bool has_id = request->tool_call_id && *request->tool_call_id;
-    if (!has_id && !cay_entry_id(run->made_up_id, sizeof(run->made_up_id), "call-", err))
-        return false;
-    run->call = (struct cay_v1_tool_call){
-        .tool_name = cay_str(request->tool_name),
-        .tool_call_id = cay_str(has_id ? request->tool_call_id : run->made_up_id),
-        .user = cay_str(request->user),
-        .cwd = cay_str(request->cwd),
-        .max_result_bytes = request->result_bytes_max,
-    };
-    if (request->tool_timeout_ms) {
-        run->timeout = (struct google_protobuf_duration){
-            .seconds = request->tool_timeout_ms / 1000,
-            .nanos = (int32_t)(request->tool_timeout_ms % 1000 * CAY_NS_PER_MS)};
-        run->policy.timeout = &run->timeout;
-        run->call.policy = &run->policy;
-    }
-    return cay_native_pairs(request->environment, request->environment_count, &run->arena,
-                            &run->call.env, err) &&
-           read_params(run, err);
-}
-
-/* An id that the caller does not know is no affair of its. */
-static bool take_result(struct tool_run *run, const struct cay_v1_tool_result *result,
-                        struct cay_error *err)
-{
-    if (!result)
-        return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say what came of the tool");
-    struct cay_v1_tool_result shown = *result;
-    if (run->made_up_id[0]) {
-        shown.tool_call_id = (struct cay_str){};
-        shown.cached = false;
-    }
-    return cay_result_response(&shown, &run->response, err);
-}
-
-/* After a repetition output may come again from its start. */
-static void show(struct tool_run *run, const struct cay_v1_output_chunk *chunk)
-{
-    struct cay_str data = chunk->data;
-    int64_t begin = chunk->offset;
-    if (begin < run->shown_bytes) {
-        size_t known = (size_t)CAY_MIN(run->shown_bytes - begin, (int64_t)data.len);
-        data.ptr += known;
-        data.len -= known;
-        begin += (int64_t)known;
-    }
-    if (!data.len)
-        return;
-    const struct cay_tool_progress progress = {
-        .stream = chunk->stream == CAY_V1_OUTPUT_STREAM_STDERR ? 2 : 1,
-        .data = data.ptr,
-        .len = data.len,
-        .offset = begin,
-        .dropped_bytes = begin - run->shown_bytes,
-    };
-    run->shown_bytes = begin + (int64_t)data.len;
-    run->request->progress(run->request->state, &progress);
+    cay_env_order_finish(&run->order);
 }
 
 static bool on_frame(void *state, const void *message, struct cay_error *err)
 {
     struct tool_run *run = state;
     const struct cay_v1_execute_tool_stream_response *response = message;
-    if (run->response)
+    if (run->order.response)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon told the result of a tool twice");
     if (response->which_frame == CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_RESULT)
-        return take_result(run, response->frame.result, err);
+        return cay_env_order_take(&run->order, response->frame.result, err);
     if (response->which_frame == CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_OUTPUT)
-        show(run, response->frame.output);
+        cay_env_order_show(&run->order, response->frame.output);
     return true;
 }
 
@@ -139,14 +51,14 @@ static bool attempt_stream(struct tool_run *run, const struct cay_call_options *
                            struct cay_error *err)
 {
     const struct cay_v1_execute_tool_stream_request request = {
-        .session_id = cay_native_session(run->env), .call = &run->call};
+        .session_id = cay_native_session(run->env), .call = &run->order.call};
     if (!cay_client_call_stream_with(run->origin->client, options,
                                      &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM],
                                      &request, on_frame, run, err)) {
-        cay_tool_response_free(cay_take_ptr(run->response));
+        cay_tool_response_free(cay_take_ptr(run->order.response));
         return false;
     }
-    return run->response || take_result(run, NULL, err);
+    return run->order.response || cay_env_order_take(&run->order, NULL, err);
 }
 
 static bool attempt_unary(struct tool_run *run, const struct cay_call_options *options,
@@ -155,17 +67,17 @@ static bool attempt_unary(struct tool_run *run, const struct cay_call_options *o
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
     const struct cay_v1_execute_tool_request request = {.session_id = cay_native_session(run->env),
-                                                        .call = &run->call};
+                                                        .call = &run->order.call};
     struct cay_v1_execute_tool_response response = {};
     return cay_client_call_with(run->origin->client, options,
                                 &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL], &request,
                                 &arena, &response, err) &&
-           take_result(run, response.result, err);
+           cay_env_order_take(&run->order, response.result, err);
 }
 
 static bool is_read_only(const struct tool_run *run)
 {
-    const struct cay_tool *tool = cay_tool_find(run->call.tool_name);
+    const struct cay_tool *tool = cay_tool_find(run->order.call.tool_name);
     return tool && tool->read_only;
 }
 
@@ -187,7 +99,7 @@ static bool is_same_daemon(struct tool_run *run, const struct cay_call_options *
            cay_fail(err, CAY_R_UNAVAILABLE,
                     "the daemon was restarted while '%.40s' ran, which may have been done; look "
                     "before you call it again",
-                    run->request->tool_name);
+                    run->order.request->tool_name);
 }
 
 static bool attempt(struct tool_run *run, const struct cay_native_repeat *repeat,
@@ -195,14 +107,14 @@ static bool attempt(struct tool_run *run, const struct cay_native_repeat *repeat
 {
     if (repeat->attempts && !is_read_only(run) && !is_same_daemon(run, &repeat->options, err))
         return false;
-    return run->request->progress ? attempt_stream(run, &repeat->options, err)
+    return run->order.request->progress ? attempt_stream(run, &repeat->options, err)
                                   : attempt_unary(run, &repeat->options, err);
 }
 
 static bool repeat_attempts(struct tool_run *run, const struct cay_call_options *options,
                             struct cay_error *err)
 {
-    const bool is_remembered = run->request->result_bytes_max <= REMEMBERED_BYTES_MAX;
+    const bool is_remembered = run->order.request->result_bytes_max <= REMEMBERED_BYTES_MAX;
     struct cay_native_repeat repeat;
     cay_native_repeat_begin(&repeat, run->origin, options);
     run->begun_ms = cay_clock_ms();
@@ -227,7 +139,7 @@ static const char *find_process(struct tool_run *run, const struct cay_call_opti
         return NULL;
     for (size_t i = response.processes.count; i > 0; i--) { /* the newest last */
         const struct cay_v1_process *process = &response.processes.items[i - 1];
-        if (cay_str_equal(process->tool_call_id, run->call.tool_call_id))
+        if (cay_str_equal(process->tool_call_id, run->order.call.tool_call_id))
             return cay_arena_copy(arena, process->id);
     }
     return NULL;
@@ -254,20 +166,15 @@ bool cay_native_execute_tool(struct cay_env *env, const struct cay_tool_request 
                              const struct cay_call_options *options,
                              struct cay_tool_response **out_response, struct cay_error *err)
 {
-    cay_auto(run_finish) struct tool_run run = {
-        .env = env,
-        .origin = cay_native_of(env)->origin,
-        .request = request,
-    };
-    cay_arena_init(&run.arena, CAY_LIMIT_CALL_ARENA_BYTES);
-    if (!build(&run, err))
+    cay_auto(run_finish) struct tool_run run = {.env = env, .origin = cay_native_of(env)->origin};
+    if (!cay_env_order_build(&run.order, request, err))
         return false;
     if (repeat_attempts(&run, options, err)) {
-        *out_response = cay_take_ptr(run.response);
+        *out_response = cay_take_ptr(run.order.response);
         return true;
     }
     bool has_given_up = err->reason == CAY_R_DEADLINE_EXCEEDED || err->reason == CAY_R_CANCELED;
-    if (has_given_up && run.made_up_id[0] && !cay_is_file_op(request->tool_name))
+    if (has_given_up && run.order.made_up_id[0] && !cay_is_file_op(request->tool_name))
         end_command(&run);
     return false;
 }

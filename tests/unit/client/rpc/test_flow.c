@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows against a server that follows a script: what it reads and says on each of its connections.
+ */
+#include "tests/unit/test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "cay/client.h"
+#include "client/rpc/client.h"
+#include "wire/rpc.h"
+
+enum { BYTES_MAX = 1 << 20, CONNECTIONS_MAX = 64, THREADS = 64, CALLS_EACH = 50 };
+
+/* What happens to one connection. */
+enum act {
+    ACT_ANSWER = 1, /* every request, until the client goes */
+    ACT_DROP,       /* the first request is read, and the connection is closed */
+    ACT_ANSWER_ONCE_AND_DROP,
+    ACT_SILENCE,
+};
+
+struct server {
+    int fd;
+    pthread_t thread;
+    char url[64];
+    enum act script[CONNECTIONS_MAX];
+    unsigned accepted;
+    unsigned requests;
+    const char *body; /* of every answer */
+    size_t body_len;
+    const char *type;
+    struct cay_client *client;
+};
+
+struct visit {
+    struct server *server;
+    int fd;
+    enum act act;
+};
+
+/* Reads one request with a length; false when the client is gone. */
+static bool read_request(int fd)
+{
+    char data[8192];
+    size_t len = 0;
+    for (;;) {
+        ssize_t got = read(fd, data + len, sizeof(data) - 1 - len);
+        if (got <= 0)
+            return false;
+        len += (size_t)got;
+        data[len] = '\0';
+        const char *end = strstr(data, "\r\n\r\n");
+        const char *length = end ? strcasestr(data, "\r\ncontent-length: ") : NULL;
+        if (length && len >= (size_t)(end + 4 - data) + strtoul(length + 18, NULL, 10))
+            return true;
+        if (end && !length && strstr(end, "\r\n0\r\n\r\n"))
+            return true;
+    }
+}
+
+static void *serve_one(void *state)
+{
+    struct visit *visit = state;
+    struct server *server = visit->server;
+    while (visit->act != ACT_SILENCE && read_request(visit->fd)) {
+        __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
+        if (visit->act == ACT_DROP)
+            break;
+        char head[200];
+        int len = snprintf(head, sizeof(head),
+                           "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n",
+                           server->type, server->body_len);
+        if (send(visit->fd, head, (size_t)len, MSG_NOSIGNAL) < 0 ||
+            send(visit->fd, server->body, server->body_len, MSG_NOSIGNAL) < 0)
+            break;
+        if (visit->act == ACT_ANSWER_ONCE_AND_DROP)
+            break;
+    }
+    if (visit->act == ACT_SILENCE) {
+        char byte = 0;
+        while (read(visit->fd, &byte, 1) > 0)
+            ;
+    }
+    close(visit->fd);
+    free(visit);
+    return NULL;
+}
+
+static void *serve(void *state)
+{
+    struct server *server = state;
+    for (;;) {
+        int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return NULL;
+        unsigned number = __atomic_fetch_add(&server->accepted, 1, __ATOMIC_SEQ_CST);
+        struct visit *visit = calloc(1, sizeof(*visit));
+        assert_non_null(visit);
+        enum act act = number < CONNECTIONS_MAX ? server->script[number] : 0;
+        *visit = (struct visit){server, fd, act ? act : ACT_ANSWER};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, serve_one, visit), 0);
+        pthread_detach(thread);
+    }
+}
+
+static int setup(void **state)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    struct cay_error err = {};
+    assert_non_null(server);
+    server->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(server->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(server->fd, 256), 0);
+    assert_int_equal(getsockname(server->fd, (struct sockaddr *)&address, &len), 0);
+    snprintf(server->url, sizeof(server->url), "http://127.0.0.1:%u", ntohs(address.sin_port));
+    server->type = "application/json";
+    server->body = "{\"status\":\"ok\"}";
+    server->body_len = strlen(server->body);
+    assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
+    struct cay_client_options options = CAY_CLIENT_OPTIONS;
+    options.url = server->url;
+    options.timeout_ms = 20'000;
+    assert_true(cay_client_open(&options, &server->client, &err));
+    *state = server;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct server *server = *state;
+    cay_client_close(server->client);
+    shutdown(server->fd, SHUT_RDWR);
+    pthread_join(server->thread, NULL);
+    close(server->fd);
+    free(server);
+    return 0;
+}
+
+static bool ask(struct server *server, const char *verb, struct cay_error *err)
+{
+    struct cay_text text = {};
+    *err = (struct cay_error){};
+    bool is_done = cay_client_ask(server->client, verb, NULL, NULL, &text, err);
+    if (is_done)
+        assert_string_equal(text.data, server->body);
+    cay_text_free(&text);
+    return is_done;
+}
+
+static void a_connection_is_kept_for_the_next_call(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    for (int i = 0; i < 5; i++)
+        assert_true(ask(server, "HealthCheck", &err));
+    assert_int_equal(server->requests, 5);
+    assert_int_equal(server->accepted, 1);
+}
+
+static void verbs_have_short_and_long_names(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    assert_true(ask(server, "GetSession", &err));
+    assert_true(ask(server, "SandboxService/GetSession", &err));
+    assert_true(ask(server, "cay.v1.SandboxService/GetSession", &err));
+    assert_true(ask(server, "/cay.v1.SandboxService/GetSession", &err));
+    static const char *const wrong[] = {"",  "Session", "etSession", "/GetSession", "GetSessions",
+                                        NULL};
+    for (size_t i = 0; i < CAY_COUNT(wrong); i++) {
+        if (ask(server, wrong[i], &err))
+            fail_msg("'%s' is a verb", wrong[i]);
+        assert_true(cay_error_is(&err, "invalid_argument"));
+    }
+    assert_string_equal(cay_error_get((ask(server, "GetSesion", &err), &err), "nearest"),
+                        "GetSession");
+    assert_false(ask(server, "WatchEvents", &err));
+    assert_non_null(strstr(err.text, "cay_flow_open"));
+}
+
+static void a_connection_closed_while_it_rested_is_replaced(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    server->script[0] = ACT_ANSWER_ONCE_AND_DROP;
+    server->script[1] = ACT_ANSWER_ONCE_AND_DROP;
+    assert_true(ask(server, "DestroySession", &err));
+    assert_true(ask(server, "DestroySession", &err));
+    assert_true(ask(server, "DestroySession", &err));
+    assert_int_equal(server->requests, 3);
+}
+
+static void only_what_is_safe_is_sent_again(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    server->script[0] = ACT_DROP;
+    assert_false(ask(server, "CreateSession", &err));
+    assert_true(cay_error_is(&err, "unavailable"));
+    assert_int_equal(server->requests, 1);
+    server->script[1] = ACT_DROP;
+    server->script[2] = ACT_DROP;
+    assert_true(ask(server, "GetSession", &err));
+    assert_int_equal(server->requests, 4);
+}
+
+static void it_is_not_sent_again_for_ever(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        server->script[i] = ACT_DROP;
+    assert_false(ask(server, "GetSession", &err));
+    assert_true(cay_error_is(&err, "unavailable"));
+    assert_in_range(server->requests, 2, 5);
+}
+
+static void a_loop_of_the_callers_drives_a_flow(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    struct cay_flow *flow = NULL;
+    const char *message = NULL;
+    size_t len = 0;
+    unsigned messages = 0;
+    cay_auto(cay_buf_finish) struct cay_buf body;
+    cay_buf_init(&body, BYTES_MAX);
+    for (int i = 0; i < 3; i++) {
+        size_t begin = cay_envelope_begin(&body);
+        cay_buf_printf(&body, "{\"n\":%d}", i);
+        cay_envelope_end(&body, begin, 0);
+    }
+    size_t begin = cay_envelope_begin(&body);
+    cay_buf_append_text(&body, "{}");
+    cay_envelope_end(&body, begin, CAY_ENVELOPE_CONNECT_END);
+    server->type = "application/connect+json";
+    server->body = body.data;
+    server->body_len = body.len;
+    assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
+    assert_true(cay_flow_send(flow, "{}", 2, &err));
+    for (bool is_over = false; !is_over;) {
+        switch (cay_flow_step(flow, &message, &len, &err)) {
+        case CAY_FLOW_MESSAGE:
+            assert_int_equal(message[5], '0' + (int)messages);
+            messages++;
+            break;
+        case CAY_FLOW_END: is_over = true; break;
+        case CAY_FLOW_FAILED: fail_msg("%s", err.text); break;
+        case CAY_FLOW_NOTHING: {
+            struct pollfd entry = {cay_flow_fd(flow), cay_flow_events(flow), 0};
+            int timeout_ms = cay_flow_timeout_ms(flow);
+            assert_true(timeout_ms <= 21'000);
+            assert_true(poll(&entry, 1, timeout_ms) >= 0);
+        }
+        }
+    }
+    assert_int_equal(messages, 3);
+    assert_int_equal(cay_flow_step(flow, &message, &len, &err), CAY_FLOW_END);
+    assert_false(cay_flow_send(flow, "{}", 2, &err));
+    cay_flow_close(flow);
+}
+
+static void a_flow_that_is_left_ends_its_call(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    struct cay_flow *flow = NULL;
+    const char *message = NULL;
+    size_t len = 0;
+    server->script[0] = ACT_SILENCE;
+    assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
+    assert_int_equal(cay_flow_receive(flow, &message, &len, &err), CAY_FLOW_FAILED);
+    assert_true(cay_error_is(&err, "invalid_argument")); /* nothing was sent yet */
+    cay_flow_close(flow);
+    assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
+    assert_true(cay_flow_send(flow, "{}", 2, &err));
+    (void)cay_flow_step(flow, &message, &len, &err);
+    cay_client_close(server->client); /* the flow holds it */
+    server->client = NULL;
+    (void)cay_flow_step(flow, &message, &len, &err);
+    cay_flow_close(flow);
+}
+
+struct canceller {
+    struct cay_cancel *cancel;
+    struct server *server;
+};
+
+static void *fire_soon(void *state)
+{
+    struct canceller *self = state;
+    while (!__atomic_load_n(&self->server->accepted, __ATOMIC_SEQ_CST))
+        sched_yield();
+    cay_cancel_fire(self->cancel);
+    return NULL;
+}
+
+static void another_thread_ends_a_call(void **state)
+{
+    struct server *server = *state;
+    struct canceller self = {.server = server};
+    struct cay_call_options options = CAY_CALL_OPTIONS;
+    struct cay_error err = {};
+    struct cay_text text = {};
+    pthread_t thread;
+    server->script[0] = ACT_SILENCE;
+    assert_true(cay_cancel_create(&self.cancel, &err));
+    options.cancel = self.cancel;
+    assert_int_equal(pthread_create(&thread, NULL, fire_soon, &self), 0);
+    assert_false(cay_client_ask(server->client, "GetSession", NULL, &options, &text, &err));
+    assert_true(cay_error_is(&err, "canceled"));
+    pthread_join(thread, NULL);
+    cay_cancel_reset(self.cancel);
+    assert_true(cay_client_ask(server->client, "GetSession", NULL, &options, &text, &err));
+    cay_text_free(&text);
+    cay_cancel_destroy(self.cancel);
+}
+
+static void *ask_often(void *state)
+{
+    struct server *server = state;
+    struct cay_error err = {};
+    for (int i = 0; i < CALLS_EACH; i++) {
+        if (!ask(server, "GetSession", &err))
+            return strdup(err.text);
+    }
+    return NULL;
+}
+
+static void many_threads_use_one_client(void **state)
+{
+    struct server *server = *state;
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_often, server), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *why = NULL;
+        pthread_join(threads[i], &why);
+        if (why)
+            fail_msg("%s", (char *)why);
+    }
+    assert_int_equal(server->requests, THREADS * CALLS_EACH);
+}
+
+static void options_without_a_size_are_refused(void **state)
+{
+    struct server *server = *state;
+    struct cay_call_options options = {};
+    struct cay_client_options none = {};
+    struct cay_client *client = NULL;
+    struct cay_text text = {};
+    struct cay_error err = {};
+    assert_false(cay_client_ask(server->client, "GetSession", NULL, &options, &text, &err));
+    assert_non_null(strstr(err.text, "CAY_CALL_OPTIONS"));
+    assert_false(cay_client_open(&none, &client, &err));
+    assert_non_null(strstr(err.text, "CAY_CLIENT_OPTIONS"));
+    assert_false(cay_client_open(&none, &client, NULL));
+    /* Somebody's who knows the first two fields only. */
+    struct {
+        size_t size;
+        int64_t timeout_ms;
+        size_t other_things;
+    } older = {.size = 16, .timeout_ms = 1000, .other_things = SIZE_MAX};
+    assert_true(cay_client_ask(server->client, "GetSession", NULL,
+                               (const struct cay_call_options *)(const void *)&older, &text, &err));
+    cay_text_free(&text);
+    cay_text_free(NULL);
+    cay_client_close(NULL);
+    cay_flow_close(NULL);
+    cay_cancel_destroy(NULL);
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SERVED(a_connection_is_kept_for_the_next_call),
+        SERVED(verbs_have_short_and_long_names),
+        SERVED(a_connection_closed_while_it_rested_is_replaced),
+        SERVED(only_what_is_safe_is_sent_again),
+        SERVED(it_is_not_sent_again_for_ever),
+        SERVED(a_loop_of_the_callers_drives_a_flow),
+        SERVED(a_flow_that_is_left_ends_its_call),
+        SERVED(another_thread_ends_a_call),
+        SERVED(many_threads_use_one_client),
+        SERVED(options_without_a_size_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
