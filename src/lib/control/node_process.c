@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "lib/control/node_internal.h"
 #include "lib/control/result.h"
+#include "lib/entry.h"
 
 #define TAG "tag:" /* before a tag that stands for a process id */
 
@@ -83,7 +84,8 @@ static bool start(struct cay_node_use *use, const struct cay_v1_launch_process_r
     struct cay_v1_launch_process_response answer = {};
     struct cay_error ignored;
     char name[CAY_ID_SIZE] = TAG;
-    cay_id_make(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-");
+    if (!cay_entry_id(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-", err))
+        return false;
     request->spec->tag = cay_str(name + strlen(TAG));
     if (!cay_node_call(use, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, request, &answer, err))
         return cay_node_is_lost(err) &&
