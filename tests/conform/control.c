@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { CROWD = 50, MANY = 40, LABELS = 64, LABEL_BYTES = 1024 };
+enum { CROWD = 50, MANY = 34, LABELS = 64, LABEL_BYTES = 1024 };
 
 static size_t count_of(const struct cay_pair *labels, size_t label_count)
 {
