@@ -40,9 +40,10 @@ class Installed:
         environment = dict(os.environ) | {"PKG_CONFIG_PATH": str(package.parent), "PKG_CONFIG_SYSROOT_DIR": str(root)}
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "cay"], env=environment, capture_output=True,
                                text=True, check=True).stdout.split()
+        self.compiler = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+        self.flags = flags
         for source in (ROOT / "examples").glob("*.c"):
-            subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", source, "-o",
-                            root / source.stem, *flags], check=True)
+            subprocess.run([*self.compiler, source, "-o", root / source.stem, *flags], check=True)
 
     def run(self, *command, **environment):
         """What a program prints; it must succeed."""
@@ -100,6 +101,31 @@ def orchestrator(cay):
                  "worker-2: the server ended by signal 15", "done"):
         assert part in text, (part, text)
     assert not cay.ids(), cay.ids()
+
+
+# Prints what C must say of each struct of the binding: its size, and where its fields are.
+LAYOUTS = """
+import ctypes, re, cay
+others = {"Progress": "ToolProgress", "Snapshot": "EnvSnapshot", "Change": "EnvChange", "Diff": "EnvDiff"}
+print("#include <cay/cay.h>")
+for name, kind in vars(cay).items():
+    if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure) and hasattr(kind, "_fields_")):
+        continue
+    name = others.get(name[1:], name[1:])
+    struct = "struct cay" + re.sub("([A-Z])", lambda letter: "_" + letter[1].lower(), name)
+    print(f'_Static_assert(sizeof({struct}) == {ctypes.sizeof(kind)}, "{struct}");')
+    for field, *_ in kind._fields_:
+        print(f'_Static_assert(offsetof({struct}, {field}) == {getattr(kind, field).offset}, "{struct}.{field}");')
+"""
+
+
+@case
+def layouts(_):
+    """structs of the binding are those of the headers, field by field"""
+    text = installed.run(sys.executable, "-c", LAYOUTS)
+    assert text.count("sizeof") >= 20, text
+    subprocess.run([*installed.compiler, "-fsyntax-only", "-x", "c", "-", *installed.flags], input=text, text=True,
+                   check=True)
 
 
 @case
