@@ -5,7 +5,8 @@
     environment.py CAYD native STORE RUNTIME SUITE
     environment.py CAYD local - - SUITE
 
-The world is a cayd, which does what the suite wishes. Results are compared with those of the other kind.
+The world is a cayd, which does what the suite wishes. Results are compared with those of the other kind. TEST_WRAPPER is a
+command to run the suite with, such as valgrind.
 """
 
 import contextlib
@@ -140,7 +141,7 @@ def run_suite(address, world, **environment):
     if world:
         threading.Thread(target=world.serve, args=(ours,), daemon=True).start()
         environment["CAY_TEST_WORLD"] = str(theirs.fileno())
-    done = subprocess.run([*os.environ.get("CAY_TEST_WRAPPER", "").split(), SUITE, address],
+    done = subprocess.run([*os.environ.get("TEST_WRAPPER", "").split(), SUITE, address],
                           env=dict(os.environ) | environment, pass_fds=[theirs.fileno()], check=False)
     theirs.close()
     return done.returncode
