@@ -14,6 +14,7 @@ struct under_way {
     bool is_done;
     struct cay_tool_response *response;
     struct cay_error err;
+    int64_t took_ms;
 };
 
 static void *run(void *context)
@@ -22,7 +23,9 @@ static void *run(void *context)
     struct cay_tool_request request = CAY_TOOL_REQUEST;
     request.tool_name = "bash";
     request.params = call->params;
+    int64_t begun_ms = world_now_ms();
     call->is_done = cay_env_execute_tool(call->env, &request, NULL, &call->response, &call->err);
+    call->took_ms = world_now_ms() - begun_ms;
     return NULL;
 }
 
@@ -86,6 +89,24 @@ static void a_daemon_that_is_gone_is_said_to_be(void **)
     assert_done(cay_env_execute_tool(env, &request, NULL, NULL, &err), &err);
     assert_done(cay_env_create(other, NULL, NULL, &err), &err);
     world_end(other);
+    world_end(env);
+}
+
+/* F2 */
+static void a_daemon_that_dies_in_a_call_does_nothing_twice(void **)
+{
+    struct cay_env *env = world_make();
+    struct under_way call;
+    begin(&call, env);
+    world_asks("kill");
+    world_asks("start_soon");
+    pthread_join(call.thread, NULL);
+    world_asks("await_start");
+    /* Whether it was done is not known, and not hidden. */
+    assert_refused(call.is_done, &call.err, CAY_ENV_ERROR_UNAVAILABLE);
+    assert_true(call.took_ms < WORLD_PATIENCE_MS);
+    assert_int_equal(cay_env_state(env), CAY_ENV_ACTIVE);
+    expect_run_once(&call, env);
     world_end(env);
 }
 
@@ -177,6 +198,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_daemon_that_is_gone_is_said_to_be),
+        cmocka_unit_test(a_daemon_that_dies_in_a_call_does_nothing_twice),
         cmocka_unit_test(a_connection_that_breaks_is_made_again),
         cmocka_unit_test(a_key_that_is_revoked_opens_nothing),
         cmocka_unit_test(a_session_that_somebody_destroys_is_gone),

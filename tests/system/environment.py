@@ -74,7 +74,7 @@ class World:
 
     def start_soon(self):
         """The daemon comes back while the suite goes on."""
-        self.starting = threading.Timer(0.3, self.cay.start)
+        self.starting = threading.Timer(0.6, self.cay.start)
         self.starting.start()
 
     def await_start(self):
