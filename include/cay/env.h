@@ -153,7 +153,7 @@ struct cay_tool_request {
     const char *tool_name; /* read_file, write_file, edit_file, grep, glob, list_dir, bash, … */
     const char *params;    /* its parameters, a JSON object; NULL: none */
     const char *tool_call_id; /* makes the call happen once, however often you make it */
-    const char *cwd;          /* NULL: the session's */
+    const char *cwd;          /* absolute; NULL: the session's */
     const char *user;         /* NULL: the session's */
     const struct cay_pair *environment;
     size_t environment_count;
@@ -180,8 +180,9 @@ struct cay_tool_response {
 
 /* `out_response` is released with cay_tool_response_free; it may be NULL. When the connection to a
  * daemon breaks, the call is made again as long as there is time: the tool runs once all the same.
- * A call that its deadline or a cancel ends leaves nothing running, unless it has a tool_call_id:
- * then it goes on, and to make it again is to get its result. */
+ * `unavailable` after that, because the daemon was restarted, means that nobody knows whether it
+ * ran. A call that its deadline or a cancel ends leaves nothing running, unless it has a
+ * tool_call_id: then it goes on, and to make it again is to get its result. */
 CAY_API bool cay_env_execute_tool(struct cay_env *env, const struct cay_tool_request *request,
                                   const struct cay_call_options *options,
                                   struct cay_tool_response **out_response, struct cay_error *err);

@@ -23,8 +23,8 @@ DECLARED = re.compile(r"^CAY_API [^;]*?\b(cay_\w+)\(", re.MULTILINE)
 BANNED = {"_exit", "_Exit", "exit", "quick_exit", "atexit", "printf", "puts", "putchar", "fputs", "fprintf", "vprintf", "perror",
           "__printf_chk", "__fprintf_chk", "__vfprintf_chk", "signal", "sigaction", "raise", "setenv", "unsetenv", "putenv",
           "setlocale", "chdir", "fchdir", "umask", "fork", "vfork", "system", "syslog", "err", "errx", "warn", "error"}
-# These remain: abort where memory for a few bytes is missing (base/base.c) or the kernel has no random numbers (base/id.c),
-# and assert of what only we can get wrong.
+# These remain: abort where memory for a few bytes is missing (cay_alloc and its kin, which parts of tool and wire still use)
+# or the kernel gives no random numbers, and assert of what only we can get wrong.
 TOLERATED = {"abort", "__assert_fail"}
 
 

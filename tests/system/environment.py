@@ -5,9 +5,11 @@
     environment.py CAYD native STORE RUNTIME SUITE
     environment.py CAYD local - - SUITE
 
-The world is a cayd, which does what the suite wishes. Results are compared with those of the other kind.
+The world is a cayd, which does what the suite wishes. Results are compared with those of the other kind. TEST_WRAPPER is a
+command to run the suite with, such as valgrind.
 """
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -15,10 +17,45 @@ import sys
 import tempfile
 import threading
 
-from daemon import CAYD, KEY, Cayd, eventually
+from daemon import KEY, Cayd
 from small_base import import_small
 
 KIND, STORE, RUNTIME, SUITE = sys.argv[2:6]
+
+
+class Relay:
+    """Passes bytes between clients and the daemon, until it is told to cut all connections."""
+
+    def __init__(self, path, target):
+        self.target = target
+        self.open = []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(64)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near = self.listener.accept()[0]
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.target)
+            self.open += [near, far]
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=pair, daemon=True).start()
+
+    @staticmethod
+    def carry(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for sock in (source, target):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        while self.open:
+            with contextlib.suppress(OSError):
+                self.open.pop().shutdown(socket.SHUT_RDWR)
 
 
 class World:
@@ -27,6 +64,7 @@ class World:
     def __init__(self, cay):
         self.cay = cay
         self.keys = {}
+        self.relayed = self.starting = None
 
     def kill(self):
         self.cay.kill()
@@ -36,14 +74,24 @@ class World:
 
     def start_soon(self):
         """The daemon comes back while the suite goes on."""
-        threading.Timer(0.3, self.cay.start).start()
+        self.starting = threading.Timer(0.6, self.cay.start)
+        self.starting.start()
 
     def await_start(self):
-        eventually(lambda: self.cay.process.poll() is None and self.cay.ids() is not None, "it is back")
+        self.starting.join()
 
     def tcp(self):
         """An address that wants a key."""
         return f"native:http://{self.cay.host}:{self.cay.port}"
+
+    def relay(self):
+        """An address whose connections can be cut."""
+        path = str(self.cay.folder / "relay.sock")
+        self.relayed = Relay(path, str(self.cay.socket_path))
+        return f"native:unix:{path}"
+
+    def cut(self):
+        self.relayed.cut()
 
     def key(self):
         made = self.cay.call(KEY + "CreateKey", {"owner": "team"})
@@ -93,7 +141,7 @@ def run_suite(address, world, **environment):
     if world:
         threading.Thread(target=world.serve, args=(ours,), daemon=True).start()
         environment["CAY_TEST_WORLD"] = str(theirs.fileno())
-    done = subprocess.run([*os.environ.get("CAY_TEST_WRAPPER", "").split(), SUITE, address],
+    done = subprocess.run([*os.environ.get("TEST_WRAPPER", "").split(), SUITE, address],
                           env=dict(os.environ) | environment, pass_fds=[theirs.fileno()], check=False)
     theirs.close()
     return done.returncode

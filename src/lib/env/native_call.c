@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <time.h>
+#include <poll.h>
 
 #include "api/limits.h"
 #include "base/clock.h"
+#include "client/rpc/client_internal.h" /* struct cay_cancel */
 #include "lib/env/native.h"
 
 enum { TIDY_TIMEOUT_MS = 2000 };
@@ -40,10 +41,10 @@ bool cay_native_repeat_again(struct cay_native_repeat *repeat, const struct cay_
         return false;
     if (repeat->until_ms)
         repeat->options.timeout_ms = left_ms;
-    struct timespec wait = {.tv_sec = wait_ms / 1000,
-                            .tv_nsec = wait_ms % 1000 * (long)CAY_NS_PER_MS};
-    while (nanosleep(&wait, &wait) < 0 && errno == EINTR)
-        ;
+    /* A cancel ends the wait, and then the attempt. */
+    const struct cay_cancel *cancel = repeat->options.cancel;
+    struct pollfd entry = {.fd = cancel ? cancel->fd : -1, .events = POLLIN};
+    (void)poll(&entry, 1, (int)wait_ms);
     return true;
 }
 
