@@ -49,8 +49,13 @@ void cay_cancel_reset(struct cay_cancel *cancel)
     (void)got;
 }
 
+int cay_cancel_fd(const struct cay_cancel *cancel)
+{
+    return cancel ? cancel->fd : -1;
+}
+
 bool cay_cancel_is_fired(const struct cay_cancel *cancel)
 {
-    struct pollfd entry = {.fd = cancel ? cancel->fd : -1, .events = POLLIN};
+    struct pollfd entry = {.fd = cay_cancel_fd(cancel), .events = POLLIN};
     return cancel && poll(&entry, 1, 0) > 0;
 }

@@ -143,6 +143,7 @@ struct cay_line *cay_client_take_line(struct cay_client *client)
 
 void cay_client_rest_line(struct cay_client *client, struct cay_line *line)
 {
+    cay_line_rest(line);
     pthread_mutex_lock(&client->lock);
     bool is_kept = client->rest_count < CAY_CLIENT_REST_MAX;
     if (is_kept) {

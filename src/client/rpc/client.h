@@ -33,6 +33,9 @@ struct cay_client *cay_client_ref(struct cay_client *client);
 /* Of calls that follow and name none; 0: none. Not while other threads call. */
 void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
 
+/* Can be read once it was fired; -1 for NULL. */
+[[nodiscard]] int cay_cancel_fd(const struct cay_cancel *cancel);
+
 /* A unary method. Fills the struct of method->output; what it points to lives in the arena. */
 [[nodiscard]] bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,
                                    const void *request, struct cay_arena *arena, void *out_response,

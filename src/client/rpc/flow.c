@@ -35,6 +35,7 @@ struct cay_flow {
     bool is_standing;    /* the line is open */
     bool has_given;      /* the caller has had a message */
     bool is_ended;       /* the client's stream is */
+    bool is_cut_short;   /* the line took no more before all was sent */
     bool is_over;
     struct cay_error err; /* of a flow that is over; without a reason it went well */
 };
@@ -104,10 +105,13 @@ static enum cay_flow_news end(struct cay_flow *flow, const struct cay_error *err
     return err ? CAY_FLOW_FAILED : CAY_FLOW_END;
 }
 
-/* Before anything of an answer came, on a line that somebody else had left: nobody has read us. */
+/* Before anything of an answer came, on a line that somebody else had left: most likely it was
+ * closed while it rested. Where all was sent, though, the daemon may have read it before it died.
+ */
 static bool is_stale(const struct cay_flow *flow)
 {
-    return flow->is_reused && !flow->talk.answer.head.len && !flow->method->client_streaming;
+    return flow->is_reused && !flow->talk.answer.head.len && !flow->method->client_streaming &&
+           (flow->is_safe || flow->is_cut_short);
 }
 
 static bool may_try_again(const struct cay_flow *flow, const struct cay_error *err)
@@ -133,6 +137,7 @@ static void restart(struct cay_flow *flow)
     *talk = fresh;
     flow->out_sent = 0;
     flow->is_standing = false;
+    flow->is_cut_short = false;
 }
 
 /* What went wrong on the way, or what the daemon said: the end, or another try. */
@@ -209,6 +214,7 @@ static void send_some(struct cay_flow *flow)
         if (sent == -EAGAIN)
             break;
         if (sent < 0) {
+            flow->is_cut_short = true;
             flow->talk.answer.is_last = true;
             flow->out_sent = flow->out.len;
             return;
@@ -439,7 +445,7 @@ void cay_flow_wait(struct cay_flow *flow, bool reads, int other_fd, short other_
     /* A hang-up is reported whether or not it is asked for: who waits for nothing is left out. */
     struct pollfd entries[] = {
         {.fd = ours ? cay_flow_fd(flow) : -1, .events = ours},
-        {.fd = flow->cancel ? flow->cancel->fd : -1, .events = POLLIN},
+        {.fd = cay_cancel_fd(flow->cancel), .events = POLLIN},
         {.fd = other_events ? other_fd : -1, .events = other_events},
     };
     /* A signal ends the wait early, and whoever waits looks again. */

@@ -18,8 +18,9 @@
 
 enum {
     CONNECT_MS_MAX = 10'000,
-    KEEPALIVE_S = 30,    /* a peer that vanished is noticed on a silent stream */
-    KNOCK_AGAIN_MS = 10, /* at a Unix socket whose queue is full: somebody is about to serve */
+    REST_MS_MAX = 10'000, /* less than the idle timeouts of daemons and proxies */
+    KEEPALIVE_S = 30,     /* a peer that vanished is noticed on a silent stream */
+    KNOCK_AGAIN_MS = 10,  /* at a Unix socket whose queue is full: somebody is about to serve */
 };
 
 enum step {
@@ -40,6 +41,7 @@ struct cay_line {
     bool has_asked;         /* the proxy */
     struct addrinfo *found; /* NULL for a Unix socket */
     const struct addrinfo *to;
+    int64_t rest_ns;     /* since when it rests */
     int64_t knock_ns;    /* not before */
     int64_t deadline_ns; /* of all that comes before STEP_OPEN */
     struct cay_veil *veil;
@@ -363,9 +365,15 @@ int64_t cay_line_deadline_ns(const struct cay_line *line)
     return line->knock_ns ? line->knock_ns : line->deadline_ns;
 }
 
+void cay_line_rest(struct cay_line *line)
+{
+    line->rest_ns = cay_clock_ns();
+}
+
 bool cay_line_is_fresh(const struct cay_line *line)
 {
     struct pollfd entry = {.fd = line->fd, .events = POLLIN};
-    return line->step == STEP_OPEN && poll(&entry, 1, 0) == 0 &&
-           !(line->veil && cay_veil_has_more(line->veil));
+    int64_t rested_ns = cay_clock_ns() - line->rest_ns;
+    return line->step == STEP_OPEN && rested_ns < REST_MS_MAX * (int64_t)CAY_NS_PER_MS &&
+           poll(&entry, 1, 0) == 0 && !(line->veil && cay_veil_has_more(line->veil));
 }

@@ -35,5 +35,7 @@ void cay_line_destroy(struct cay_line *line); /* accepts NULL */
 [[nodiscard]] short cay_line_events(const struct cay_line *line, bool reads, bool writes);
 [[nodiscard]] int64_t cay_line_deadline_ns(const struct cay_line *line); /* 0: none */
 
-/* One that rests and has something to say has been closed, or is not in step. */
+/* From now on. One that has rested for long may be about to be closed by a daemon or a proxy; one
+ * that has something to say has been closed, or is not in step. */
+void cay_line_rest(struct cay_line *line);
 [[nodiscard]] bool cay_line_is_fresh(const struct cay_line *line);

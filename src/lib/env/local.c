@@ -13,7 +13,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
-#include "client/rpc/client_internal.h" /* struct cay_cancel */
+#include "client/rpc/client.h"
 #include "tool/tree/tree.h"
 
 /* --- open and close --- */
@@ -248,7 +248,7 @@ static bool execute_tool(struct cay_env *env, const struct cay_tool_request *req
 {
     struct cay_local_env *self = cay_local_env_of(env);
     cay_auto(cay_env_order_finish) struct cay_env_order order = {};
-    struct cay_local_patience patience = {.cancel_fd = options->cancel ? options->cancel->fd : -1};
+    struct cay_local_patience patience = {.cancel_fd = cay_cancel_fd(options->cancel)};
     int64_t timeout_ms = options->timeout_ms ? options->timeout_ms : self->timeout_ms;
     if (timeout_ms > 0 && __builtin_add_overflow(cay_clock_ms(), timeout_ms, &patience.until_ms))
         patience.until_ms = 0;

@@ -4,7 +4,6 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
-#include "client/rpc/client_internal.h" /* struct cay_cancel */
 #include "lib/env/native.h"
 
 enum { TIDY_TIMEOUT_MS = 2000 };
@@ -43,7 +42,7 @@ bool cay_native_repeat_again(struct cay_native_repeat *repeat, const struct cay_
         repeat->options.timeout_ms = left_ms;
     /* A cancel ends the wait, and then the attempt. */
     const struct cay_cancel *cancel = repeat->options.cancel;
-    struct pollfd entry = {.fd = cancel ? cancel->fd : -1, .events = POLLIN};
+    struct pollfd entry = {.fd = cay_cancel_fd(cancel), .events = POLLIN};
     (void)poll(&entry, 1, (int)wait_ms);
     return true;
 }

@@ -23,6 +23,7 @@ enum act {
     ACT_ANSWER = 1, /* every request, until the client goes */
     ACT_DROP,       /* the first request is read, and the connection is closed */
     ACT_ANSWER_ONCE_AND_DROP,
+    ACT_ANSWER_ONCE_AND_DIE, /* the second request is read, and the connection is closed */
     ACT_SILENCE,
 };
 
@@ -69,9 +70,10 @@ static void *serve_one(void *state)
 {
     struct visit *visit = state;
     struct server *server = visit->server;
+    unsigned answered = 0;
     while (visit->act != ACT_SILENCE && read_request(visit->fd)) {
         __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
-        if (visit->act == ACT_DROP)
+        if (visit->act == ACT_DROP || (visit->act == ACT_ANSWER_ONCE_AND_DIE && answered++))
             break;
         char head[200];
         int len = snprintf(head, sizeof(head),
@@ -212,6 +214,21 @@ static void only_what_is_safe_is_sent_again(void **state)
     server->script[2] = ACT_DROP;
     assert_true(ask(server, "GetSession", &err));
     assert_int_equal(server->requests, 4);
+}
+
+static void what_a_dying_daemon_may_have_read_is_not_sent_again(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    server->script[0] = ACT_ANSWER_ONCE_AND_DIE;
+    assert_true(ask(server, "CreateSession", &err));
+    assert_false(ask(server, "CreateSession", &err));
+    assert_true(cay_error_is(&err, "unavailable"));
+    assert_int_equal(server->requests, 2);
+    server->script[1] = ACT_ANSWER_ONCE_AND_DIE;
+    assert_true(ask(server, "GetSession", &err));
+    assert_true(ask(server, "GetSession", &err));
+    assert_int_equal(server->requests, 5);
 }
 
 static void it_is_not_sent_again_for_ever(void **state)
@@ -389,6 +406,7 @@ int main(void)
         SERVED(verbs_have_short_and_long_names),
         SERVED(a_connection_closed_while_it_rested_is_replaced),
         SERVED(only_what_is_safe_is_sent_again),
+        SERVED(what_a_dying_daemon_may_have_read_is_not_sent_again),
         SERVED(it_is_not_sent_again_for_ever),
         SERVED(a_loop_of_the_callers_drives_a_flow),
         SERVED(a_flow_that_is_left_ends_its_call),
