@@ -24,12 +24,16 @@
  *     }
  *
  * Order: open -> (create | attach) -> (execute_tool | pause -> resume | create_snapshot | …)* ->
- * destroy -> close. Capabilities may be asked at any time and do not change. What an environment
- * cannot do fails with `capability_not_supported`. After destroy everything fails with
- * `not_active`, but destroy itself, which succeeds again.
+ * destroy -> close. Capabilities may be asked at any time and do not change, and so may state and
+ * session id. What an environment cannot do fails with `capability_not_supported`, what needs a
+ * session that was not made yet with `not_active`. After destroy everything fails with
+ * `not_active`, but destroy itself, which succeeds again. A create that failed may be tried again.
  *
- * All functions may be called by several threads at once, also from a progress callback; closing an
- * environment inside of one is allowed, and it is released when the call returns.
+ * All functions may be called by several threads at once, also from a progress callback; closing or
+ * destroying an environment inside of one is allowed, and it is released when the call returns.
+ *
+ * Text is UTF-8. Names of files are bytes: one that is not part of UTF-8, 0xNN, is written as the
+ * character U+EFNN in all paths, as the contract has it (FileInfo.path).
  */
 
 #include "cay/client.h"
@@ -67,7 +71,9 @@ struct cay_env_capabilities {
     bool fork;
     bool diff;
     bool restore;
-    bool isolates; /* what runs in it cannot reach this host */
+    /* What runs in it cannot reach this host. Of a daemon that offers several runtimes this is true
+     * of the one that the options expect or, when they do not, if it is of all. */
+    bool isolates;
 };
 
 /* A daemon is asked once. */
@@ -109,12 +115,15 @@ struct cay_env_config {
 #define CAY_ENV_CONFIG CAY_INIT(cay_env_config)
 
 /* Creates the session. One whose store or runtime is not what the options expect is removed again,
- * and the call fails with `failed_precondition`. `config` may be NULL. A local environment takes no
- * limits: those that are set fail with `capability_not_supported`. */
+ * and the call fails with `failed_precondition`. So is one whose id was made up, when it is not
+ * known whether it was made (`deadline_exceeded`, `canceled`, `unavailable`); with an id of your
+ * own, create it again. `config` may be NULL. A local environment takes no limits: those that are
+ * set fail with `capability_not_supported`. */
 CAY_API bool cay_env_create(struct cay_env *env, const struct cay_env_config *config,
                             const struct cay_call_options *options, struct cay_error *err);
 
-/* Uses a session that exists. */
+/* Uses a session that exists, in whatever state it is. Reasons: session_not_found;
+ * failed_precondition when it is not what the options expect. */
 CAY_API bool cay_env_attach(struct cay_env *env, const char *session_id,
                             const struct cay_call_options *options, struct cay_error *err);
 
@@ -125,7 +134,8 @@ CAY_API bool cay_env_pause(struct cay_env *env, const struct cay_call_options *o
                            struct cay_error *err);
 CAY_API bool cay_env_resume(struct cay_env *env, const struct cay_call_options *options,
                             struct cay_error *err);
-/* Removes the session with its files and its past. A local environment's directory stays. */
+/* Removes the session with its files and its past, also when it is gone already. A local
+ * environment's directory stays. */
 CAY_API bool cay_env_destroy(struct cay_env *env, const struct cay_call_options *options,
                              struct cay_error *err);
 
@@ -142,7 +152,7 @@ struct cay_tool_request {
     size_t size;
     const char *tool_name; /* read_file, write_file, edit_file, grep, glob, list_dir, bash, … */
     const char *params;    /* its parameters, a JSON object; NULL: none */
-    const char *tool_call_id; /* makes the call happen once, however often it is sent; NULL: none */
+    const char *tool_call_id; /* makes the call happen once, however often you make it */
     const char *cwd;          /* NULL: the session's */
     const char *user;         /* NULL: the session's */
     const struct cay_pair *environment;
@@ -168,7 +178,10 @@ struct cay_tool_response {
     size_t json_len;
 };
 
-/* `out_response` is released with cay_tool_response_free. */
+/* `out_response` is released with cay_tool_response_free; it may be NULL. When the connection to a
+ * daemon breaks, the call is made again as long as there is time: the tool runs once all the same.
+ * A call that its deadline or a cancel ends leaves nothing running, unless it has a tool_call_id:
+ * then it goes on, and to make it again is to get its result. */
 CAY_API bool cay_env_execute_tool(struct cay_env *env, const struct cay_tool_request *request,
                                   const struct cay_call_options *options,
                                   struct cay_tool_response **out_response, struct cay_error *err);
@@ -212,6 +225,8 @@ struct cay_env_change {
     enum cay_env_change_kind kind;
     const char *path;
     const char *old_path; /* of a renamed one; "" otherwise */
+    bool is_binary;       /* no text, so the patch does not have it */
+    bool is_patch_cut;    /* its part of the patch was too large */
 };
 struct cay_env_diff {
     const struct cay_env_change *changes;

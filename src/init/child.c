@@ -14,13 +14,11 @@
 
 #include "init/mark.h"
 #include "sys/caps.h"
+#include "sys/program.h"
 #include "sys/raw.h"
 #include "sys/resolve.h"
 
 enum { EXIT_NOT_STARTED = 127 };
-
-static const char default_path[] =
-    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /* 0, 1 and 2 without losing an end that lies on one of these numbers itself. */
 static int set_stdio(const struct child *child)
@@ -98,44 +96,10 @@ static int set_signals(void)
     return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
 }
 
-static int try_exec(const char *path, const struct cay_frame_exec *exec)
-{
-    return (int)cay_raw3(SYS_execve, path, exec->args, exec->env);
-}
-
-/* A name without a slash is looked for along PATH of the command's own environment. "Not there"
- * gives way to the most telling other failure. */
-static int exec_along_path(const struct cay_frame_exec *exec)
-{
-    struct cay_str dirs = cay_str(default_path + sizeof("PATH=") - 1);
-    for (uint32_t i = 0; i < exec->env_count; i++) {
-        if (strncmp(exec->env[i], "PATH=", 5) == 0)
-            dirs = cay_str(exec->env[i] + 5);
-    }
-    int result = -ENOENT;
-    size_t name_len = strlen(exec->args[0]);
-    struct cay_str dir;
-    while (cay_str_split(&dirs, ':', &dir)) {
-        char path[PATH_MAX];
-        if (dir.len == 0 || dir.len + 1 + name_len >= sizeof(path))
-            continue;
-        memcpy(path, dir.ptr, dir.len);
-        path[dir.len] = '/';
-        memcpy(path + dir.len + 1, exec->args[0], name_len + 1);
-        int error = try_exec(path, exec);
-        if (error != -ENOENT && error != -ENOTDIR)
-            result = error;
-        if (error != -ENOENT && error != -ENOTDIR && error != -EACCES)
-            return error;
-    }
-    return result;
-}
-
 static int become(const struct child *child)
 {
     (void)cay_raw3(SYS_close_range, 3, UINT_MAX, 0);
-    const struct cay_frame_exec *exec = child->exec;
-    return strchr(exec->args[0], '/') ? try_exec(exec->args[0], exec) : exec_along_path(exec);
+    return cay_program_exec(child->exec->args, child->exec->env);
 }
 
 /* Without a control group, descendants are known by a variable of the environment. The array has

@@ -1,12 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/outcome.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "api/limits.h"
+#include "base/utf8.h"
 #include "tool/run.h"
 
 enum { TEXT_BYTES_MAX = 4 * CAY_LIMIT_RESULT_BYTES_MAX };
+
+struct cay_str cay_outcome_text(struct cay_arena *arena, struct cay_str text)
+{
+    if (cay_utf8_valid(text))
+        return text;
+    size_t len = cay_utf8_repaired_len(text);
+    char *copy = cay_arena_alloc(arena, len + 1);
+    if (!copy)
+        return (struct cay_str){};
+    cay_utf8_repair(text, copy);
+    return (struct cay_str){copy, len};
+}
+
+static const char *meaning(int error)
+{
+    const char *text = strerrordesc_np(error);
+    return text ? text : "unknown error";
+}
+
+void cay_outcome_refuse(struct cay_v1_exec_result *exec, enum cay_outcome_step step, int error,
+                        const char *why, struct cay_arena *arena)
+{
+    static const char *const steps[] = {
+        [CAY_STEP_OTHER] = "the command cannot start",
+        [CAY_STEP_CWD] = "the working directory cannot be entered",
+        [CAY_STEP_EXEC] = "the program cannot be run",
+        [CAY_STEP_USER] = "the user cannot be taken on",
+        [CAY_STEP_FORK] = "no process could be made",
+        [CAY_STEP_CGROUP] = "its control group cannot be joined",
+    };
+    const char *text = cay_arena_printf(arena, "%s: %s", steps[step], why ? why : meaning(error));
+    /* As shells do: 127 not found, 126 found and refused. */
+    exec->has_exit_code = true;
+    exec->exit_code = step == CAY_STEP_EXEC && error == ENOENT ? 127 : 126;
+    if (text)
+        exec->message = cay_str(text);
+}
+
+bool cay_outcome_fail_cwd(int error, struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s", meaning(error));
+}
+
+bool cay_outcome_fail_start(enum cay_outcome_step step, int error, struct cay_error *err)
+{
+    if (step == CAY_STEP_CWD)
+        return cay_outcome_fail_cwd(error, err);
+    if (step == CAY_STEP_EXEC && (error == ENOENT || error == ENOTDIR))
+        return cay_fail(err, CAY_R_NOT_FOUND, "argv: there is no such program in the sandbox");
+    if (step == CAY_STEP_EXEC && error == E2BIG)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "argv, env: they are larger than the kernel takes");
+    if (step == CAY_STEP_EXEC)
+        return cay_fail(err, CAY_R_PERMISSION_DENIED, "argv: the program cannot be run: %s",
+                        meaning(error));
+    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the process cannot be started: %s",
+                    meaning(error));
+}
+
+void cay_outcome_say(struct cay_v1_exec_result *exec, struct cay_arena *arena)
+{
+    double seconds =
+        exec->duration ? (double)exec->duration->seconds + exec->duration->nanos / 1e9 : 0;
+    const char *text = NULL;
+    if (exec->message.len)
+        return; /* it never began, which was told */
+    switch (exec->cause) {
+    case CAY_V1_END_CAUSE_TIMEOUT_WALL:
+        text = cay_arena_printf(arena, "timed out after %.1f s; everything it started was killed",
+                                seconds);
+        break;
+    case CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT:
+        text = cay_arena_printf(arena, "no output for too long; killed after %.1f s", seconds);
+        break;
+    case CAY_V1_END_CAUSE_OOM: text = "killed: the sandbox's memory limit was reached"; break;
+    case CAY_V1_END_CAUSE_QUOTA: text = "killed: the session's disk limit was reached"; break;
+    case CAY_V1_END_CAUSE_POLICY: text = "killed: a policy forbids what it did"; break;
+    case CAY_V1_END_CAUSE_LOST: text = "lost: how it ended is not known"; break;
+    case CAY_V1_END_CAUSE_EXITED:
+        if (exec->exit_code)
+            text = cay_arena_printf(arena, "exit code %d", exec->exit_code);
+        break;
+    case CAY_V1_END_CAUSE_KILLED:
+    case CAY_V1_END_CAUSE_SIGNALED:
+        text =
+            exec->signal ? cay_arena_printf(arena, "killed by signal %d", exec->signal) : "killed";
+        break;
+    case CAY_V1_END_CAUSE_UNSPECIFIED: break;
+    }
+    if (text)
+        exec->message = cay_str(text);
+}
 
 static void write_end_note(const struct cay_v1_exec_result *exec, struct cay_buf *text)
 {
@@ -77,11 +171,17 @@ static bool set_text(struct cay_v1_tool_result *result, struct cay_arena *arena,
                      struct cay_str text)
 {
     struct cay_v1_content_block *block = cay_arena_new(arena, struct cay_v1_content_block);
-    const char *copy = cay_arena_copy(arena, text);
+    bool is_valid = cay_utf8_valid(text);
+    size_t len = is_valid ? text.len : cay_utf8_repaired_len(text);
+    char *copy = cay_arena_alloc(arena, len + 1);
     if (!block || !copy)
         return false;
+    if (is_valid)
+        memcpy(copy, text.ptr, len);
+    else
+        cay_utf8_repair(text, copy);
     block->which_block = CAY_V1_CONTENT_BLOCK_BLOCK_TEXT;
-    block->block.text = (struct cay_str){copy, text.len};
+    block->block.text = (struct cay_str){copy, len};
     result->content.items = block;
     result->content.count = 1;
     return true;

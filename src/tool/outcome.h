@@ -9,6 +9,37 @@
 #include "tool/capture.h"
 #include "tool/tool.h"
 
+/* --- how it ended --- */
+
+/* Where the start of a command failed. */
+enum cay_outcome_step {
+    CAY_STEP_OTHER = 0,
+    CAY_STEP_CWD,
+    CAY_STEP_EXEC,
+    CAY_STEP_USER,
+    CAY_STEP_FORK,
+    CAY_STEP_CGROUP,
+};
+
+/* It never ran: the sentence, and the exit code that shells have for it. `why` may be NULL: then it
+ * is what `error`, an errno, means. */
+void cay_outcome_refuse(struct cay_v1_exec_result *exec, enum cay_outcome_step step, int error,
+                        const char *why, struct cay_arena *arena);
+
+/* The sentence of how it ended, once the cause is settled. */
+void cay_outcome_say(struct cay_v1_exec_result *exec, struct cay_arena *arena);
+
+/* That it never ran, as an error: because the call asked for what cannot be ... */
+[[nodiscard]] bool cay_outcome_fail_cwd(int error, struct cay_error *err);
+/* ... and for whoever only wanted it started: also a program that cannot be run is one. */
+[[nodiscard]] bool cay_outcome_fail_start(enum cay_outcome_step step, int error,
+                                          struct cay_error *err);
+
+/* Processes may be called anything; a string of the contract is text. */
+struct cay_str cay_outcome_text(struct cay_arena *arena, struct cay_str text);
+
+/* --- what its caller sees --- */
+
 struct cay_outcome {
     const struct cay_tool *tool;
     struct cay_v1_exec_result *exec; /* becomes part of the result; in the arena */

@@ -653,6 +653,23 @@ def once(cay):
 
 
 @case
+def once_and_left(cay):
+    """whoever left a call with an id gets all that it printed when asking again, also after leaving"""
+    cay.create("left")
+    command = "echo before; touch begun; until [ -e go ]; do sleep 0.05; done; echo after; echo bad >&2"
+    for verb in ("ExecuteTool", "ExecuteToolStream"):
+        call = {"toolName": "bash", "params": {"cmd": command}, "toolCallId": verb}
+        request = {"sessionId": "left", "call": call}
+        with (cay.open if verb.endswith("Stream") else cay.post)(SANDBOX + verb, request):
+            eventually(lambda: "begun" in cay.sh("left", "ls /workspace"), "it runs")
+        cay.sh("left", "touch /workspace/go")
+        result = cay.tool("left", "bash", call={"toolCallId": verb}, cmd=command)
+        text = result["content"][0]["text"]
+        assert result["cached"] and "before" in text and "bad" in text and "after" in text, result
+        cay.sh("left", "cd /workspace; rm begun go")
+
+
+@case
 def destroy_while_running(cay):
     """a session that is destroyed takes its commands with it, and their callers are told"""
     cay.create("short")

@@ -43,13 +43,14 @@ static void on_output(struct cay_exec *exec, const struct cay_frame_output *outp
     run->gap_bytes = output->offset > run->seen_offset ? output->offset - run->seen_offset : 0;
     run->dropped_bytes += run->gap_bytes;
     run->seen_offset = output->offset + output->data.len;
-    if (run->call->is_cancelled)
-        run->is_stalled = false; /* nobody listens: let it flow */
-    else if (run->style->output)
-        run->is_stalled = !run->style->output(run, output);
-    else
+    /* Nobody listens to a call that was left: let it flow. One that happens once is asked for
+     * again, though, and then gives all it has printed. */
+    const bool is_left = run->call->is_cancelled;
+    const bool is_kept = is_left ? run->tool_call_id.len > 0 : !run->style->output;
+    if (is_kept)
         cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out,
                         output->data);
+    run->is_stalled = !is_left && run->style->output && !run->style->output(run, output);
     if (!run->is_stalled && run->seen_offset - run->acked_offset >= ACK_STEP_BYTES)
         ack(run);
 }

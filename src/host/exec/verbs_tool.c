@@ -13,6 +13,7 @@
 #include "host/session/host.h"
 #include "host/session/quota.h"
 #include "host/session/tell.h"
+#include "tool/order.h"
 #include "tool/tool.h"
 
 /*
@@ -320,32 +321,13 @@ static void start_file_tool(struct cay_call *call, const struct cay_tool_call *t
 static bool check_call(const struct cay_v1_tool_call *request, struct cay_tool_call *tool,
                        struct cay_error *err)
 {
-    if (!request || !request->tool_name.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "call.tool_name: which tool?");
-    if (request->tool_call_id.len > CAY_LIMIT_ID_BYTES)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "call.tool_call_id: %d bytes at most",
-                        CAY_LIMIT_ID_BYTES);
-    if (request->max_result_bytes < 0 || request->max_result_bytes > CAY_LIMIT_RESULT_BYTES_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "call.max_result_bytes: %d at most",
-                        CAY_LIMIT_RESULT_BYTES_MAX);
-    tool->tool = cay_tool_find(request->tool_name);
-    if (!tool->tool) {
-        const char *nearest = cay_tool_nearest(request->tool_name);
-        cay_fail(err, CAY_R_TOOL_NOT_FOUND, "there is no tool '%.*s'%s%s%s",
-                 (int)CAY_MIN(request->tool_name.len, (size_t)64), request->tool_name.ptr,
-                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-        return nearest ? cay_error_fact(err, "nearest", "%s", nearest) : false;
-    }
-    const struct google_protobuf_duration *timeout =
-        request->policy ? request->policy->timeout : NULL;
-    tool->timeout_ms = timeout ? cay_noun_duration_ms(timeout) : 0;
-    if (timeout && tool->tool->run &&
-        (tool->timeout_ms <= 0 || tool->timeout_ms > INT64_C(7) * 24 * 3600 * 1000))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "call.policy.timeout: more than 0, up to 7 days");
-    tool->result_bytes_max =
-        request->max_result_bytes ? request->max_result_bytes : CAY_LIMIT_RESULT_BYTES;
-    return cay_tool_check_params(tool->tool, request->params, err);
+    struct cay_tool_order order;
+    if (!cay_tool_order(request, &order, err))
+        return false;
+    tool->tool = order.tool;
+    tool->timeout_ms = order.timeout_ms;
+    tool->result_bytes_max = order.result_bytes_max;
+    return true;
 }
 
 /* A call that waits for another one's result. */

@@ -4,18 +4,11 @@
 #include <errno.h>
 
 #include "api/noun.h"
-#include "base/utf8.h"
+#include "tool/outcome.h"
 
 struct cay_str cay_result_text(struct cay_arena *arena, struct cay_str text)
 {
-    if (cay_utf8_valid(text))
-        return text;
-    size_t len = cay_utf8_repaired_len(text);
-    char *copy = cay_arena_alloc(arena, len + 1);
-    if (!copy)
-        return (struct cay_str){};
-    cay_utf8_repair(text, copy);
-    return (struct cay_str){copy, len};
+    return cay_outcome_text(arena, text);
 }
 
 static enum cay_v1_end_cause to_cause(uint8_t cause)
@@ -31,53 +24,38 @@ static enum cay_v1_end_cause to_cause(uint8_t cause)
     }
 }
 
+static enum cay_outcome_step to_step(uint8_t stage)
+{
+    static const enum cay_outcome_step steps[CAY_STAGES] = {
+        [CAY_STAGE_CWD] = CAY_STEP_CWD,       [CAY_STAGE_EXEC] = CAY_STEP_EXEC,
+        [CAY_STAGE_USER] = CAY_STEP_USER,     [CAY_STAGE_FORK] = CAY_STEP_FORK,
+        [CAY_STAGE_CGROUP] = CAY_STEP_CGROUP,
+    };
+    return stage < CAY_STAGES ? steps[stage] : CAY_STEP_OTHER;
+}
+
 static void describe_failure(const struct cay_frame_exit *exit, struct cay_arena *arena,
                              struct cay_v1_exec_result *result)
 {
-    static const char *const steps[CAY_STAGES] = {
-        [CAY_STAGE_CWD] = "the working directory cannot be entered",
-        [CAY_STAGE_EXEC] = "the program cannot be run",
-        [CAY_STAGE_USER] = "the user cannot be taken on",
-        [CAY_STAGE_FORK] = "no process could be made",
-        [CAY_STAGE_CGROUP] = "its control group cannot be joined",
-    };
-    const char *step = exit->stage < CAY_STAGES ? steps[exit->stage] : NULL;
-    const char *reason = exit->code == ETIMEDOUT
-                             ? "it was held up for too long by a process of the sandbox, which "
-                               "stopped its start or has a lease on its file"
-                             : strerrordesc_np((int)exit->code);
-    const char *text = cay_arena_printf(arena, "%s: %s", step ? step : "the command cannot start",
-                                        reason ? reason : "unknown error");
-    /* As shells do: 127 not found, 126 found and refused. */
-    result->has_exit_code = true;
-    result->exit_code = exit->stage == CAY_STAGE_EXEC && exit->code == 2 ? 127 : 126;
-    if (text)
-        result->message = cay_str(text);
+    const char *why = exit->code == ETIMEDOUT
+                          ? "it was held up for too long by a process of the sandbox, which "
+                            "stopped its start or has a lease on its file"
+                          : NULL;
+    cay_outcome_refuse(result, to_step(exit->stage), (int)exit->code, why, arena);
 }
 
 bool cay_result_began(const struct cay_frame_exit *exit, struct cay_error *err)
 {
     if (exit->cause != CAY_CAUSE_FAILED || exit->stage != CAY_STAGE_CWD)
         return true;
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s",
-                    strerrordesc_np((int)exit->code) ?: "unknown error");
+    return cay_outcome_fail_cwd((int)exit->code, err);
 }
 
 bool cay_result_started(const struct cay_frame_exit *exit, struct cay_error *err)
 {
     if (exit->cause != CAY_CAUSE_FAILED)
         return true;
-    const char *why = strerrordesc_np((int)exit->code) ?: "unknown error";
-    if (!cay_result_began(exit, err))
-        return false;
-    if (exit->stage == CAY_STAGE_EXEC && (exit->code == ENOENT || exit->code == ENOTDIR))
-        return cay_fail(err, CAY_R_NOT_FOUND, "argv: there is no such program in the sandbox");
-    if (exit->stage == CAY_STAGE_EXEC && exit->code == E2BIG)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "argv, env: they are larger than the kernel takes");
-    if (exit->stage == CAY_STAGE_EXEC)
-        return cay_fail(err, CAY_R_PERMISSION_DENIED, "argv: the program cannot be run: %s", why);
-    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "the process cannot be started: %s", why);
+    return cay_outcome_fail_start(to_step(exit->stage), (int)exit->code, err);
 }
 
 void cay_result_fill(const struct cay_frame_exit *exit, const struct cay_leftovers *leftovers,
@@ -122,34 +100,5 @@ void cay_result_fill(const struct cay_frame_exit *exit, const struct cay_leftove
 
 void cay_result_say(struct cay_v1_exec_result *result, struct cay_arena *arena)
 {
-    double seconds =
-        result->duration ? (double)result->duration->seconds + result->duration->nanos / 1e9 : 0;
-    const char *text = NULL;
-    if (result->message.len)
-        return; /* it never began, which was told */
-    switch (result->cause) {
-    case CAY_V1_END_CAUSE_TIMEOUT_WALL:
-        text = cay_arena_printf(arena, "timed out after %.1f s; everything it started was killed",
-                                seconds);
-        break;
-    case CAY_V1_END_CAUSE_TIMEOUT_NO_OUTPUT:
-        text = cay_arena_printf(arena, "no output for too long; killed after %.1f s", seconds);
-        break;
-    case CAY_V1_END_CAUSE_OOM: text = "killed: the sandbox's memory limit was reached"; break;
-    case CAY_V1_END_CAUSE_QUOTA: text = "killed: the session's disk limit was reached"; break;
-    case CAY_V1_END_CAUSE_POLICY: text = "killed: a policy forbids what it did"; break;
-    case CAY_V1_END_CAUSE_LOST: text = "lost: how it ended is not known"; break;
-    case CAY_V1_END_CAUSE_EXITED:
-        if (result->exit_code)
-            text = cay_arena_printf(arena, "exit code %d", result->exit_code);
-        break;
-    case CAY_V1_END_CAUSE_KILLED:
-    case CAY_V1_END_CAUSE_SIGNALED:
-        text = result->signal ? cay_arena_printf(arena, "killed by signal %d", result->signal)
-                              : "killed";
-        break;
-    case CAY_V1_END_CAUSE_UNSPECIFIED: break;
-    }
-    if (text)
-        result->message = cay_str(text);
+    cay_outcome_say(result, arena);
 }

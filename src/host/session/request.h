@@ -3,6 +3,7 @@
 
 /* What of a request can be judged without looking at any session. Sentences name the field. */
 
+#include "api/argv.h"
 #include "api/cay_v1.h"
 #include "base/error.h"
 
@@ -21,10 +22,6 @@ struct cay_drain {
 [[nodiscard]] bool cay_build_is_label(struct cay_pb_pairs labels);
 
 [[nodiscard]] bool cay_check_labels(struct cay_pb_pairs labels, struct cay_error *err);
-[[nodiscard]] bool cay_check_env(struct cay_pb_pairs env, struct cay_error *err);
-/* A command with its own environment, of which there may be more. */
-[[nodiscard]] bool cay_check_argv(struct cay_pb_strs argv, struct cay_pb_pairs env,
-                                  struct cay_error *err);
 
 /* Fills in the host's defaults for what is not set. */
 [[nodiscard]] bool cay_check_limits(const struct cay_v1_resource_limits *wanted,
@@ -46,4 +43,3 @@ struct cay_drain {
 
 /* Can be a name or number of a user; empty: the default. */
 [[nodiscard]] bool cay_check_user(struct cay_str user, struct cay_error *err);
-[[nodiscard]] bool cay_check_cwd(struct cay_str cwd, struct cay_error *err);

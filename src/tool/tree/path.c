@@ -2,6 +2,7 @@
 #include "tool/tree/path.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/utf8.h"
@@ -114,6 +115,42 @@ static bool names_directory(struct cay_str text)
            (text.len >= 2 && memcmp(text.ptr + text.len - 2, "/.", 2) == 0);
 }
 
+static bool end_path(struct cay_path *path, bool fits, struct cay_str text, struct cay_error *err)
+{
+    bool slash = fits && (path->len == 0 || (text.len && names_directory(text)));
+    if (!fits || path->len + slash >= sizeof(path->bytes))
+        return cay_fail(err, CAY_R_INVALID_PATH, "a path may have at most %d bytes",
+                        CAY_PATH_BYTES_MAX - 1);
+    if (slash)
+        path->bytes[path->len++] = '/';
+    path->bytes[path->len] = '\0';
+    return true;
+}
+
+/* A directory of this host has one name in all results; its path there is taken for it, since that
+ * is what commands print. A home is elsewhere. */
+static bool resolve_own(const struct cay_tool_tree *tree, struct cay_str text,
+                        struct cay_path *out_path, struct cay_error *err)
+{
+    struct cay_path whole = {};
+    bool fits = true;
+    if (text.ptr[0] == '~' && (text.len == 1 || text.ptr[1] == '/'))
+        return cay_tree_fail(err, -ENOLINK, text);
+    if (text.ptr[0] != '/')
+        fits = append_parts(&whole, tree->cwd.len ? tree->cwd : tree->name);
+    if (!fits || !append_parts(&whole, text))
+        return end_path(out_path, false, text, err);
+    struct cay_str path = {whole.bytes, whole.len};
+    struct cay_str rest = cay_tree_rest(path, tree->host_name);
+    if (!rest.ptr)
+        rest = cay_tree_rest(path, tree->name);
+    if (!rest.ptr)
+        return cay_tree_fail(err, -ENOLINK, path);
+    out_path->len = 0;
+    fits = append_parts(out_path, tree->name) && append_parts(out_path, rest);
+    return end_path(out_path, fits, text, err);
+}
+
 bool cay_path_resolve(const struct cay_tool_tree *tree, struct cay_str text,
                       struct cay_path *out_path, struct cay_error *err)
 {
@@ -123,6 +160,8 @@ bool cay_path_resolve(const struct cay_tool_tree *tree, struct cay_str text,
     if (!cay_path_decode(text, &given, err))
         return false;
     struct cay_str rest = {given.bytes, given.len};
+    if (tree->is_own)
+        return resolve_own(tree, rest, out_path, err);
     struct cay_path home;
     out_path->len = 0;
     bool fits = true;
@@ -134,14 +173,7 @@ bool cay_path_resolve(const struct cay_tool_tree *tree, struct cay_str text,
         fits = append_parts(out_path, tree->cwd.len ? tree->cwd : CAY_STR("/workspace"));
     }
     fits = fits && append_parts(out_path, rest);
-    bool slash = fits && (out_path->len == 0 || (rest.len && names_directory(rest)));
-    if (!fits || out_path->len + slash >= sizeof(out_path->bytes))
-        return cay_fail(err, CAY_R_INVALID_PATH, "a path may have at most %d bytes",
-                        CAY_PATH_BYTES_MAX - 1);
-    if (slash)
-        out_path->bytes[out_path->len++] = '/';
-    out_path->bytes[out_path->len] = '\0';
-    return true;
+    return end_path(out_path, fits, rest, err);
 }
 
 static bool is_control(unsigned char byte)

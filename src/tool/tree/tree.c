@@ -23,9 +23,33 @@ int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
                        resolve);
 }
 
+struct cay_str cay_tree_rest(struct cay_str path, struct cay_str top)
+{
+    if (!top.len || path.len < top.len || memcmp(path.ptr, top.ptr, top.len) != 0 ||
+        (path.len > top.len && path.ptr[top.len] != '/'))
+        return (struct cay_str){};
+    return (struct cay_str){path.ptr + top.len, path.len - top.len};
+}
+
+/* Mounts below it are its own. -ENOLINK for what is, or leads, out of it. */
+static int open_own(const struct cay_tool_tree *tree, const char *path, int flags)
+{
+    struct cay_str rest = tree->name.len ? cay_tree_rest(cay_str(path), tree->name) : cay_str(path);
+    if (!rest.ptr)
+        return -ENOLINK;
+    const char *below = rest.ptr;
+    while (*below == '/')
+        below++;
+    int fd = cay_tree_lookup(tree->root_fd, *below ? below : ".", flags,
+                             RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+    return fd == -EXDEV ? -ENOLINK : fd;
+}
+
 int cay_tree_open(const struct cay_tool_tree *tree, const char *path, int flags)
 {
     assert(!(flags & (O_CREAT | O_TRUNC)));
+    if (tree->is_own)
+        return open_own(tree, path, flags);
     int fd = cay_tree_lookup(tree->root_fd, path, flags, INSIDE | RESOLVE_NO_XDEV);
     return fd == -EXDEV && tree->has_mounts ? cay_tree_cross(tree, path, flags) : fd;
 }
@@ -139,6 +163,8 @@ int cay_tree_parent(const struct cay_tool_tree *tree, const char *path, bool cre
     while (start > 0 && dir.bytes[start - 1] != '/')
         start--;
     struct cay_str name = {dir.bytes + start, end - start};
+    if (tree->is_own && cay_str_equal((struct cay_str){dir.bytes, end}, tree->name))
+        return -EISDIR; /* what is above it is not there */
     if (!name.len || cay_str_is(name, ".") || cay_str_is(name, ".."))
         return -EISDIR;
     if (name.len >= CAY_TREE_NAME_BYTES)
@@ -225,6 +251,7 @@ enum cay_reason cay_tree_reason(int neg_errno)
     case EPERM:
     case EROFS:
     case EREMOTE:
+    case ENOLINK:
     case EOVERFLOW: return CAY_R_ACCESS_DENIED;
     case EINVAL:
     case ENAMETOOLONG:
@@ -261,6 +288,7 @@ static const char *sentence(int neg_errno)
     case EPERM: return "the user may not do that";
     case EROFS: return "it cannot be written to";
     case EREMOTE: return "it answers by who reads it; read it with a command in the session";
+    case ENOLINK: return "it is outside of the environment's directory";
     case ELOOP: return "too many symbolic links";
     case ENAMETOOLONG: return "the path is too long";
     case EINVAL: return "not possible with this path";

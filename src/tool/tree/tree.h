@@ -34,7 +34,17 @@ struct cay_tool_tree {
     struct cay_str cwd; /* absolute, plain bytes; relative paths begin there; empty: /workspace */
     bool has_mounts;    /* the root is that of a running sandbox, with what is mounted in it */
     bool is_as_root;    /* with the rights of the sandbox's root; what is made is the user's */
+
+    /* A directory of this host that stands for a tree: all paths are below its name, nothing leads
+     * out of it, and whoever calls is the user, with the rights that it has. */
+    bool is_own;
+    struct cay_str name;      /* borrowed, here and below; absolute, no slash at its end */
+    struct cay_str host_name; /* where it is on this host, which is as good; empty: not known */
 };
+
+/* What is left of an absolute path below `top`; ptr is NULL when it is not below it, and when
+ * `top` is empty. */
+[[nodiscard]] struct cay_str cay_tree_rest(struct cay_str path, struct cay_str top);
 
 /* Capabilities of a thread. */
 struct cay_tree_caps {

@@ -90,6 +90,10 @@ static int take_groups(const struct cay_tool_tree *tree, struct cay_tree_visit *
 bool cay_tree_enter(const struct cay_tool_tree *tree, struct cay_tree_visit *out_visit,
                     struct cay_error *err)
 {
+    if (tree->is_own) {
+        *out_visit = (struct cay_tree_visit){};
+        return true;
+    }
     assert(tree->uid < CAY_TREE_IDS && tree->gid < CAY_TREE_IDS);
     assert(tree->group_count <= CAY_TREE_USER_GROUPS_MAX);
     uint32_t uid = tree->id_base + tree->uid;

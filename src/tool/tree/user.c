@@ -124,7 +124,8 @@ static void take_groups(struct cay_str group, struct cay_user *user)
 bool cay_user_find(const struct cay_tool_tree *tree, struct cay_str who, bool any_number,
                    struct cay_user *out_user, struct cay_error *err)
 {
-    const struct cay_tool_tree as_root = {.root_fd = tree->root_fd, .id_base = tree->id_base};
+    const struct cay_tool_tree as_root = {
+        .root_fd = tree->root_fd, .id_base = tree->id_base, .is_own = tree->is_own};
     cay_auto(cay_tree_leave) struct cay_tree_visit visit = {};
     if (!cay_tree_enter(&as_root, &visit, err))
         return false;

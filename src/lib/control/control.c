@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "lib/control/control_ops.h"
+#include "lib/control/result.h"
+
+enum { SIGNAL_MAX = 64, PORT_MAX = 65535 };
+
+static const struct cay_control_ops *const kinds[] = {
+    &cay_control_node,
+};
+
+/* --- structs of callers who may have been built with an older or newer header --- */
+
+/* What the caller's struct does not have stays zero, which is every field's default. */
+static bool take(void *out, size_t out_size, const void *given, const char *what,
+                 struct cay_error *err)
+{
+    size_t size = 0;
+    memset(out, 0, out_size);
+    if (given) {
+        memcpy(&size, given, sizeof(size));
+        if (size < sizeof(size))
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "the %s has no size; initialize it with the macro of its name", what);
+        memcpy(out, given, CAY_MIN(size, out_size));
+    }
+    memcpy(out, &out_size, sizeof(out_size));
+    return true;
+}
+
+static bool check_text(const char *text, const char *what, struct cay_error *err)
+{
+    return (text && *text) || cay_fail(err, CAY_R_INVALID_ARGUMENT, "the %s is missing", what);
+}
+
+static bool check_pairs(const struct cay_pair *pairs, size_t count, const char *what,
+                        struct cay_error *err)
+{
+    if (count && !pairs)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there are no %s, but their number is %zu",
+                        what, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!pairs[i].name || !*pairs[i].name)
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "one of the %s has no name", what);
+    }
+    return true;
+}
+
+/* --- opening and closing --- */
+
+static void unref(struct cay_control *control)
+{
+    if (atomic_fetch_sub(&control->refs, 1) == 1)
+        control->ops->close(control);
+}
+
+static const struct cay_control_ops *find_kind(const char *address, const char **out_rest)
+{
+    for (size_t i = 0; i < CAY_COUNT(kinds); i++) {
+        size_t len = strlen(kinds[i]->name);
+        if (strncmp(address, kinds[i]->name, len) == 0 && address[len] == ':') {
+            *out_rest = address + len + 1;
+            return kinds[i];
+        }
+    }
+    return NULL;
+}
+
+bool cay_control_open(const char *address, const struct cay_control_options *options,
+                      struct cay_control **out_control, struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_control_options own;
+    struct cay_control *control = NULL;
+    const char *rest = NULL;
+    err = err ? err : &ignored;
+    if (!out_control)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the control");
+    if (!check_text(address, "address of the control", err) ||
+        !take(&own, sizeof(own), options, "cay_control_options", err))
+        return false;
+    if (own.timeout_ms < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "timeout_ms: 0 or more milliseconds");
+    const struct cay_control_ops *ops = find_kind(address, &rest);
+    if (!ops)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "there is no control '%.80s'; write node:URL, e.g. "
+                        "node:unix:/run/cay/cayd.sock",
+                        address);
+    if (!ops->open(rest, &own, &control, err))
+        return false;
+    control->ops = ops;
+    atomic_init(&control->refs, 1);
+    *out_control = control;
+    return true;
+}
+
+void cay_control_close(struct cay_control *control)
+{
+    if (control)
+        unref(control);
+}
+
+/* --- what every call begins and ends with --- */
+
+/* On true the control lives until `leave`. */
+static bool enter(struct cay_control *control, const struct cay_call_options *options,
+                  struct cay_call_options *own, struct cay_error *err)
+{
+    if (!control)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the control is missing");
+    if (!take(own, sizeof(*own), options, "cay_call_options", err))
+        return false;
+    atomic_fetch_add(&control->refs, 1);
+    return true;
+}
+
+static bool leave(struct cay_control *control, bool is_done, struct cay_error *err)
+{
+    if (!is_done && err->reason == CAY_R_NOT_SUPPORTED)
+        err->reason = CAY_R_CAPABILITY_NOT_SUPPORTED; /* the sentence stays the host's */
+    unref(control);
+    return is_done;
+}
+
+static bool cannot(const struct cay_control *control, const char *what, struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_CAPABILITY_NOT_SUPPORTED, "a control of the kind '%s' cannot %s",
+                    control->ops->name, what);
+}
+
+bool cay_control_capabilities(struct cay_control *control, const struct cay_call_options *options,
+                              const struct cay_control_capabilities **out_capabilities,
+                              struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    err = err ? err : &ignored;
+    if (!out_capabilities)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the capabilities");
+    if (!enter(control, options, &own, err))
+        return false;
+    return leave(control, control->ops->capabilities(control, &own, out_capabilities, err), err);
+}
+
+/* --- sandboxes --- */
+
+static bool check_sandbox(const struct cay_sandbox_request *request, struct cay_error *err)
+{
+    /* Not by what it must not be: NaN is neither. */
+    if (!(request->cpus >= 0) || request->memory_bytes < 0 || request->disk_bytes < 0 ||
+        request->process_count < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "a limit is above 0, or 0 for the host's default");
+    return check_pairs(request->labels, request->label_count, "labels", err);
+}
+
+bool cay_control_create(struct cay_control *control, const struct cay_sandbox_request *request,
+                        const struct cay_call_options *options, struct cay_sandbox_info **out_info,
+                        struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    struct cay_sandbox_request wanted;
+    struct cay_sandbox_info *info = NULL;
+    err = err ? err : &ignored;
+    if (!take(&wanted, sizeof(wanted), request, "cay_sandbox_request", err) ||
+        !check_sandbox(&wanted, err) || !enter(control, options, &own, err))
+        return false;
+    bool is_done = control->ops->create(control, &wanted, &own, &info, err);
+    if (is_done && out_info)
+        *out_info = info;
+    else
+        cay_sandbox_info_free(info);
+    return leave(control, is_done, err);
+}
+
+typedef bool on_sandbox(struct cay_control *control, const char *sandbox_id,
+                        const struct cay_call_options *options, struct cay_error *err);
+
+static bool call_on_sandbox(struct cay_control *control, on_sandbox *slot, const char *what,
+                            const char *sandbox_id, const struct cay_call_options *options,
+                            struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    err = err ? err : &ignored;
+    if (!check_text(sandbox_id, "id of the sandbox", err) || !enter(control, options, &own, err))
+        return false;
+    bool is_done = slot ? slot(control, sandbox_id, &own, err) : cannot(control, what, err);
+    return leave(control, is_done, err);
+}
+
+bool cay_control_destroy(struct cay_control *control, const char *sandbox_id,
+                         const struct cay_call_options *options, struct cay_error *err)
+{
+    return call_on_sandbox(control, control ? control->ops->destroy : NULL, "destroy sandboxes",
+                           sandbox_id, options, err);
+}
+
+bool cay_control_pause(struct cay_control *control, const char *sandbox_id,
+                       const struct cay_call_options *options, struct cay_error *err)
+{
+    return call_on_sandbox(control, control ? control->ops->pause : NULL, "pause sandboxes",
+                           sandbox_id, options, err);
+}
+
+bool cay_control_resume(struct cay_control *control, const char *sandbox_id,
+                        const struct cay_call_options *options, struct cay_error *err)
+{
+    return call_on_sandbox(control, control ? control->ops->resume : NULL, "resume sandboxes",
+                           sandbox_id, options, err);
+}
+
+bool cay_control_list(struct cay_control *control, const struct cay_pair *labels,
+                      size_t label_count, const struct cay_call_options *options,
+                      struct cay_sandbox_list **out_list, struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    err = err ? err : &ignored;
+    if (!out_list)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the list");
+    if (!check_pairs(labels, label_count, "labels", err) || !enter(control, options, &own, err))
+        return false;
+    bool is_done = control->ops->list
+                       ? control->ops->list(control, labels, label_count, &own, out_list, err)
+                       : cannot(control, "list sandboxes", err);
+    return leave(control, is_done, err);
+}
+
+/* --- processes --- */
+
+static bool check_process(const struct cay_process_request *request, struct cay_error *err)
+{
+    if (!check_text(request->sandbox_id, "id of the sandbox", err) ||
+        !check_text(request->binary, "program to launch", err) ||
+        !check_pairs(request->environment, request->environment_count, "variables", err))
+        return false;
+    if (request->expose_port < 0 || request->expose_port > PORT_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "expose_port: 1 to %d, or 0 for none",
+                        PORT_MAX);
+    if (request->arg_count && !request->args)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "there are no arguments, but their number is %zu", request->arg_count);
+    for (size_t i = 0; i < request->arg_count; i++) {
+        if (!request->args[i])
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argument %zu is missing", i + 1);
+    }
+    return true;
+}
+
+bool cay_control_launch(struct cay_control *control, const struct cay_process_request *request,
+                        const struct cay_call_options *options,
+                        struct cay_process_status **out_status, struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    struct cay_process_request wanted;
+    struct cay_process_status *status = NULL;
+    err = err ? err : &ignored;
+    if (!take(&wanted, sizeof(wanted), request, "cay_process_request", err) ||
+        !check_process(&wanted, err) || !enter(control, options, &own, err))
+        return false;
+    bool is_done = control->ops->launch ? control->ops->launch(control, &wanted, &own, &status, err)
+                                        : cannot(control, "launch processes", err);
+    if (is_done && out_status)
+        *out_status = status;
+    else
+        cay_process_status_free(status);
+    return leave(control, is_done, err);
+}
+
+bool cay_control_kill(struct cay_control *control, const char *sandbox_id, const char *process_id,
+                      int number, const struct cay_call_options *options, struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    err = err ? err : &ignored;
+    if (!check_text(sandbox_id, "id of the sandbox", err) ||
+        !check_text(process_id, "id of the process", err))
+        return false;
+    if (number < 0 || number > SIGNAL_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a signal is 1 to %d, or 0 for SIGTERM",
+                        SIGNAL_MAX);
+    if (!enter(control, options, &own, err))
+        return false;
+    bool is_done = control->ops->kill
+                       ? control->ops->kill(control, sandbox_id, process_id, number, &own, err)
+                       : cannot(control, "end processes", err);
+    return leave(control, is_done, err);
+}
+
+bool cay_control_status(struct cay_control *control, const char *sandbox_id, const char *process_id,
+                        const struct cay_call_options *options,
+                        struct cay_process_status **out_status, struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options own;
+    err = err ? err : &ignored;
+    if (!out_status)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the status");
+    if (!check_text(sandbox_id, "id of the sandbox", err) ||
+        !check_text(process_id, "id of the process", err) || !enter(control, options, &own, err))
+        return false;
+    bool is_done = control->ops->status ? control->ops->status(control, sandbox_id, process_id,
+                                                               &own, out_status, err)
+                                        : cannot(control, "tell of processes", err);
+    return leave(control, is_done, err);
+}
+
+/* --- results --- */
+
+void cay_sandbox_info_free(struct cay_sandbox_info *info)
+{
+    cay_result_free(info);
+}
+
+void cay_sandbox_list_free(struct cay_sandbox_list *list)
+{
+    cay_result_free(list);
+}
+
+void cay_process_status_free(struct cay_process_status *status)
+{
+    cay_result_free(status);
+}
