@@ -503,18 +503,44 @@ static void expect_mismatch(const struct cay_env_options *options)
 static void what_is_not_as_expected_is_not_left_behind(void **)
 {
     struct cay_error err = {};
+    struct cay_env_options options = CAY_ENV_OPTIONS;
     struct cay_env *env = world_open();
     bool has_sessions = cay_env_attach(env, "no-such-session", NULL, &err) ||
                         cay_env_error_of(&err) == CAY_ENV_ERROR_SESSION_NOT_FOUND;
     cay_env_close(env);
-    if (!has_sessions)
-        world_skip("environments of this kind have nothing to expect");
-    struct cay_env_options options = CAY_ENV_OPTIONS;
     options.store = "paper";
+    if (!has_sessions) { /* nor anything else that could be expected of them */
+        env = world_open_at(world_address, &options);
+        assert_false(cay_env_create(env, NULL, NULL, &err));
+        assert_true(cay_error_is(&err, "failed_precondition"));
+        cay_env_close(env);
+        return;
+    }
     expect_mismatch(&options);
     options.store = NULL;
     options.runtime = "paper";
     expect_mismatch(&options);
+}
+
+/* What an environment cannot keep it does not promise. */
+static void limits_are_kept_or_refused(void **)
+{
+    struct cay_error err = {};
+    struct cay_env *env = world_open();
+    struct cay_env_config config = CAY_ENV_CONFIG;
+    config.memory_bytes = 64 << 20;
+    config.process_count = 24;
+    if (cay_env_create(env, &config, NULL, &err)) {
+        struct cay_tool_response *response =
+            world_tool(env, "bash", "{\"cmd\":\"for i in $(seq 60); do sleep 1 & done; wait\"}");
+        bool is_isolating = world_capabilities(env).isolates;
+        assert_true(!is_isolating || response->is_error || strstr(response->text, "fork"));
+        cay_tool_response_free(response);
+        world_end(env);
+        return;
+    }
+    assert_int_equal(cay_env_error_of(&err), CAY_ENV_ERROR_CAPABILITY_NOT_SUPPORTED);
+    cay_env_close(env);
 }
 
 int main(int argc, char **argv)
@@ -533,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_session_is_what_its_config_says),
         cmocka_unit_test(what_is_missing_cannot_be_attached_to),
         cmocka_unit_test(what_is_not_as_expected_is_not_left_behind),
+        cmocka_unit_test(limits_are_kept_or_refused),
     };
     world_begin(argc, argv);
     return cmocka_run_group_tests_name("env", tests, NULL, NULL);

@@ -5,10 +5,9 @@
     environment.py CAYD native STORE RUNTIME SUITE
     environment.py CAYD local - - SUITE
 
-The world is a cayd, which does what the suite wishes. For `local` it is what results are compared with.
+The world is a cayd, which does what the suite wishes. Results are compared with those of the other kind.
 """
 
-import contextlib
 import os
 import socket
 import subprocess
@@ -113,12 +112,13 @@ def main():
     with Cayd(*flags()) as cay:
         import_small(cay)
         native = f"native:unix:{cay.socket_path}"
-        if KIND == "native":
-            status = run_suite(native, World(cay))
-            assert status or not cay.ids(), f"sessions are left: {cay.ids()}"
-        else:
-            with tempfile.TemporaryDirectory() as folder:
-                status = run_suite(f"{KIND}:{folder}", None, CAY_TEST_REFERENCE=native)
+        with tempfile.TemporaryDirectory() as folder:
+            local = f"local:{folder}"
+            if KIND == "native":
+                status = run_suite(native, World(cay), CAY_TEST_REFERENCE=local)
+                assert status or not cay.ids(), f"sessions are left: {cay.ids()}"
+            else:
+                status = run_suite(local, None, CAY_TEST_REFERENCE=native)
     sys.exit(status)
 
 

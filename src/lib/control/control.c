@@ -3,49 +3,13 @@
 
 #include "lib/control/control_ops.h"
 #include "lib/control/result.h"
+#include "lib/entry.h"
 
 enum { SIGNAL_MAX = 64, PORT_MAX = 65535 };
 
 static const struct cay_control_ops *const kinds[] = {
     &cay_control_node,
 };
-
-/* --- structs of callers who may have been built with an older or newer header --- */
-
-/* What the caller's struct does not have stays zero, which is every field's default. */
-static bool take(void *out, size_t out_size, const void *given, const char *what,
-                 struct cay_error *err)
-{
-    size_t size = 0;
-    memset(out, 0, out_size);
-    if (given) {
-        memcpy(&size, given, sizeof(size));
-        if (size < sizeof(size))
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "the %s has no size; initialize it with the macro of its name", what);
-        memcpy(out, given, CAY_MIN(size, out_size));
-    }
-    memcpy(out, &out_size, sizeof(out_size));
-    return true;
-}
-
-static bool check_text(const char *text, const char *what, struct cay_error *err)
-{
-    return (text && *text) || cay_fail(err, CAY_R_INVALID_ARGUMENT, "the %s is missing", what);
-}
-
-static bool check_pairs(const struct cay_pair *pairs, size_t count, const char *what,
-                        struct cay_error *err)
-{
-    if (count && !pairs)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there are no %s, but their number is %zu",
-                        what, count);
-    for (size_t i = 0; i < count; i++) {
-        if (!pairs[i].name || !*pairs[i].name)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "one of the %s has no name", what);
-    }
-    return true;
-}
 
 /* --- opening and closing --- */
 
@@ -77,8 +41,8 @@ bool cay_control_open(const char *address, const struct cay_control_options *opt
     err = err ? err : &ignored;
     if (!out_control)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the control");
-    if (!check_text(address, "address of the control", err) ||
-        !take(&own, sizeof(own), options, "cay_control_options", err))
+    if (!cay_entry_text(address, "address", err) ||
+        !cay_entry_take(options, &own, sizeof(own), "cay_control_options", err))
         return false;
     if (own.timeout_ms < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "timeout_ms: 0 or more milliseconds");
@@ -110,7 +74,7 @@ static bool enter(struct cay_control *control, const struct cay_call_options *op
 {
     if (!control)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the control is missing");
-    if (!take(own, sizeof(*own), options, "cay_call_options", err))
+    if (!cay_entry_take(options, own, sizeof(*own), "cay_call_options", err))
         return false;
     atomic_fetch_add(&control->refs, 1);
     return true;
@@ -153,7 +117,11 @@ static bool check_sandbox(const struct cay_sandbox_request *request, struct cay_
         request->process_count < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "a limit is above 0, or 0 for the host's default");
-    return check_pairs(request->labels, request->label_count, "labels", err);
+    return cay_entry_word(request->sandbox_id, "sandbox_id", err) &&
+           cay_entry_word(request->template_name, "template_name", err) &&
+           cay_entry_word(request->network, "network", err) &&
+           cay_entry_word(request->runtime, "runtime", err) &&
+           cay_entry_pairs(request->labels, request->label_count, "labels", err);
 }
 
 bool cay_control_create(struct cay_control *control, const struct cay_sandbox_request *request,
@@ -165,7 +133,7 @@ bool cay_control_create(struct cay_control *control, const struct cay_sandbox_re
     struct cay_sandbox_request wanted;
     struct cay_sandbox_info *info = NULL;
     err = err ? err : &ignored;
-    if (!take(&wanted, sizeof(wanted), request, "cay_sandbox_request", err) ||
+    if (!cay_entry_take(request, &wanted, sizeof(wanted), "cay_sandbox_request", err) ||
         !check_sandbox(&wanted, err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->create(control, &wanted, &own, &info, err);
@@ -186,7 +154,7 @@ static bool call_on_sandbox(struct cay_control *control, on_sandbox *slot, const
     struct cay_error ignored;
     struct cay_call_options own;
     err = err ? err : &ignored;
-    if (!check_text(sandbox_id, "id of the sandbox", err) || !enter(control, options, &own, err))
+    if (!cay_entry_text(sandbox_id, "sandbox_id", err) || !enter(control, options, &own, err))
         return false;
     bool is_done = slot ? slot(control, sandbox_id, &own, err) : cannot(control, what, err);
     return leave(control, is_done, err);
@@ -222,7 +190,7 @@ bool cay_control_list(struct cay_control *control, const struct cay_pair *labels
     err = err ? err : &ignored;
     if (!out_list)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the list");
-    if (!check_pairs(labels, label_count, "labels", err) || !enter(control, options, &own, err))
+    if (!cay_entry_pairs(labels, label_count, "labels", err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->list
                        ? control->ops->list(control, labels, label_count, &own, out_list, err)
@@ -234,9 +202,9 @@ bool cay_control_list(struct cay_control *control, const struct cay_pair *labels
 
 static bool check_process(const struct cay_process_request *request, struct cay_error *err)
 {
-    if (!check_text(request->sandbox_id, "id of the sandbox", err) ||
-        !check_text(request->binary, "program to launch", err) ||
-        !check_pairs(request->environment, request->environment_count, "variables", err))
+    if (!cay_entry_text(request->sandbox_id, "sandbox_id", err) ||
+        !cay_entry_text(request->binary, "binary", err) ||
+        !cay_entry_pairs(request->environment, request->environment_count, "environment", err))
         return false;
     if (request->expose_port < 0 || request->expose_port > PORT_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "expose_port: 1 to %d, or 0 for none",
@@ -247,8 +215,10 @@ static bool check_process(const struct cay_process_request *request, struct cay_
     for (size_t i = 0; i < request->arg_count; i++) {
         if (!request->args[i])
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argument %zu is missing", i + 1);
+        if (!cay_entry_word(request->args[i], "args", err))
+            return false;
     }
-    return true;
+    return cay_entry_word(request->cwd, "cwd", err) && cay_entry_word(request->user, "user", err);
 }
 
 bool cay_control_launch(struct cay_control *control, const struct cay_process_request *request,
@@ -260,7 +230,7 @@ bool cay_control_launch(struct cay_control *control, const struct cay_process_re
     struct cay_process_request wanted;
     struct cay_process_status *status = NULL;
     err = err ? err : &ignored;
-    if (!take(&wanted, sizeof(wanted), request, "cay_process_request", err) ||
+    if (!cay_entry_take(request, &wanted, sizeof(wanted), "cay_process_request", err) ||
         !check_process(&wanted, err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->launch ? control->ops->launch(control, &wanted, &own, &status, err)
@@ -278,8 +248,8 @@ bool cay_control_kill(struct cay_control *control, const char *sandbox_id, const
     struct cay_error ignored;
     struct cay_call_options own;
     err = err ? err : &ignored;
-    if (!check_text(sandbox_id, "id of the sandbox", err) ||
-        !check_text(process_id, "id of the process", err))
+    if (!cay_entry_text(sandbox_id, "sandbox_id", err) ||
+        !cay_entry_text(process_id, "process_id", err))
         return false;
     if (number < 0 || number > SIGNAL_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a signal is 1 to %d, or 0 for SIGTERM",
@@ -301,8 +271,8 @@ bool cay_control_status(struct cay_control *control, const char *sandbox_id, con
     err = err ? err : &ignored;
     if (!out_status)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the status");
-    if (!check_text(sandbox_id, "id of the sandbox", err) ||
-        !check_text(process_id, "id of the process", err) || !enter(control, options, &own, err))
+    if (!cay_entry_text(sandbox_id, "sandbox_id", err) ||
+        !cay_entry_text(process_id, "process_id", err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->status ? control->ops->status(control, sandbox_id, process_id,
                                                                &own, out_status, err)

@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "lib/control/node_internal.h"
 #include "lib/control/result.h"
+#include "lib/entry.h"
 
 #define TAG "tag:" /* before a tag that stands for a process id */
 
@@ -17,15 +18,13 @@ static enum cay_process_state state_of(const struct cay_v1_process *process)
     return is_new ? CAY_PROCESS_STARTING : CAY_PROCESS_RUNNING;
 }
 
-static bool fill_status(const struct cay_node *node, const struct cay_v1_process *process,
+/* `address` may be empty. */
+static bool fill_status(const struct cay_v1_process *process, const char *address,
                         struct cay_process_status *status, struct cay_error *err)
 {
     struct cay_arena *arena = cay_result_arena(status);
     const struct cay_v1_exec_result *result = process->result;
     bool is_over = state_of(process) == CAY_PROCESS_EXITED && result;
-    char address[CAY_REACH_BYTES] = "";
-    if (process->ports.count && !cay_place_reach(&node->place, process->ports.items, address, err))
-        return false;
     *status = (struct cay_process_status){
         .process_id = cay_arena_copy(arena, process->id),
         .address = cay_arena_copy(arena, cay_str(address)),
@@ -38,13 +37,20 @@ static bool fill_status(const struct cay_node *node, const struct cay_v1_process
     return (status->process_id && status->address) || cay_node_no_memory(err);
 }
 
+/* A port that cannot be reached from here is an error for who wants it now; it is no reason to be
+ * silent about a process. */
 static bool make_status(const struct cay_node *node, const struct cay_v1_process *process,
-                        struct cay_process_status **out_status, struct cay_error *err)
+                        bool must_reach, struct cay_process_status **out_status,
+                        struct cay_error *err)
 {
+    char address[CAY_REACH_BYTES] = "";
+    if (process->ports.count &&
+        !cay_place_reach(&node->place, process->ports.items, address, err) && must_reach)
+        return false;
     struct cay_process_status *status = cay_result_new(sizeof(*status));
     if (!status)
         return cay_node_no_memory(err);
-    if (!fill_status(node, process, status, err)) {
+    if (!fill_status(process, address, status, err)) {
         cay_result_free(status);
         return false;
     }
@@ -83,7 +89,8 @@ static bool start(struct cay_node_use *use, const struct cay_v1_launch_process_r
     struct cay_v1_launch_process_response answer = {};
     struct cay_error ignored;
     char name[CAY_ID_SIZE] = TAG;
-    cay_id_make(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-");
+    if (!cay_entry_id(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-", err))
+        return false;
     request->spec->tag = cay_str(name + strlen(TAG));
     if (!cay_node_call(use, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, request, &answer, err))
         return cay_node_is_lost(err) &&
@@ -130,7 +137,7 @@ bool cay_node_launch(struct cay_control *control, const struct cay_process_reque
         !cay_node_pairs(&use, wanted->environment, wanted->environment_count, &spec.env, err) ||
         !start(&use, &request, &process, err))
         return false;
-    if (make_status(use.node, process, out_status, err))
+    if (make_status(use.node, process, true, out_status, err))
         return true;
     /* The caller will not know of it, or cannot use it. */
     (void)send_signal(&use, request.session_id, process->id, SIGKILL, &ignored);
@@ -153,5 +160,5 @@ bool cay_node_status(struct cay_control *control, const char *sandbox_id, const 
     cay_auto(cay_node_end) struct cay_node_use use;
     cay_node_begin(&use, control, options);
     return find(&use, cay_str(sandbox_id), cay_str(process_id), &process, err) &&
-           make_status(use.node, process, out_status, err);
+           make_status(use.node, process, false, out_status, err);
 }

@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "lib/control/node_internal.h"
 #include "lib/control/result.h"
+#include "lib/entry.h"
 
 enum {
     LIST_PAGES_MAX = 100'000, /* a daemon that never comes to an end is not believed */
@@ -125,8 +126,9 @@ bool cay_node_create(struct cay_control *control, const struct cay_sandbox_reque
     struct cay_v1_create_session_response answer = {};
     char made_up[CAY_ID_SIZE];
     bool has_id = wanted->sandbox_id && *wanted->sandbox_id;
-    if (!has_id) /* here, not there: only a create with an id can be repeated */
-        cay_id_make(made_up, sizeof(made_up), "s");
+    /* Here, not there: only a create with an id can be repeated. */
+    if (!has_id && !cay_entry_id(made_up, sizeof(made_up), "s", err))
+        return false;
     struct cay_v1_create_session_request request = {
         .session_id = cay_str(has_id ? wanted->sandbox_id : made_up),
         .base = cay_str(wanted->template_name),

@@ -107,4 +107,5 @@ void cay_env_bind(struct cay_env *env, const char *session_id);
 
 /* The kinds: kinds.c. NULL when there is none of that name. */
 const struct cay_env_ops *cay_env_kind_find(struct cay_str kind);
+extern const struct cay_env_ops cay_env_local;
 extern const struct cay_env_ops cay_env_native;

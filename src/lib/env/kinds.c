@@ -4,6 +4,7 @@
 
 static const struct cay_env_ops *const kinds[] = {
     &cay_env_native,
+    &cay_env_local,
 };
 
 const struct cay_env_ops *cay_env_kind_find(struct cay_str kind)

@@ -262,7 +262,8 @@ static bool request_session(struct cay_origin *origin, const struct cay_env_birt
     };
     if (!network_mode(config->network, &network.mode, err) ||
         !cay_env_order_pairs(config->labels, config->label_count, arena, &request.labels, err) ||
-        !cay_env_order_pairs(config->environment, config->environment_count, arena, &request.env, err))
+        !cay_env_order_pairs(config->environment, config->environment_count, arena, &request.env,
+                             err))
         return false;
     if (network.mode)
         request.network = &network;

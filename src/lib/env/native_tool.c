@@ -108,7 +108,7 @@ static bool attempt(struct tool_run *run, const struct cay_native_repeat *repeat
     if (repeat->attempts && !is_read_only(run) && !is_same_daemon(run, &repeat->options, err))
         return false;
     return run->order.request->progress ? attempt_stream(run, &repeat->options, err)
-                                  : attempt_unary(run, &repeat->options, err);
+                                        : attempt_unary(run, &repeat->options, err);
 }
 
 static bool repeat_attempts(struct tool_run *run, const struct cay_call_options *options,

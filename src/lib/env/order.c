@@ -14,8 +14,8 @@ static bool read_params(struct cay_env_order *order, struct cay_error *err)
     const char *params = order->request->params;
     if (!params || !*params)
         return true;
-    int status = cay_pb_json_read(&google_protobuf_struct_desc, cay_str(params), NULL, &order->arena,
-                                  &order->params, text, sizeof(text));
+    int status = cay_pb_json_read(&google_protobuf_struct_desc, cay_str(params), NULL,
+                                  &order->arena, &order->params, text, sizeof(text));
     order->call.params = &order->params;
     if (status == -ENOMEM)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "params: they take too much memory");
@@ -63,7 +63,7 @@ bool cay_env_order_build(struct cay_env_order *order, const struct cay_tool_requ
         order->call.policy = &order->policy;
     }
     return cay_env_order_pairs(request->environment, request->environment_count, &order->arena,
-                            &order->call.env, err) &&
+                               &order->call.env, err) &&
            read_params(order, err);
 }
 
@@ -104,4 +104,3 @@ void cay_env_order_show(struct cay_env_order *order, const struct cay_v1_output_
     order->shown_bytes = begin + (int64_t)data.len;
     order->request->progress(order->request->state, &progress);
 }
-

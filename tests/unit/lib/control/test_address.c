@@ -12,7 +12,7 @@ static void becomes(const char *address, bool is_tls, const char *wanted)
         fail_msg("%s: %s", address, err.text);
     assert_string_equal(url.data, wanted);
     assert_int_equal(url.len, strlen(wanted));
-    free(url.data);
+    cay_text_free(&url);
 }
 
 static void is_refused(const char *address, const char *word)

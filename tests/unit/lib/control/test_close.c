@@ -37,6 +37,7 @@ static int stop_listening(void **)
 struct caller {
     pthread_t thread;
     struct cay_control *control;
+    struct cay_cancel *cancel;
     struct cay_error err;
     bool is_done;
 };
@@ -45,7 +46,9 @@ static void *list(void *state)
 {
     struct caller *caller = state;
     struct cay_sandbox_list *found = NULL;
-    caller->is_done = cay_control_list(caller->control, NULL, 0, NULL, &found, &caller->err);
+    struct cay_call_options options = CAY_CALL_OPTIONS;
+    options.cancel = caller->cancel;
+    caller->is_done = cay_control_list(caller->control, NULL, 0, &options, &found, &caller->err);
     return NULL;
 }
 
@@ -93,6 +96,23 @@ static void a_silent_host_takes_no_longer_than_it_may(void **)
     cay_control_close(control);
 }
 
+static void a_call_is_ended_by_another_thread(void **)
+{
+    struct caller caller = {};
+    assert_true(cay_cancel_create(&caller.cancel, NULL));
+    assert_true(cay_control_open(address, NULL, &caller.control, NULL));
+    assert_int_equal(pthread_create(&caller.thread, NULL, list, &caller), 0);
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    cay_cancel_fire(caller.cancel);
+    pthread_join(caller.thread, NULL);
+    assert_false(caller.is_done);
+    assert_true(cay_error_is(&caller.err, "canceled"));
+    close(fd);
+    cay_control_close(caller.control);
+    cay_cancel_destroy(caller.cancel);
+}
+
 static void a_host_that_is_not_there_is_unavailable(void **)
 {
     struct cay_control *control = NULL;
@@ -119,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(calls_go_on_when_their_control_is_closed),
         TEST(a_silent_host_takes_no_longer_than_it_may),
+        TEST(a_call_is_ended_by_another_thread),
         TEST(a_host_that_is_not_there_is_unavailable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
