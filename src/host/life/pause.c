@@ -298,9 +298,10 @@ static bool resume_begin(struct cay_op *op, struct cay_error *err)
                         cay_session_state_name(session->state));
     self->is_stranger = cay_session_is_resting(session) && !self->is_cold;
     if (self->is_cold) {
+        struct cay_error cold = {};
+        cay_fail(&cold, CAY_R_UNAVAILABLE, "the session was resumed without its processes");
         if (cay_session_is_resting(session))
-            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED,
-                                 "the session was resumed without its processes");
+            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED, &cold);
         self->unwanted = cay_live_close(session, CAY_R_SESSION_PAUSED);
     } else {
         self->sandbox = session->sandbox;

@@ -106,7 +106,7 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
         cay_log(CAY_ERROR, "sandbox.link_failed", CAY_S("session", session->id), CAY_ERR(&err));
         cay_watch_close(&live->link_watch);
         cay_watch_close(&live->death_watch);
-        cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, err.text);
+        cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, &err);
         cay_link_close(live->link);
         cay_host_bury(session->host, cay_take_ptr(session->sandbox));
         free(live);
@@ -157,7 +157,7 @@ struct cay_sandbox *cay_live_close(struct cay_session *session, enum cay_reason 
     cay_fail(&err, reason, NULL);
     cay_unexpose_all(session, "sandbox_ended");
     end_all(live, &err);
-    cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED, err.text);
+    cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED, &err);
     free_live(live);
     return sandbox;
 }
@@ -245,7 +245,7 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
     cay_unexpose_all(session, "sandbox_lost");
     end_all(live, err);
     cay_processes_detach(&session->processes, is_oom ? CAY_V1_END_CAUSE_OOM : CAY_V1_END_CAUSE_LOST,
-                         err->text);
+                         err);
     free_live(live);
     cay_op_poke(session);
 }

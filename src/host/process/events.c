@@ -33,7 +33,8 @@ static void be_over(struct cay_process *process)
     }
 }
 
-void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause, const char *message)
+void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,
+                     const struct cay_error *err)
 {
     int64_t now_ns = cay_clock_wall_ns();
     cay_arena_finish(&process->result_arena);
@@ -45,9 +46,10 @@ void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause, c
                                       CAY_MAX(now_ns - process->started_ns, (int64_t)0)),
         .stdout_bytes = (int64_t)process->output_end,
         .dropped_bytes = (int64_t)process->output_start,
-        .message = cay_arena_str(&process->result_arena, cay_str(message)),
+        .message = cay_arena_str(&process->result_arena, cay_str(err ? err->text : "")),
     };
     set_result(process, &result);
+    process->end_reason = err ? err->reason : CAY_R_NONE;
     process->is_exiting = false;
     if (process->restart_timer.handle)
         cay_timer_stop(&process->restart_timer);
@@ -131,7 +133,7 @@ bool cay_processes_attach(struct cay_processes *table, struct cay_link *link, bo
 }
 
 void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cause,
-                          const char *message)
+                          const struct cay_error *err)
 {
     table->link = NULL;
     table->is_adopting = false;
@@ -143,7 +145,7 @@ void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cau
         if (cay_process_is_over(process))
             cay_readers_pump(process);
         else
-            cay_process_end(process, cause, message);
+            cay_process_end(process, cause, err);
     }
     cay_processes_surveyed(table);
     cay_processes_trim(table);
@@ -212,12 +214,13 @@ bool cay_processes_gone(struct cay_processes *table, uint64_t call)
     struct cay_process *process = cay_processes_of_call(table, call, true);
     if (!process || cay_process_is_over(process))
         return process != NULL;
+    struct cay_error err = {};
     process->has_output = false;
+    cay_fail(&err, CAY_R_UNAVAILABLE, "a command left it behind; how it ended is not known");
     if (process->is_killed)
-        cay_process_end(process, CAY_V1_END_CAUSE_KILLED, "");
+        cay_process_end(process, CAY_V1_END_CAUSE_KILLED, NULL);
     else
-        cay_process_end(process, CAY_V1_END_CAUSE_LOST,
-                        "a command left it behind; how it ended is not known");
+        cay_process_end(process, CAY_V1_END_CAUSE_LOST, &err);
     cay_process_release_call(table, call);
     cay_processes_trim(table);
     return true;
@@ -251,7 +254,7 @@ bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_
     else if (process->result)
         cay_process_not_again(process, &err);
     else
-        cay_process_end(process, CAY_V1_END_CAUSE_LOST, err.text);
+        cay_process_end(process, CAY_V1_END_CAUSE_LOST, &err);
     return true;
 }
 
@@ -349,14 +352,15 @@ void cay_processes_listed(struct cay_processes *table, uint64_t call,
 void cay_processes_list_ended(struct cay_processes *table)
 {
     struct cay_error ignored = {};
+    struct cay_error lost = {};
     bool was_adopting = table->is_adopting;
     table->is_adopting = false;
+    cay_fail(&lost, CAY_R_UNAVAILABLE, "it ended, or was never started, while no daemon ran");
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
         if (!was_adopting || cay_process_is_over(process))
             continue;
         if (!process->is_listed)
-            cay_process_end(process, CAY_V1_END_CAUSE_LOST,
-                            "it ended, or was never started, while no daemon ran");
+            cay_process_end(process, CAY_V1_END_CAUSE_LOST, &lost);
         else if (process->kills_on_disconnect && process->is_plain)
             (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
         else if (process->kills_on_disconnect || process->flags & CAY_EXEC_FOLLOW)

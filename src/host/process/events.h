@@ -13,11 +13,12 @@
 [[nodiscard]] bool cay_processes_attach(struct cay_processes *table, struct cay_link *link,
                                         bool is_adopted, struct cay_error *err);
 
-/* The sandbox is gone: what ran in it ended by `cause`, with the sentence. */
 /* A frozen sandbox was taken over: what was started runs, as far as anybody can know. */
 void cay_processes_rest(struct cay_processes *table);
+
+/* The sandbox is gone: what ran in it ended by `cause`, and the error says why. */
 void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cause,
-                          const char *message);
+                          const struct cay_error *err);
 
 /* The daemon ends; what runs, runs on. */
 void cay_processes_leave(struct cay_processes *table);
@@ -48,8 +49,9 @@ void cay_processes_list_ended(struct cay_processes *table);
  * table needs it. */
 void cay_processes_unfollow(struct cay_processes *table, uint64_t call);
 
-/* It ended without an exit of its own. */
-void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause, const char *message);
+/* It ended without an exit of its own. Without an error there is nothing to say of it. */
+void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,
+                     const struct cay_error *err);
 
 /* A run whose end somebody else was told. */
 void cay_process_finish_run(struct cay_process *process, const struct cay_frame_exit *exit,

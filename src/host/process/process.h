@@ -107,6 +107,7 @@ struct cay_process {
     struct cay_frame_exit exit; /* while its leftovers are asked for */
     bool is_exiting;
     enum cay_v1_end_cause kill_cause; /* why the daemon killed it; unspecified: it did not */
+    enum cay_reason end_reason;       /* of an end without an exit */
 
     int32_t restart_count;
     int64_t restart_delay_ms;
@@ -146,9 +147,9 @@ void cay_process_forget(struct cay_process *process);
 /* By its id or else its tag, or as `pid:NUMBER` or `tag:NAME`, which no id can be. Of several with
  * the tag the newest that lives. NULL when there is none. */
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id);
-/* By init's number; a command and what it left behind have the same. */
 /* How many have not ended. */
 [[nodiscard]] int32_t cay_processes_alive(const struct cay_processes *table);
+/* By init's number; a command and what it left behind have the same. */
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover);
 [[nodiscard]] bool cay_process_is_over(const struct cay_process *process);

@@ -60,7 +60,7 @@ bool cay_process_restarts(struct cay_process *process)
 void cay_process_not_again(struct cay_process *process, const struct cay_error *err)
 {
     cay_process_end(process, process->is_killed ? CAY_V1_END_CAUSE_KILLED : CAY_V1_END_CAUSE_LOST,
-                    err ? err->text : "");
+                    err);
 }
 
 void cay_process_again_soon(struct cay_process *process)

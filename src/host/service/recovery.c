@@ -233,14 +233,15 @@ static bool load_process(void *context, struct cay_process_record *record, struc
 static void recover_processes(struct cay_host *host)
 {
     enum { SETTLE_MS = 5000 };
+    struct cay_error gone = {};
+    cay_fail(&gone, CAY_R_UNAVAILABLE, "its sandbox was gone when the daemon started");
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->live)
             cay_live_settle(session->live, SETTLE_MS);
         else if (session->sandbox) /* it says so itself when it is resumed */
             cay_processes_rest(&session->processes);
         else
-            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST,
-                                 "its sandbox was gone when the daemon started");
+            cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_LOST, &gone);
     }
 }
 
