@@ -12,6 +12,7 @@
 #include "host/live/live.h"
 #include "host/live/ports.h"
 #include "host/process/events.h"
+#include "host/process/linger.h"
 #include "host/process/result.h"
 #include "host/session/host.h"
 
@@ -90,6 +91,8 @@ static bool spawn(struct cay_session *session, struct cay_process *process,
     if (!cay_live_spawn(session->live, process, frame, err) || !feed(process, spec, err))
         return false;
     cay_live_touched(session->live);
+    if (!process->is_recorded)
+        cay_process_may_linger(process);
     return true;
 }
 

@@ -9,19 +9,18 @@
 #include "host/exec/verbs_process.h"
 #include "host/process/orphan.h"
 #include "host/process/reader.h"
-#include "host/process/record.h"
 #include "host/session/endless.h"
 #include "host/session/host.h"
 
 /* AttachProcess: the output of a process from any offset, as a stream; also of one it starts. */
 
-enum { RECORD_AFTER_MS = 200, HEARTBEAT_MS = 30 * 1000 };
+enum { HEARTBEAT_MS = 30 * 1000 };
 
 struct attach {
     struct cay_launch launch;
     struct cay_survey survey;
     struct cay_reader reader;
-    struct cay_timer timer; /* writes a process down that was not yet, then heartbeats */
+    struct cay_timer timer; /* for heartbeats */
     struct cay_host *host;
     struct cay_call *call;
     struct cay_processes *table;
@@ -123,11 +122,7 @@ static void on_ended(struct cay_reader *reader)
 static void on_timer(struct cay_timer *timer)
 {
     struct attach *self = CAY_CONTAINER_OF(timer, struct attach, timer);
-    struct cay_process *process = self->reader.process;
     bool was_silent = self->was_silent;
-    if (!process->is_recorded && !cay_process_is_over(process))
-        cay_process_write(process);
-    cay_timer_start(timer, HEARTBEAT_MS, 0);
     self->was_silent = true;
     if (!was_silent || self->reader.is_full)
         return;
@@ -193,8 +188,9 @@ static void follow(struct attach *self, struct cay_process *process, uint64_t of
     self->reader.output = on_output;
     self->reader.ended = on_ended;
     self->reader.unsent = unsent;
+    self->was_silent = true;
     cay_timer_open(&self->timer, self->host->loop, on_timer);
-    cay_timer_start(&self->timer, process->is_recorded ? HEARTBEAT_MS : RECORD_AFTER_MS, 0);
+    cay_timer_start(&self->timer, HEARTBEAT_MS, HEARTBEAT_MS);
     cay_host_endless(self->host, self->call);
     cay_reader_open(&self->reader, process, offset, limit);
 }

@@ -40,6 +40,7 @@ void cay_processes_finish(struct cay_processes *table)
     table->link = NULL;
     cay_processes_surveyed(table);
     cay_timer_close(&table->survey_timer);
+    cay_timer_close(&table->linger_timer);
     cay_list_for_each (struct cay_process, process, &table->list, in_table)
         cay_process_forget(process);
 }

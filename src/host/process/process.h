@@ -57,8 +57,10 @@ struct cay_processes {
     struct cay_list surveys; /* wait for what init says of all */
     struct cay_timer survey_timer;
     bool is_surveying;
-    bool is_adopting; /* what init does not list now is lost */
-    bool is_closing;  /* nothing is written any more */
+    struct cay_timer linger_timer; /* see linger.h */
+    bool is_lingering;             /* it runs */
+    bool is_adopting;              /* what init does not list now is lost */
+    bool is_closing;               /* nothing is written any more */
 };
 
 /* Hears of every change of a process: started, ended, waiting to be started again. It may remove
@@ -93,6 +95,7 @@ struct cay_process {
 
     int64_t started_ns;
     int64_t ended_ns;
+    uint64_t begun_ms; /* of the loop's clock; see linger.h */
     int32_t pid;
     uint32_t flags; /* cay_frame_exec_flag */
     struct cay_frame_size size;
