@@ -129,7 +129,7 @@ static uint32_t flags_of(const struct cay_command_line *command)
         flags |= CAY_EXEC_PTY;
     else if (command->has_stdin)
         flags |= CAY_EXEC_STDIN;
-    if (command->is_detached)
+    if (!command->is_for_call)
         flags |=
             CAY_EXEC_TELL_START | (blocks ? CAY_EXEC_BLOCK : 0u) | (follows ? CAY_EXEC_FOLLOW : 0u);
     return flags;
@@ -188,7 +188,7 @@ bool cay_command_build(const struct cay_command_line *command, const struct cay_
     }
     static_assert((int)CAY_TREE_USER_GROUPS_MAX <= (int)CAY_FRAME_GROUPS_MAX, "all of them fit");
     memcpy(out_frame->groups, user->groups, user->group_count * sizeof(user->groups[0]));
-    if (!command->is_detached)
+    if (command->is_for_call)
         out_frame->window_bytes =
             CAY_MIN((uint32_t)CAY_LIMIT_OUTPUT_WINDOW_BYTES, out_frame->ring_bytes);
     if (!out_frame->cwd || !build_args(command, arena, out_frame) ||

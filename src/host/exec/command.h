@@ -18,7 +18,7 @@ struct cay_command_line {
     bool has_stdin;
     bool has_terminal;
     struct cay_frame_size size; /* of it */
-    bool is_detached;           /* nobody follows: its output is read piece by piece, */
+    bool is_for_call;           /* init sends its output by itself, and waits for who follows it */
     bool has_reader;            /* from the start: a policy that says nothing has it wait */
     bool kills_leftovers;
     const struct cay_v1_exec_policy *policy; /* may be NULL */

@@ -35,8 +35,8 @@ bool cay_launch_check(const struct cay_v1_process_spec *spec, struct cay_error *
     return !spec->pty || cay_process_size(spec->pty, &ignored, err);
 }
 
-static bool prepare(const struct cay_v1_process_spec *spec, bool is_terminal, int64_t timeout_ms,
-                    int64_t quiet_ms, struct cay_command_line *command, struct cay_error *err)
+static bool prepare(const struct cay_v1_process_spec *spec, bool is_terminal,
+                    struct cay_command_line *command, struct cay_error *err)
 {
     *command = (struct cay_command_line){
         .argv = spec->argv,
@@ -45,11 +45,8 @@ static bool prepare(const struct cay_v1_process_spec *spec, bool is_terminal, in
         .user = spec->user,
         .has_stdin = spec->stdin_open || spec->stdin_data.len,
         .has_terminal = is_terminal || spec->pty,
-        .is_detached = true,
         .kills_leftovers = spec->restart && spec->restart->mode > CAY_V1_RESTART_MODE_NEVER,
         .policy = spec->policy,
-        .timeout_ms = timeout_ms,
-        .quiet_ms = quiet_ms,
     };
     return cay_process_size(spec->pty, &command->size, err) && cay_command_check(command, err);
 }
@@ -66,9 +63,6 @@ static bool feed(struct cay_process *process, const struct cay_v1_process_spec *
         return true;
     /* Not yet running, but init takes frames in order. */
     struct cay_link *link = process->table->link;
-    if (spec->stdin_data.len > cay_link_stdin_window(link))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "the sandbox was started by an older cayd and takes less input");
     if (spec->stdin_data.len && !cay_link_stdin(link, process->call, spec->stdin_data, err))
         return false;
     process->stdin_sent = spec->stdin_data.len;
@@ -85,9 +79,13 @@ static bool spawn(struct cay_session *session, struct cay_process *process,
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
+    if (spec->stdin_data.len > cay_link_stdin_window(process->table->link))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "the sandbox was started by an older cayd and takes less input");
     process->flags = frame->flags;
     process->size = frame->size;
     process->has_output = true;
+    process->is_pushed = frame->window_bytes > 0;
     if (!cay_live_spawn(session->live, process, frame, err) || !feed(process, spec, err))
         return false;
     cay_live_touched(session->live);
@@ -192,6 +190,11 @@ static void on_changed(struct cay_process_watcher *watcher)
         finish(launch, process, NULL);
 }
 
+static bool is_unwritten(const struct cay_launch *launch)
+{
+    return launch->is_plain || launch->is_for_call;
+}
+
 static bool launch_begin(struct cay_op *op, struct cay_error *err)
 {
     struct cay_launch *launch = CAY_CONTAINER_OF(op, struct cay_launch, op);
@@ -199,17 +202,20 @@ static bool launch_begin(struct cay_op *op, struct cay_error *err)
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
-    if (launch->is_plain && launch->call->is_cancelled)
+    bool kills = launch->spec->policy && launch->spec->policy->kill_on_disconnect;
+    if (is_unwritten(launch) && kills && launch->call->is_cancelled)
         return cay_fail(err, CAY_R_CANCELED, NULL);
     struct cay_process *process = cay_process_new(&session->processes, launch->origin);
     launch->process = process;
+    if (launch->is_for_call)
+        cay_process_hide(process);
     process->call = cay_live_next_call(session->live);
     process->flags = launch->frame.flags;
     process->size = launch->frame.size;
-    process->kills_on_disconnect = launch->spec->policy && launch->spec->policy->kill_on_disconnect;
+    process->kills_on_disconnect = kills;
     cay_process_describe(process, launch->spec, cay_str(launch->frame.cwd),
                          cay_str(launch->user.name), launch->tool_call_id);
-    if (launch->is_plain)
+    if (is_unwritten(launch))
         return true;
     cay_process_record_take(&launch->record, process);
     process->is_recorded = true;
@@ -220,7 +226,7 @@ static bool launch_begin(struct cay_op *op, struct cay_error *err)
 static bool launch_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_launch *launch = CAY_CONTAINER_OF(op, struct cay_launch, op);
-    return launch->is_plain || cay_process_record_put(op->host->db, &launch->record, err);
+    return cay_process_record_put(op->host->db, &launch->record, err);
 }
 
 static void launch_end(struct cay_op *op)
@@ -236,18 +242,29 @@ static void launch_end(struct cay_op *op)
         is_good = cay_fail(&err, CAY_R_UNAVAILABLE, "the sandbox went away; try again");
     if (is_good)
         is_good = spawn(session, process, &launch->frame, launch->spec, &err);
+    if (is_good && launch->is_for_call)
+        process->state = CAY_V1_PROCESS_STATE_RUNNING; /* its start is not told */
+    if (is_good && launch->is_tool) {
+        session->tools_in_flight++;
+        launch->is_counted = true;
+    }
     if (is_good)
-        cay_process_watch(process, &launch->watcher, on_changed);
+        cay_process_watch(process, &launch->watcher,
+                          launch->is_for_call ? on_changed_later : on_changed);
     else if (process)
         cay_process_forget(process);
     cay_op_leave(op);
+    if (is_good && launch->is_for_call && !launch->process)
+        is_good = cay_fail(&err, CAY_R_UNAVAILABLE, NULL); /* it went with its session */
     if (!is_good)
         finish(launch, NULL, &err);
+    else if (launch->is_for_call)
+        finish(launch, launch->process, NULL);
 }
 
 static const struct cay_op_steps launch_steps = {
     .begin = launch_begin, .work = launch_work, .end = launch_end};
-static const struct cay_op_steps plain_steps = {.begin = launch_begin, .end = launch_end};
+static const struct cay_op_steps unwritten_steps = {.begin = launch_begin, .end = launch_end};
 
 static void awake(struct cay_call *call, struct cay_session *session, void *context,
                   const struct cay_error *err)
@@ -261,18 +278,20 @@ static void awake(struct cay_call *call, struct cay_session *session, void *cont
         finish(launch, NULL, err);
     else
         cay_op_start_on(&launch->op, session, call, CAY_VERB_EXEC, false,
-                        launch->is_plain ? &plain_steps : &launch_steps);
+                        is_unwritten(launch) ? &unwritten_steps : &launch_steps);
 }
 
 void cay_launch_start(struct cay_launch *launch, struct cay_host *host, struct cay_str session_id)
 {
     struct cay_error err = {};
     if (!cay_session_check(host, launch->call, session_id, CAY_VERB_EXEC, &launch->session, &err) ||
-        !prepare(launch->spec, launch->is_terminal, launch->timeout_ms, launch->quiet_ms,
-                 &launch->command, &err)) {
+        !prepare(launch->spec, launch->is_terminal, &launch->command, &err)) {
         finish(launch, NULL, &err);
         return;
     }
+    launch->command.timeout_ms = launch->timeout_ms;
+    launch->command.quiet_ms = launch->quiet_ms;
+    launch->command.is_for_call = launch->is_for_call;
     launch->command.has_reader = launch->has_reader;
     cay_wake_as(launch->session, launch->call, launch->command.user, true, &launch->user, awake,
                 launch);
@@ -317,8 +336,7 @@ static void again_end(struct cay_op *op)
         struct cay_command_line command;
         struct cay_frame_exec frame;
         cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
-        bool is_good =
-            op->is_done && prepare(process->spec, process->noun->pty, 0, 0, &command, &err);
+        bool is_good = op->is_done && prepare(process->spec, process->noun->pty, &command, &err);
         command.has_reader = process->flags & CAY_EXEC_FOLLOW;
         is_good = is_good &&
                   cay_command_build(&command, session, &self->search.user, &arena, &frame, &err);

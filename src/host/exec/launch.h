@@ -23,12 +23,16 @@ struct cay_launch {
     bool has_reader;    /* output is read from the start: nothing of it is dropped meanwhile */
     bool shows_failure; /* a program that cannot be run is a process that ended with 126 or 127 */
     bool is_plain;      /* dies with its caller: not written down before it is started */
+    bool is_for_call;   /* the caller waits for its end, and nobody else sees it meanwhile (see
+                           host/process/linger.h): `done` comes when it is on its way */
+    bool is_tool;       /* counted among the session's tools; who is told `done` ends that */
     /* Exactly once: the process runs (or has ended already), or *err says why it does not. */
     void (*done)(struct cay_launch *launch, struct cay_process *process,
                  const struct cay_error *err);
 
     struct cay_op op; /* the rest is the launch's own */
     struct cay_session *session;
+    bool is_counted;
     struct cay_command_line command;
     struct cay_user user;
     struct cay_frame_exec frame;

@@ -1,230 +1,169 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/exec/run.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
-#include "api/limits.h"
-#include "host/file/users.h"
+#include "api/noun.h"
 #include "host/life/pause.h"
-#include "host/process/events.h"
-#include "host/process/record.h"
+#include "host/process/linger.h"
 #include "host/process/result.h"
 #include "host/session/host.h"
 
-enum { ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4 };
-
-static void finish(struct cay_run *run, struct cay_v1_exec_result *result,
-                   const struct cay_error *err)
+static void finish(struct cay_run *run, struct cay_process *process,
+                   struct cay_v1_exec_result *result, const struct cay_error *err)
 {
-    if (run->session && run->has_begun && run->style->is_tool)
-        cay_pause_tool_ended(run->session);
+    struct cay_call *call = run->launch.call;
+    if (run->launch.is_counted)
+        cay_pause_tool_ended(run->launch.session);
     /* The call may outlive the run: a snapshot may come before its answer. */
-    run->call->on_room = NULL;
-    run->call->on_cancel = NULL;
-    run->call->state = NULL;
-    run->style->answer(run, result, err);
+    call->on_room = NULL;
+    call->on_cancel = NULL;
+    call->state = NULL;
+    cay_reader_close(&run->reader);
     cay_timer_close(&run->wait);
+    run->style->answer(run, process, result, err);
     cay_capture_finish(&run->out);
     cay_capture_finish(&run->err_out);
     free(run);
 }
 
-static void ack(struct cay_run *run)
+static void on_output(struct cay_reader *reader, const struct cay_frame_output *output,
+                      uint64_t gap)
 {
-    if (run->seen_offset == run->acked_offset)
-        return;
-    run->acked_offset = run->seen_offset;
-    cay_exec_ack(&run->exec, run->acked_offset);
+    struct cay_run *run = CAY_CONTAINER_OF(reader, struct cay_run, reader);
+    cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out, output->data);
+    if (run->style->output && !run->launch.call->is_cancelled)
+        reader->is_full = !run->style->output(run, output, gap);
+    if (run->launch.call->is_cancelled)
+        reader->is_full = false; /* nobody listens: let it flow */
 }
 
-static void on_output(struct cay_exec *exec, const struct cay_frame_output *output)
+/* How a command ended that ran for the call alone. What counts is what was missed here. */
+static bool take_result(struct cay_run *run, const struct cay_process *process,
+                        struct cay_v1_exec_result **out_result, struct cay_error *err)
 {
-    struct cay_run *run = CAY_CONTAINER_OF(exec, struct cay_run, exec);
-    run->gap_bytes = output->offset > run->seen_offset ? output->offset - run->seen_offset : 0;
-    run->dropped_bytes += run->gap_bytes;
-    run->seen_offset = output->offset + output->data.len;
-    /* Nobody listens to a call that was left: let it flow. One that happens once is asked for
-     * again, though, and then gives all it has printed. */
-    const bool is_left = run->call->is_cancelled;
-    const bool is_kept = is_left ? run->tool_call_id.len > 0 : !run->style->output;
-    if (is_kept)
-        cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out,
-                        output->data);
-    run->is_stalled = !is_left && run->style->output && !run->style->output(run, output);
-    if (!run->is_stalled && run->seen_offset - run->acked_offset >= ACK_STEP_BYTES)
-        ack(run);
+    const struct cay_v1_exec_result *known = process->result;
+    bool is_lost = !process->exit.cause;
+    if (is_lost && known && known->message.len)
+        return cay_fail(err, process->end_reason ? process->end_reason : CAY_R_UNAVAILABLE, "%.*s",
+                        (int)known->message.len, known->message.ptr);
+    if (is_lost)
+        return cay_fail(err, CAY_R_UNAVAILABLE, NULL);
+    if (!cay_result_began(&process->exit, err))
+        return false;
+    struct cay_v1_exec_result *result =
+        known ? cay_noun_copy(&cay_v1_exec_result_desc, known, &run->launch.call->arena) : NULL;
+    if (!result)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+                        "the answer takes more memory than a call may use");
+    result->dropped_bytes = (int64_t)run->reader.dropped_bytes;
+    *out_result = result;
+    return true;
 }
 
-static void on_ended(struct cay_exec *exec, const struct cay_exec_end *end)
+/* Called from within the process's walk over its readers: it is not freed before that ends. */
+static void command_ended(struct cay_run *run, struct cay_process *process)
 {
-    struct cay_run *run = CAY_CONTAINER_OF(exec, struct cay_run, exec);
-    if (!end->exit) {
-        finish(run, NULL, end->err);
-        return;
-    }
-    struct cay_v1_exec_result *result = cay_arena_new(&run->call->arena, struct cay_v1_exec_result);
+    struct cay_v1_exec_result *result = NULL;
     struct cay_error err = {};
-    if (!cay_result_began(end->exit, &err)) {
-        finish(run, NULL, &err);
+    bool is_good = take_result(run, process, &result, &err);
+    cay_process_unfollow(process);
+    if (is_good && run->style->keeps) {
+        cay_process_show(process);
+        cay_process_changed(process);
+    }
+    if (process->is_hidden)
+        cay_process_forget(process);
+    finish(run, is_good ? process : NULL, result, is_good ? NULL : &err);
+}
+
+static void on_ended(struct cay_reader *reader)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(reader, struct cay_run, reader);
+    struct cay_process *process = reader->process;
+    bool is_for_call = run->launch.is_for_call;
+    struct cay_error err = {};
+    if (process && is_for_call) {
+        command_ended(run, process);
         return;
     }
-    if (!result) {
-        cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
-                 "the answer takes more memory than a call may use");
-        finish(run, NULL, &err);
-        return;
-    }
-    /* What came after the last piece we saw was lost with the ring. */
-    if (end->exit->end_offset > run->seen_offset)
-        run->dropped_bytes += end->exit->end_offset - run->seen_offset;
-    const struct cay_leftovers leftovers = {end->who, end->leftover_id, end->killed};
-    cay_result_fill(end->exit, &leftovers, run->started_ns, (int64_t)run->dropped_bytes,
-                    &run->call->arena, result);
-    run->exit = end->exit;
-    run->who = end->who;
-    if (run->exec.kill_cause)
-        result->cause = run->exec.kill_cause;
-    cay_result_say(result, &run->call->arena);
-    finish(run, result, NULL);
+    if (is_for_call)
+        cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
+    else if (!process)
+        cay_fail(&err, CAY_R_PROCESS_NOT_FOUND, "the process went away with its session");
+    finish(run, process, process ? process->result : NULL, process ? NULL : &err);
+}
+
+static void on_wait_over(struct cay_timer *timer)
+{
+    struct cay_run *run = CAY_CONTAINER_OF(timer, struct cay_run, wait);
+    struct cay_process *process = run->reader.process;
+    if (run->launch.is_for_call && (process->is_exiting || cay_process_is_over(process)))
+        return; /* its end is on its way */
+    cay_reader_close(&run->reader);
+    if (run->launch.is_for_call)
+        cay_process_go_on(process);
+    finish(run, process, NULL, NULL);
 }
 
 static void on_room(struct cay_call *call)
 {
     struct cay_run *run = call->state;
-    if (!run->is_stalled)
-        return;
-    run->is_stalled = false;
-    ack(run);
+    cay_reader_go_on(&run->reader);
 }
 
 static void on_cancel(struct cay_call *call)
 {
     struct cay_run *run = call->state;
-    if (!run->has_begun)
+    struct cay_process *process = run->reader.process;
+    struct cay_error err = {};
+    if (!process)
+        return; /* it is being started: `launched` comes */
+    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
+     */
+    if (!run->launch.is_for_call)
+        cay_reader_close(&run->reader);
+    if (process->kills_on_disconnect)
+        (void)cay_process_signal(process, SIGKILL, true, -1, &err);
+    if (run->launch.is_for_call) { /* followed to its end all the same */
+        cay_reader_go_on(&run->reader);
         return;
-    if (run->kills_on_disconnect)
-        cay_exec_kill(&run->exec);
-    run->is_stalled = false;
-    ack(run);
+    }
+    cay_fail(&err, CAY_R_CANCELED, NULL);
+    finish(run, NULL, NULL, &err);
 }
 
-struct cay_process *cay_run_process(struct cay_run *run)
+static void launched(struct cay_launch *launch, struct cay_process *process,
+                     const struct cay_error *err)
 {
-    struct cay_processes *table = &run->session->processes;
-    struct cay_process *process = cay_processes_of_call(table, run->exec.call, false);
-    if (process)
-        return process;
-    const struct cay_v1_process_spec spec = {.argv = run->command.argv, .tag = run->tag};
-    process = cay_process_new(table, run->origin);
-    process->call = run->exec.call;
-    process->started_ns = run->started_ns;
-    process->state = CAY_V1_PROCESS_STATE_RUNNING;
-    process->is_plain = true;
-    process->kills_on_disconnect = run->kills_on_disconnect;
-    cay_process_describe(process, &spec, cay_str(run->frame.cwd), cay_str(run->user.name),
-                         run->tool_call_id);
-    return process;
-}
-
-/* It takes a while: from now on it is listed, can be killed, and is found again by another daemon.
- */
-static void on_lingers(struct cay_exec *exec)
-{
-    struct cay_process *process = cay_run_process(CAY_CONTAINER_OF(exec, struct cay_run, exec));
-    process->has_output = process->is_followed = true;
-    cay_process_write(process);
-    cay_process_changed(process);
-}
-
-/* Waited for long enough: it goes on, and keeps its output from here on. */
-static void on_wait_over(struct cay_timer *timer)
-{
-    struct cay_run *run = CAY_CONTAINER_OF(timer, struct cay_run, wait);
-    if (run->exec.is_exited)
-        return; /* its end is on its way */
-    struct cay_process *process = cay_run_process(run);
-    process->is_plain = process->is_followed = false;
-    process->has_output = true;
-    process->output_end = run->seen_offset;
-    cay_process_write(process);
-    cay_exec_leave(&run->exec);
-    finish(run, NULL, NULL);
-}
-
-static bool run_begin(struct cay_op *op, struct cay_error *err)
-{
-    struct cay_run *run = CAY_CONTAINER_OF(op, struct cay_run, op);
-    struct cay_session *session = op->session;
-    if (!session->live)
-        return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
-                        session->id);
-    if (run->call->is_cancelled && run->kills_on_disconnect)
-        return cay_fail(err, CAY_R_CANCELED, NULL);
-    run->exec.output = on_output;
-    run->exec.ended = on_ended;
-    run->exec.lingers = on_lingers;
-    if (run->stdin_data.len > cay_link_stdin_window(session->processes.link))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "the sandbox was started by an older cayd and takes less input");
-    if (!cay_live_exec(session->live, &run->exec, &run->frame, err))
-        return false;
-    run->started_ns = cay_clock_wall_ns();
-    run->has_begun = true;
-    if (run->style->is_tool)
-        session->tools_in_flight++;
-    if (run->command.has_stdin)
-        cay_exec_stdin(&run->exec, run->stdin_data, true);
+    struct cay_run *run = CAY_CONTAINER_OF(launch, struct cay_run, launch);
+    bool is_left = !launch->is_for_call && launch->call->is_cancelled;
+    if (err || run->wait_ms < 0 || is_left) {
+        finish(run, process, NULL, err);
+        return;
+    }
+    run->reader.process = process;
+    run->reader.output = on_output;
+    run->reader.ended = on_ended;
+    run->reader.is_callers = launch->is_for_call;
+    if (run->style->started)
+        run->style->started(run, process);
     if (run->wait_ms) {
-        cay_timer_open(&run->wait, session->host->loop, on_wait_over);
+        cay_timer_open(&run->wait, launch->session->host->loop, on_wait_over);
         cay_timer_start(&run->wait, (uint64_t)run->wait_ms, 0);
     }
-    return true;
-}
-
-static void run_passed(struct cay_op *op)
-{
-    struct cay_run *run = CAY_CONTAINER_OF(op, struct cay_run, op);
-    bool is_done = op->is_done;
-    struct cay_error err = op->err;
-    cay_op_leave(op);
-    if (!is_done)
-        finish(run, NULL, &err);
-    else if (run->style->started)
-        run->style->started(run);
-}
-
-static const struct cay_op_steps passage = {
-    .begin = run_begin,
-    .end = run_passed,
-};
-
-static void awake(struct cay_call *, struct cay_session *session, void *context,
-                  const struct cay_error *err)
-{
-    struct cay_run *run = context;
-    struct cay_error refused = {};
-    if (!err && !cay_command_build(&run->command, session, &run->user, &run->call->arena,
-                                   &run->frame, &refused))
-        err = &refused;
-    if (err)
-        finish(run, NULL, err);
-    else
-        cay_op_start_on(&run->op, session, run->call, CAY_VERB_EXEC, false, &passage);
+    cay_reader_open(&run->reader, process, 0, UINT64_MAX);
 }
 
 void cay_run_start(struct cay_run *run, struct cay_host *host, struct cay_str session_id)
 {
-    struct cay_error err = {};
+    struct cay_call *call = run->launch.call;
     cay_capture_init(&run->out, run->result_bytes_max);
     cay_capture_init(&run->err_out, run->result_bytes_max);
-    run->call->state = run;
-    run->call->on_room = on_room;
-    run->call->on_cancel = on_cancel;
-    if (!cay_session_check(host, run->call, session_id, CAY_VERB_EXEC, &run->session, &err) ||
-        !cay_command_check(&run->command, &err)) {
-        run->session = NULL;
-        finish(run, NULL, &err);
-        return;
-    }
-    cay_wake_as(run->session, run->call, run->command.user, true, &run->user, awake, run);
+    call->state = run;
+    call->on_room = on_room;
+    call->on_cancel = on_cancel;
+    run->launch.done = launched;
+    cay_launch_start(&run->launch, host, session_id);
 }

@@ -2,64 +2,42 @@
 #pragma once
 
 /*
- * A command on behalf of a call, from the state table to the answer: wake the session, pass the
- * gate, start it, follow its output, answer. What differs between the verbs is how output and end
- * are told.
+ * A process that a call starts and waits for, with its output: launched, followed by a reader,
+ * captured, answered. Until its end, or for as long as the call wants to wait. What differs between
+ * the verbs is how output and end are told.
  */
 
-#include "host/exec/command.h"
-#include "host/live/live.h"
-#include "host/session/op.h"
-#include "io/loop.h"
+#include "host/exec/launch.h"
+#include "host/process/reader.h"
 #include "tool/capture.h"
 
 struct cay_run;
 
 struct cay_run_style {
-    bool is_tool; /* a pause waits for it; processes are frozen */
-    /* The command runs; may be NULL. */
-    void (*started)(struct cay_run *run);
-    /* Sends a piece of output; false: no more until there is room. NULL: it is captured instead. */
-    bool (*output)(struct cay_run *run, const struct cay_frame_output *output);
-    /* Answers the call. `result` is NULL when the command was lost or never began: then err says
-     * why; without err it goes on. */
-    void (*answer)(struct cay_run *run, struct cay_v1_exec_result *result,
-                   const struct cay_error *err);
+    /* It is on its way; may be NULL. */
+    void (*started)(struct cay_run *run, struct cay_process *process);
+    /* Sends a piece of output, `gap` lost bytes before it, besides its being captured; false: no
+     * more until there is room. May be NULL. */
+    bool (*output)(struct cay_run *run, const struct cay_frame_output *output, uint64_t gap);
+    /* Answers the call; `process` is there until it returns. `result` is NULL while it goes on, and
+     * both are NULL with an error. */
+    void (*answer)(struct cay_run *run, struct cay_process *process,
+                   struct cay_v1_exec_result *result, const struct cay_error *err);
+    bool keeps; /* the process is remembered after its end, even if nobody else ever saw it */
 };
 
 struct cay_run {
+    /* Filled by the caller; the launch as for cay_launch_start, without its `done`. */
     const struct cay_run_style *style;
-    struct cay_call *call;
-    struct cay_command_line command;
-    struct cay_str stdin_data;
-    enum cay_v1_process_origin origin;
-    struct cay_str tool_call_id;
-    struct cay_str tag;
-    int64_t wait_ms; /* then it goes on by itself; 0: it is waited for */
+    struct cay_launch launch;
+    int64_t wait_ms; /* then it is answered as it is; -1: when it has started, 0: at its end */
     size_t result_bytes_max;
-    bool kills_on_disconnect;
 
-    struct cay_op op; /* the passage through the gate */
-    struct cay_exec exec;
-    struct cay_timer wait;
-    const struct cay_frame_exit *exit; /* in `answer`: how it ended; NULL: it goes on */
-    const struct cay_frame_who *who;
-    struct cay_user user;
-    struct cay_session *session; /* until the command ended */
-    struct cay_frame_exec frame;
-    struct cay_capture out;
+    struct cay_capture out; /* the rest is the run's own */
     struct cay_capture err_out;
-    int64_t started_ns;   /* wall clock */
-    uint64_t seen_offset; /* output told so far */
-    uint64_t acked_offset;
-    uint64_t dropped_bytes; /* lost in the ring */
-    uint64_t gap_bytes;     /* the part of it directly before the piece at hand */
-    bool is_stalled;        /* the reader has enough */
-    bool has_begun;
+    struct cay_reader reader;
+    struct cay_timer wait;
 };
 
-/* The process of the table that the command is known as; made when it is not there yet. */
-struct cay_process *cay_run_process(struct cay_run *run);
-
-/* `run` is on the heap, its first part filled; it is freed after the answer. */
+/* `run` is on the heap and freed after the answer. */
 void cay_run_start(struct cay_run *run, struct cay_host *host, struct cay_str session_id);

@@ -4,9 +4,9 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/exec/launch.h"
 #include "host/exec/run.h"
 #include "host/exec/tool_call.h"
+#include "host/process/linger.h"
 #include "host/session/host.h"
 #include "tool/command.h"
 #include "tool/outcome.h"
@@ -14,39 +14,41 @@
 struct command_run {
     struct cay_run run; /* first: it is what run.c frees */
     struct cay_tool_call tool;
+    struct cay_v1_process_spec spec;
 };
 
-static void on_started(struct cay_run *run)
+static void on_started(struct cay_run *run, struct cay_process *process)
 {
-    cay_tool_send_started(run->call, &((struct command_run *)run)->tool, cay_run_process(run)->id);
+    cay_process_show(process);
+    cay_tool_send_started(run->launch.call, &((struct command_run *)run)->tool, process->id);
 }
 
-static bool on_output(struct cay_run *run, const struct cay_frame_output *output)
+static bool on_output(struct cay_run *run, const struct cay_frame_output *output, uint64_t gap)
 {
     struct cay_v1_output_chunk chunk = {
         .stream = output->stream == CAY_STREAM_STDERR ? CAY_V1_OUTPUT_STREAM_STDERR
                                                       : CAY_V1_OUTPUT_STREAM_STDOUT,
         .offset = (int64_t)output->offset,
         .data = output->data,
-        .dropped_bytes = (int64_t)run->gap_bytes,
+        .dropped_bytes = (int64_t)gap,
     };
     struct cay_v1_execute_tool_stream_response response = {
         .which_frame = CAY_V1_EXECUTE_TOOL_STREAM_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
     cay_pulse_beat(((struct command_run *)run)->tool.pulse);
-    cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out, output->data);
-    return cay_call_send(run->call, &response);
+    return cay_call_send(run->launch.call, &response);
 }
 
 static bool is_missing(const struct cay_frame_exit *exit)
 {
-    return exit && exit->cause == CAY_CAUSE_FAILED && exit->stage == CAY_STAGE_EXEC &&
+    return exit->cause == CAY_CAUSE_FAILED && exit->stage == CAY_STAGE_EXEC &&
            (exit->code == ENOENT || exit->code == ENOTDIR);
 }
 
-static void on_answer(struct cay_run *run, struct cay_v1_exec_result *result,
-                      const struct cay_error *err)
+static void on_answer(struct cay_run *run, struct cay_process *process,
+                      struct cay_v1_exec_result *result, const struct cay_error *err)
 {
     struct command_run *self = (struct command_run *)run;
+    struct cay_call *call = run->launch.call;
     struct cay_v1_tool_result shown = {};
     struct cay_error failed = {};
     if (result) {
@@ -56,19 +58,19 @@ static void on_answer(struct cay_run *run, struct cay_v1_exec_result *result,
             .out = &run->out,
             .err_out = &run->err_out,
             .missing_program =
-                is_missing(run->exit) ? run->command.argv.items[0] : (struct cay_str){},
+                is_missing(&process->exit) ? self->spec.argv.items[0] : (struct cay_str){},
         };
-        err = cay_outcome_show(&outcome, &run->call->arena, &shown, &failed) ? NULL : &failed;
+        err = cay_outcome_show(&outcome, &call->arena, &shown, &failed) ? NULL : &failed;
     }
     if (err)
-        cay_tool_fail(run->call, &self->tool, err);
+        cay_tool_fail(call, &self->tool, err);
     else
-        cay_tool_answer(run->call, &self->tool, &shown);
+        cay_tool_answer(call, &self->tool, &shown);
 }
 
-static const struct cay_run_style plain_style = {.is_tool = true, .answer = on_answer};
+static const struct cay_run_style plain_style = {.answer = on_answer};
 static const struct cay_run_style stream_style = {
-    .is_tool = true, .started = on_started, .output = on_output, .answer = on_answer};
+    .started = on_started, .output = on_output, .answer = on_answer};
 
 /* Started and left alone: the result names the process. */
 struct tool_launch {
@@ -95,27 +97,44 @@ static void on_launched(struct cay_launch *launch, struct cay_process *process,
     free(self);
 }
 
+static struct cay_launch launch_of(struct cay_call *call, const struct cay_tool_call *tool,
+                                   const struct cay_tool_command *wanted,
+                                   const struct cay_v1_process_spec *spec)
+{
+    return (struct cay_launch){
+        .call = call,
+        .spec = spec,
+        .origin = CAY_V1_PROCESS_ORIGIN_TOOL,
+        .tool_call_id = tool->request->tool_call_id,
+        .timeout_ms = wanted->timeout_ms,
+        .quiet_ms = wanted->quiet_ms,
+    };
+}
+
 static void start_background(struct cay_call *call, const struct cay_tool_call *tool,
-                             const struct cay_command_line *command, struct cay_str stdin_data)
+                             const struct cay_tool_command *wanted,
+                             const struct cay_v1_process_spec *spec)
 {
     struct tool_launch *self = cay_new(struct tool_launch);
     self->tool = *tool;
-    self->spec = (struct cay_v1_process_spec){
-        .argv = command->argv,
-        .env = command->env,
-        .cwd = command->cwd,
-        .user = command->user,
-        .policy = tool->request->policy,
-        .stdin_data = stdin_data,
-    };
-    self->launch.call = call;
-    self->launch.spec = &self->spec;
-    self->launch.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
-    self->launch.tool_call_id = tool->request->tool_call_id;
-    self->launch.timeout_ms = command->timeout_ms;
-    self->launch.quiet_ms = command->quiet_ms;
+    self->spec = *spec;
+    self->launch = launch_of(call, tool, wanted, &self->spec);
     self->launch.done = on_launched;
     cay_launch_start(&self->launch, tool->host, tool->session_id);
+}
+
+static void start_run(struct cay_call *call, const struct cay_tool_call *tool,
+                      const struct cay_tool_command *wanted, const struct cay_v1_process_spec *spec)
+{
+    struct command_run *self = cay_new(struct command_run);
+    self->tool = *tool;
+    self->spec = *spec;
+    self->run.style = tool->is_stream ? &stream_style : &plain_style;
+    self->run.result_bytes_max = (size_t)tool->result_bytes_max;
+    self->run.launch = launch_of(call, tool, wanted, &self->spec);
+    self->run.launch.is_for_call = true;
+    self->run.launch.is_tool = true;
+    cay_run_start(&self->run, tool->host, tool->session_id);
 }
 
 void cay_tool_command_start(struct cay_call *call, const struct cay_tool_call *tool)
@@ -137,29 +156,16 @@ void cay_tool_command_start(struct cay_call *call, const struct cay_tool_call *t
         cay_tool_fail(call, tool, &err);
         return;
     }
-    const struct cay_command_line command = {
+    const struct cay_v1_process_spec spec = {
         .argv = wanted.argv,
         .env = env,
         .cwd = request->cwd,
         .user = request->user,
-        .has_stdin = wanted.stdin_data.len > 0,
         .policy = request->policy,
-        .timeout_ms = wanted.timeout_ms,
-        .quiet_ms = wanted.quiet_ms,
+        .stdin_data = wanted.stdin_data,
     };
-    if (wanted.is_background) {
-        start_background(call, tool, &command, wanted.stdin_data);
-        return;
-    }
-    struct command_run *self = cay_new(struct command_run);
-    self->tool = *tool;
-    self->run.call = call;
-    self->run.style = tool->is_stream ? &stream_style : &plain_style;
-    self->run.result_bytes_max = (size_t)tool->result_bytes_max;
-    self->run.kills_on_disconnect = request->policy && request->policy->kill_on_disconnect;
-    self->run.origin = CAY_V1_PROCESS_ORIGIN_TOOL;
-    self->run.tool_call_id = request->tool_call_id;
-    self->run.stdin_data = wanted.stdin_data;
-    self->run.command = command;
-    cay_run_start(&self->run, tool->host, tool->session_id);
+    if (wanted.is_background)
+        start_background(call, tool, &wanted, &spec);
+    else
+        start_run(call, tool, &wanted, &spec);
 }

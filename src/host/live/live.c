@@ -16,13 +16,11 @@
 #include "host/live/watchdog.h"
 #include "host/owner/account.h"
 #include "host/process/events.h"
+#include "host/process/result.h"
 #include "host/session/host.h"
 #include "host/session/op.h"
 #include "host/session/tell.h"
 #include "host/session/tidy.h"
-
-/* A command that runs longer is written down. */
-enum { LINGER_MS = 200 };
 
 static void update_watch(struct cay_live *live)
 {
@@ -45,26 +43,6 @@ static void on_link_ready(struct cay_watch *watch, unsigned)
         cay_op_poke(live->session);
     } else {
         cay_live_lost(live->session, is_alive ? &live->broken : &err);
-    }
-}
-
-static void on_linger(struct cay_timer *timer)
-{
-    struct cay_live *live = CAY_CONTAINER_OF(timer, struct cay_live, linger);
-    uint64_t now_ms = cay_loop_now_ms(live->session->host->loop);
-    bool is_some = false;
-    live->is_lingering = false;
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
-        bool is_due = now_ms - exec->started_ms >= LINGER_MS && !exec->is_exited;
-        if (is_due && !exec->has_lingered && exec->lingers) {
-            exec->has_lingered = true;
-            exec->lingers(exec);
-        }
-        is_some = is_some || !exec->has_lingered;
-    }
-    if (is_some) {
-        live->is_lingering = true;
-        cay_timer_start(&live->linger, LINGER_MS, 0);
     }
 }
 
@@ -91,7 +69,6 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     struct cay_loop *loop = session->host->loop;
     struct cay_error err = {};
     live->session = session;
-    cay_list_init(&live->execs);
     cay_list_init(&live->others);
     int pidfd = cay_sandbox_pidfd(sandbox);
     bool is_open =
@@ -114,7 +91,6 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     }
     session->live = live;
     cay_account_started(session, sandbox);
-    cay_timer_open(&live->linger, loop, on_linger);
     cay_watchdog_open(&live->watchdog, session, live->link, &watchdog_ops);
     if (pidfd >= 0)
         cay_watch_set(&live->death_watch, CAY_READY_READ);
@@ -122,13 +98,6 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     cay_network_serve(session, sandbox);
     if (is_adopted)
         cay_hearing_poke(session);
-}
-
-static void end_all(struct cay_live *live, const struct cay_error *err)
-{
-    const struct cay_exec_end end = {.err = err};
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
-        cay_live_end_exec(exec, &end);
 }
 
 static void free_live(struct cay_live *live)
@@ -139,7 +108,6 @@ static void free_live(struct cay_live *live)
     cay_hearing_end(live->session);
     cay_watch_close(&live->link_watch);
     cay_watch_close(&live->death_watch);
-    cay_timer_close(&live->linger);
     cay_watchdog_close(&live->watchdog);
     cay_link_close(live->link);
     cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
@@ -156,7 +124,6 @@ struct cay_sandbox *cay_live_close(struct cay_session *session, enum cay_reason 
         return sandbox;
     cay_fail(&err, reason, NULL);
     cay_unexpose_all(session, "sandbox_ended");
-    end_all(live, &err);
     cay_processes_detach(&session->processes, CAY_V1_END_CAUSE_KILLED, &err);
     free_live(live);
     return sandbox;
@@ -164,14 +131,11 @@ struct cay_sandbox *cay_live_close(struct cay_session *session, enum cay_reason 
 
 void cay_live_leave(struct cay_session *session)
 {
-    struct cay_error err = {};
     struct cay_live *live = cay_take_ptr(session->live);
     if (!live)
         return;
-    cay_fail(&err, CAY_R_UNAVAILABLE, NULL);
     cay_ports_leave(session);
     cay_processes_leave(&session->processes);
-    end_all(live, &err);
     free_live(live);
     cay_sandbox_leave(cay_take_ptr(session->sandbox));
 }
@@ -243,7 +207,6 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
     cay_watch_close(&live->death_watch); /* its descriptor goes with the sandbox */
     start_burial(session, sandbox);
     cay_unexpose_all(session, "sandbox_lost");
-    end_all(live, err);
     cay_processes_detach(&session->processes, is_oom ? CAY_V1_END_CAUSE_OOM : CAY_V1_END_CAUSE_LOST,
                          err);
     free_live(live);
@@ -252,54 +215,71 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
 
 bool cay_live_is_quiet(const struct cay_live *live)
 {
-    return cay_list_empty(&live->execs) && cay_list_empty(&live->others) && !live->is_listing;
+    return cay_processes_are_quiet(&live->session->processes) && cay_list_empty(&live->others) &&
+           !live->is_listing;
 }
 
 bool cay_live_is_followed(const struct cay_live *live)
 {
-    return !cay_list_empty(&live->execs);
+    return cay_processes_are_followed(&live->session->processes);
 }
 
-/* What the table of processes knows of a call that nobody follows. */
-static struct cay_v1_leftover_process killed_process(const struct cay_live *live, uint64_t call,
-                                                     struct cay_arena *arena)
+/* As short as it can be said: what a shell runs is its third word. */
+static struct cay_str short_command(const struct cay_process *process, struct cay_arena *arena)
 {
-    struct cay_v1_leftover_process killed = {.killed = true};
-    const struct cay_processes *table = &live->session->processes;
-    const struct cay_process *process = cay_processes_of_call(table, call, false);
-    if (!process)
-        process = cay_processes_of_call(table, call, true);
-    if (!process)
-        return killed;
+    enum { SHOWN_BYTES = 63 };
+    const struct cay_pb_strs *argv = &process->noun->argv;
+    if (!argv->count)
+        return (struct cay_str){};
+    struct cay_str word = argv->items[argv->count > 2 ? 2 : 0];
+    word.len = CAY_MIN(word.len, (size_t)SHOWN_BYTES);
+    return cay_arena_str(arena, cay_result_text(arena, word));
+}
+
+static struct cay_str whole_command(const struct cay_process *process, struct cay_arena *arena)
+{
     const char *command = "";
     for (size_t i = 0; command && i < process->noun->argv.count; i++) {
         struct cay_str argument = process->noun->argv.items[i];
         command = cay_arena_printf(arena, "%s%s%.*s", command, i ? " " : "", (int)argument.len,
                                    argument.ptr);
     }
-    killed.process_id = cay_arena_str(arena, cay_str(process->id));
-    killed.pid = process->pid;
-    killed.command = cay_str(command ? command : "");
-    return killed;
+    return cay_str(command ? command : "");
+}
+
+static void add_killed(const struct cay_process *process, struct cay_arena *arena,
+                       struct cay_v1_leftover_process_array *list)
+{
+    struct cay_v1_leftover_process *killed = &list->items[list->count++];
+    *killed = (struct cay_v1_leftover_process){.killed = true};
+    if (process->is_followed) {
+        killed->command = short_command(process, arena);
+        return;
+    }
+    killed->process_id = cay_arena_str(arena, cay_str(process->id));
+    killed->pid = process->pid;
+    killed->command = whole_command(process, arena);
 }
 
 void cay_live_list(const struct cay_live *live, struct cay_arena *arena,
                    struct cay_v1_leftover_process_array *out_list)
 {
+    const struct cay_processes *table = &live->session->processes;
     size_t count = 0;
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table)
         count++;
-    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
         count++;
     *out_list = (struct cay_v1_leftover_process_array){
         .items = cay_arena_array(arena, count, sizeof(struct cay_v1_leftover_process))};
     if (!out_list->items)
         return;
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live)
-        out_list->items[out_list->count++] = (struct cay_v1_leftover_process){
-            .command = cay_arena_str(arena, cay_str(exec->label)), .killed = true};
-    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
-        out_list->items[out_list->count++] = killed_process(live, other->call, arena);
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table)
+        add_killed(process, arena, out_list);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (!cay_process_is_quiet(process))
+            add_killed(process, arena, out_list);
+    }
 }
 
 void cay_live_skip_clock(struct cay_live *live, int64_t frozen_ns)
@@ -327,18 +307,6 @@ bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
     return true;
 }
 
-void cay_exec_leave(struct cay_exec *exec)
-{
-    struct cay_live *live = cay_take_ptr(exec->live);
-    struct cay_error ignored = {};
-    if (!live)
-        return;
-    cay_list_remove(&exec->in_live);
-    cay_live_note_other(live, exec->call);
-    (void)cay_link_detach(live->link, exec->call, &ignored);
-    update_watch(live);
-}
-
 void cay_live_touched(struct cay_live *live)
 {
     update_watch(live);
@@ -363,76 +331,6 @@ void cay_live_settle(struct cay_live *live, int timeout_ms)
     }
 }
 
-bool cay_live_exec(struct cay_live *live, struct cay_exec *exec, const struct cay_frame_exec *frame,
-                   struct cay_error *err)
-{
-    exec->call = cay_live_next_call(live);
-    exec->is_exited = false;
-    exec->has_lingered = false;
-    exec->started_ms = cay_loop_now_ms(live->session->host->loop);
-    exec->is_told = false;
-    exec->seen_offset = 0;
-    snprintf(exec->label, sizeof(exec->label), "%s", frame->args[frame->arg_count > 2 ? 2 : 0]);
-    if (!cay_link_exec(live->link, exec->call, frame, err))
-        return false;
-    exec->live = live;
-    cay_list_push_back(&live->execs, &exec->in_live);
-    cay_watchdog_expect(&live->watchdog);
-    update_watch(live);
-    if (!live->is_lingering) {
-        live->is_lingering = true;
-        cay_timer_start(&live->linger, LINGER_MS, 0);
-    }
-    return true;
-}
-
-void cay_exec_ack(struct cay_exec *exec, uint64_t offset)
-{
-    struct cay_error ignored = {};
-    if (!exec->live)
-        return;
-    (void)cay_link_ack(exec->live->link, exec->call, offset, &ignored);
-    update_watch(exec->live);
-}
-
-void cay_exec_stdin(struct cay_exec *exec, struct cay_str data, bool is_last)
-{
-    struct cay_error ignored = {};
-    if (!exec->live)
-        return;
-    if (data.len)
-        (void)cay_link_stdin(exec->live->link, exec->call, data, &ignored);
-    if (is_last)
-        (void)cay_link_close_stdin(exec->live->link, exec->call, &ignored);
-    update_watch(exec->live);
-}
-
-void cay_exec_kill(struct cay_exec *exec)
-{
-    struct cay_error ignored = {};
-    if (!exec->live)
-        return;
-    (void)cay_link_signal(exec->live->link, exec->call, SIGKILL, CAY_TARGET_TREE, &ignored);
-    update_watch(exec->live);
-}
-
-void cay_live_kill_all(struct cay_live *live, enum cay_v1_end_cause cause)
-{
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
-        if (exec->is_exited)
-            continue;
-        exec->kill_cause = cause;
-        cay_exec_kill(exec);
-    }
-    cay_list_for_each (struct cay_process, process, &live->session->processes.list, in_table) {
-        struct cay_error ignored = {};
-        if (process->state != CAY_V1_PROCESS_STATE_RUNNING)
-            continue;
-        process->kill_cause = cause;
-        (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
-    }
-}
-
 static bool part_is_quiet(const struct cay_session *session)
 {
     return !session->live || cay_live_is_quiet(session->live);
@@ -441,7 +339,7 @@ static bool part_is_quiet(const struct cay_session *session)
 static void part_kill(struct cay_session *session, enum cay_v1_end_cause cause)
 {
     if (session->live)
-        cay_live_kill_all(session->live, cause);
+        cay_processes_kill(&session->processes, cause);
 }
 
 const struct cay_session_part cay_live_part = {.is_quiet = part_is_quiet, .kill = part_kill};

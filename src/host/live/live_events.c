@@ -25,98 +25,31 @@ void cay_live_note_other(struct cay_live *live, uint64_t call)
     cay_list_push_back(&live->others, &other->in_live);
 }
 
-static struct cay_exec *find_exec(const struct cay_live *live, uint64_t call)
-{
-    cay_list_for_each (struct cay_exec, exec, &live->execs, in_live) {
-        if (exec->call == call)
-            return exec;
-    }
-    return NULL;
-}
-
-void cay_live_end_exec(struct cay_exec *exec, const struct cay_exec_end *end)
-{
-    struct cay_error ignored = {};
-    struct cay_exec_end whole = *end;
-    if (end->exit) {
-        whole.killed = cay_link_killed(exec->live->link, exec->call);
-        if (end->who) /* who is left must not wait for a reader */
-            (void)cay_link_detach(exec->live->link, exec->call, &ignored);
-        cay_processes_unfollow(&exec->live->session->processes, exec->call);
-    }
-    cay_list_remove(&exec->in_live);
-    exec->live = NULL;
-    exec->ended(exec, &whole);
-}
-
-/* Ended, and all it wrote until then was told: what is left of it comes next. */
-static void go_on(struct cay_live *live, struct cay_exec *exec)
-{
-    struct cay_error ignored = {};
-    exec->is_told = true;
-    if (exec->exit.leftovers && cay_link_who(live->link, exec->call, &ignored))
-        return; /* on_who goes on */
-    const struct cay_exec_end end = {.exit = &exec->exit};
-    cay_live_end_exec(exec, &end);
-}
-
 static void on_output(void *owner, uint64_t call, const struct cay_frame_output *output)
 {
     struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(live, call);
-    struct cay_error ignored = {};
-    struct cay_frame_output piece = *output;
-    if (!exec && cay_link_version(live->link) < 2) {
-        cay_processes_output(&live->session->processes, call, output);
-        return;
-    }
-    if (!exec || exec->is_told) {
-        (void)cay_link_ack(live->link, call, output->offset + output->data.len, &ignored);
-        return;
-    }
-    /* What others went on to write after its end is not its output. */
-    if (exec->is_exited && piece.offset + piece.data.len > exec->exit.end_offset)
-        piece.data.len = exec->exit.end_offset - CAY_MIN(piece.offset, exec->exit.end_offset);
-    exec->seen_offset = output->offset + output->data.len;
-    if (piece.data.len)
-        exec->output(exec, &piece);
-    if (exec->is_exited && exec->seen_offset >= exec->exit.end_offset)
-        go_on(live, exec);
+    cay_processes_output(&live->session->processes, call, output);
 }
 
-/* The end may overtake output that waits for room; it is told after it. */
 static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
 {
     struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(live, call);
     struct cay_error err = {};
     if (exit->leftovers)
         cay_live_note_other(live, call);
     else
         cay_live_forget_other(live, call);
     bool is_known = cay_processes_exited(&live->session->processes, call, exit);
-    if (!exec && !is_known && exit->leftovers)
+    if (!is_known && exit->leftovers)
         (void)cay_link_who(live->link, call, &err);
-    else if (!exec && !is_known) /* of an earlier daemon's caller */
+    else if (!is_known) /* of an earlier daemon's caller */
         (void)cay_link_release(live->link, call, &err);
-    if (!exec)
-        return;
-    exec->exit = *exit;
-    exec->is_exited = true;
-    if (exec->seen_offset >= exit->end_offset)
-        go_on(live, exec);
 }
 
 static void on_who(void *owner, uint64_t call, const struct cay_frame_who *who)
 {
     struct cay_live *live = owner;
-    const struct cay_process *process = cay_processes_who(&live->session->processes, call, who);
-    struct cay_exec *exec = find_exec(owner, call);
-    if (!exec || !exec->is_exited || !exec->is_told)
-        return;
-    const struct cay_exec_end end = {
-        .exit = &exec->exit, .who = who, .leftover_id = process ? process->id : ""};
-    cay_live_end_exec(exec, &end);
+    (void)cay_processes_who(&live->session->processes, call, who);
 }
 
 static void on_gone(void *owner, uint64_t call)
@@ -147,24 +80,9 @@ static void on_stdin_room(void *owner, uint64_t call, uint64_t taken_bytes)
 static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
 {
     struct cay_live *live = owner;
-    struct cay_exec *exec = find_exec(owner, call);
-    bool is_start = request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN;
-    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
-    if (is_start)
+    if (request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN)
         cay_live_forget_other(live, call);
     (void)cay_processes_refused(&live->session->processes, call, request, error);
-    if (!exec || (!is_start && !(is_who && exec->is_told)))
-        return;
-    struct cay_error err = {};
-    if (is_who) {
-        const struct cay_exec_end end = {.exit = &exec->exit};
-        cay_live_end_exec(exec, &end);
-        return;
-    }
-    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error,
-                   "the sandbox cannot start another command");
-    const struct cay_exec_end end = {.err = &err};
-    cay_live_end_exec(exec, &end);
 }
 
 static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry,

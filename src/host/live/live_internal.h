@@ -13,14 +13,11 @@ struct cay_live {
     struct cay_link *link;
     struct cay_watch link_watch;
     struct cay_watch death_watch;
-    struct cay_list execs;
     uint64_t next_call;
     struct cay_list others; /* calls with living processes that nobody follows */
     bool is_listing;        /* those of an earlier daemon are not known yet */
     struct cay_watchdog watchdog;
-    struct cay_timer linger;
-    bool is_lingering; /* the timer runs */
-    unsigned depth;    /* inside cay_link_step */
+    unsigned depth; /* inside cay_link_step */
     bool is_broken;
     struct cay_error broken;
 };
@@ -36,5 +33,3 @@ extern const struct cay_link_handlers cay_live_handlers;
 
 void cay_live_note_other(struct cay_live *live, uint64_t call);
 void cay_live_forget_other(struct cay_live *live, uint64_t call);
-/* The last that is told of it. */
-void cay_live_end_exec(struct cay_exec *exec, const struct cay_exec_end *end);

@@ -54,6 +54,24 @@ bool cay_process_signal(struct cay_process *process, int signal, bool is_tree,
     return true;
 }
 
+static void kill_for(struct cay_process *process, enum cay_v1_end_cause cause)
+{
+    struct cay_error ignored = {};
+    if (process->state != CAY_V1_PROCESS_STATE_RUNNING)
+        return;
+    if (!process->is_exiting)
+        process->kill_cause = cause;
+    (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+}
+
+void cay_processes_kill(struct cay_processes *table, enum cay_v1_end_cause cause)
+{
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table)
+        kill_for(process, cause);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        kill_for(process, cause);
+}
+
 size_t cay_process_input_room(const struct cay_process *process)
 {
     if (!process->table->link)

@@ -24,12 +24,12 @@ static void be_over(struct cay_process *process)
     process->state = CAY_V1_PROCESS_STATE_EXITED;
     process->ended_ns = cay_clock_wall_ns();
     process->stdin_open = false;
-    process->table->ended_count++;
+    process->table->ended_count += !process->is_hidden;
     if (process->kill_timer.handle)
         cay_timer_stop(&process->kill_timer);
     if (process->is_plain) {
-        process->has_output = false;
-        process->releases = true;
+        process->has_output = process->has_output && process->is_followed;
+        process->releases = process->is_recorded;
     }
 }
 
@@ -54,7 +54,8 @@ void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,
     if (process->restart_timer.handle)
         cay_timer_stop(&process->restart_timer);
     be_over(process);
-    cay_process_write(process);
+    if (!process->is_hidden)
+        cay_process_write(process);
     cay_process_changed(process);
 }
 
@@ -115,13 +116,6 @@ static void finish_run(struct cay_process *process, const struct cay_frame_who *
     cay_processes_trim(table);
 }
 
-void cay_process_finish_run(struct cay_process *process, const struct cay_frame_exit *exit,
-                            const struct cay_frame_who *who)
-{
-    process->exit = *exit;
-    finish_run(process, who);
-}
-
 bool cay_processes_attach(struct cay_processes *table, struct cay_link *link, bool is_adopted,
                           struct cay_error *err)
 {
@@ -140,6 +134,10 @@ void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cau
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
         process->has_output = false;
         process->is_reading = process->releases = false;
+    }
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table) {
+        process->has_output = false;
+        cay_process_end(process, cause, err);
     }
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
         if (cay_process_is_over(process))
@@ -163,6 +161,13 @@ void cay_processes_leave(struct cay_processes *table)
 {
     table->link = NULL;
     table->is_closing = true;
+    /* Whoever waits for a command is told that we go; what is written down stays so. */
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table)
+        cay_process_forget(process);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
+        if (process->is_followed)
+            cay_process_forget(process);
+    }
 }
 
 bool cay_processes_started(struct cay_processes *table, uint64_t call, uint32_t pid)
@@ -243,12 +248,17 @@ bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_
     }
     if (!process)
         return false;
-    if ((request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS) && process->is_exiting)
+    bool is_start = request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN;
+    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
+    bool is_starting = process->state == CAY_V1_PROCESS_STATE_STARTING ||
+                       (process->is_plain && process->state == CAY_V1_PROCESS_STATE_RUNNING);
+    if (is_who && process->is_exiting)
         finish_run(process, NULL);
-    if ((request != CAY_FRAME_EXEC && request != CAY_FRAME_SPAWN) ||
-        process->state != CAY_V1_PROCESS_STATE_STARTING)
+    if (!is_start || !is_starting)
         return true;
-    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error, "the sandbox cannot start it");
+    cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error,
+                   process->is_plain ? "the sandbox cannot start another command"
+                                     : "the sandbox cannot start it");
     if (process->result && error == EBUSY)
         cay_process_again_soon(process);
     else if (process->result)
@@ -258,8 +268,8 @@ bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_
     return true;
 }
 
-void cay_processes_piece(struct cay_processes *table, uint64_t call,
-                         const struct cay_frame_piece *piece)
+static void give_piece(struct cay_processes *table, uint64_t call,
+                       const struct cay_frame_piece *piece)
 {
     for (int is_leftover = 0; is_leftover < 2; is_leftover++) {
         struct cay_process *process = cay_processes_of_call(table, call, is_leftover);
@@ -268,20 +278,33 @@ void cay_processes_piece(struct cay_processes *table, uint64_t call,
     }
 }
 
+void cay_processes_piece(struct cay_processes *table, uint64_t call,
+                         const struct cay_frame_piece *piece)
+{
+    for (int is_leftover = 0; is_leftover < 2; is_leftover++) {
+        struct cay_process *process = cay_processes_of_call(table, call, is_leftover);
+        if (process)
+            process->is_reading = false;
+    }
+    give_piece(table, call, piece);
+}
+
 void cay_processes_output(struct cay_processes *table, uint64_t call,
                           const struct cay_frame_output *output)
 {
-    const struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_process *process = cay_processes_of_call(table, call, false);
     if (!process)
         process = cay_processes_of_call(table, call, true);
     if (!process)
         return;
-    /* It does not say what it dropped: what is not where it was asked for. */
-    const struct cay_frame_piece piece = {.output = *output,
-                                          .kept_offset = output->offset > process->read_offset
-                                                             ? output->offset
-                                                             : process->output_start};
-    cay_processes_piece(table, call, &piece);
+    /* It does not say what it dropped: what is not where it goes on. */
+    uint64_t wanted = process->is_pushed ? process->pushed_offset : process->read_offset;
+    const struct cay_frame_piece piece = {
+        .output = *output,
+        .kept_offset = output->offset > wanted ? output->offset : process->output_start};
+    process->is_reading = process->is_reading && process->is_pushed;
+    process->pushed_offset = output->offset + output->data.len;
+    give_piece(table, call, &piece);
 }
 
 bool cay_processes_stdin_room(struct cay_processes *table, uint64_t call, uint64_t taken_bytes)

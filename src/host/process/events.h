@@ -33,7 +33,7 @@ struct cay_process *cay_processes_who(struct cay_processes *table, uint64_t call
                                       const struct cay_frame_who *who);
 void cay_processes_piece(struct cay_processes *table, uint64_t call,
                          const struct cay_frame_piece *piece);
-/* The same from an init that is too old to answer a read. */
+/* What init sends by itself: to the caller of a command, or because it is too old for reads. */
 void cay_processes_output(struct cay_processes *table, uint64_t call,
                           const struct cay_frame_output *output);
 bool cay_processes_gone(struct cay_processes *table, uint64_t call);
@@ -45,17 +45,9 @@ void cay_processes_listed(struct cay_processes *table, uint64_t call,
                           const struct cay_frame_detail *detail);
 void cay_processes_list_ended(struct cay_processes *table);
 
-/* release.c: a caller has all it wants of a command; init may forget it, unless somebody of the
- * table needs it. */
-void cay_processes_unfollow(struct cay_processes *table, uint64_t call);
-
 /* It ended without an exit of its own. Without an error there is nothing to say of it. */
 void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,
                      const struct cay_error *err);
-
-/* A run whose end somebody else was told. */
-void cay_process_finish_run(struct cay_process *process, const struct cay_frame_exit *exit,
-                            const struct cay_frame_who *who);
 
 /* restart.c: after an end; true when it will be started again. */
 [[nodiscard]] bool cay_process_restarts(struct cay_process *process);

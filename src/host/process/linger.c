@@ -2,8 +2,44 @@
 #include "host/process/linger.h"
 
 #include "host/process/record.h"
+#include "host/process/release.h"
 
 enum { LINGER_MS = 200 };
+
+void cay_process_hide(struct cay_process *process)
+{
+    process->is_hidden = process->is_plain = process->is_followed = true;
+    cay_list_remove(&process->in_table);
+    cay_list_push_back(&process->table->hidden, &process->in_table);
+}
+
+void cay_process_show(struct cay_process *process)
+{
+    if (!process->is_hidden)
+        return;
+    process->is_hidden = false;
+    process->table->ended_count += cay_process_is_over(process);
+    cay_list_remove(&process->in_table);
+    cay_list_push_back(&process->table->list, &process->in_table);
+    if (cay_process_is_over(process))
+        cay_processes_trim(process->table);
+}
+
+void cay_process_go_on(struct cay_process *process)
+{
+    process->is_plain = process->is_followed = false;
+    cay_process_show(process);
+    cay_process_write(process);
+    cay_process_changed(process);
+}
+
+void cay_process_unfollow(struct cay_process *process)
+{
+    process->is_followed = process->has_output = false;
+    /* What is not written down yet is released afterwards. */
+    if (!process->releases)
+        cay_process_release_call(process->table, process->call);
+}
 
 static bool is_unwritten(const struct cay_process *process)
 {
@@ -22,9 +58,16 @@ static void on_timer(struct cay_timer *timer)
     uint64_t now_ms = cay_loop_now_ms(table->loop);
     bool are_some = false;
     table->is_lingering = false;
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table) {
+        if (now_ms - process->begun_ms >= LINGER_MS && !process->is_exiting)
+            cay_process_show(process); /* to the end of the list, where it is looked at next */
+        are_some = are_some || process->is_hidden;
+    }
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
-        if (is_unwritten(process) && now_ms - process->begun_ms >= LINGER_MS)
+        if (is_unwritten(process) && now_ms - process->begun_ms >= LINGER_MS) {
             cay_process_write(process);
+            cay_process_changed(process);
+        }
         are_some = are_some || is_unwritten(process);
     }
     if (are_some)

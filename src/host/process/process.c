@@ -31,6 +31,7 @@ void cay_processes_init(struct cay_processes *table, const struct cay_process_op
     *table = (struct cay_processes){
         .ops = ops, .owner = owner, .session_id = session_id, .loop = loop, .db = db};
     cay_list_init(&table->list);
+    cay_list_init(&table->hidden);
     cay_list_init(&table->surveys);
 }
 
@@ -41,6 +42,8 @@ void cay_processes_finish(struct cay_processes *table)
     cay_processes_surveyed(table);
     cay_timer_close(&table->survey_timer);
     cay_timer_close(&table->linger_timer);
+    cay_list_for_each (struct cay_process, process, &table->hidden, in_table)
+        cay_process_forget(process);
     cay_list_for_each (struct cay_process, process, &table->list, in_table)
         cay_process_forget(process);
 }
@@ -119,7 +122,7 @@ void cay_process_forget(struct cay_process *process)
 {
     if (!process->is_gone) {
         process->is_gone = true;
-        process->table->ended_count -= cay_process_is_over(process);
+        process->table->ended_count -= cay_process_is_over(process) && !process->is_hidden;
         cay_list_remove(&process->in_table);
         cay_timer_close(&process->restart_timer);
         cay_timer_close(&process->kill_timer);
@@ -189,9 +192,12 @@ struct cay_process *cay_processes_find(const struct cay_processes *table, struct
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover)
 {
-    cay_list_for_each (struct cay_process, process, &table->list, in_table) {
-        if (process->call == call && process->is_leftover == is_leftover)
-            return process;
+    const struct cay_list *lists[] = {&table->hidden, &table->list};
+    for (size_t i = 0; i < CAY_COUNT(lists); i++) {
+        cay_list_for_each (struct cay_process, process, lists[i], in_table) {
+            if (process->call == call && process->is_leftover == is_leftover)
+                return process;
+        }
     }
     return NULL;
 }
@@ -202,6 +208,28 @@ int32_t cay_processes_alive(const struct cay_processes *table)
     cay_list_for_each (struct cay_process, process, &table->list, in_table)
         count += !cay_process_is_over(process);
     return count;
+}
+
+bool cay_process_is_quiet(const struct cay_process *process)
+{
+    return !process->is_followed && process->state != CAY_V1_PROCESS_STATE_STARTING &&
+           process->state != CAY_V1_PROCESS_STATE_RUNNING;
+}
+
+bool cay_processes_are_quiet(const struct cay_processes *table)
+{
+    bool are_quiet = cay_list_empty(&table->hidden);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        are_quiet = are_quiet && cay_process_is_quiet(process);
+    return are_quiet;
+}
+
+bool cay_processes_are_followed(const struct cay_processes *table)
+{
+    bool are_followed = !cay_list_empty(&table->hidden);
+    cay_list_for_each (struct cay_process, process, &table->list, in_table)
+        are_followed = are_followed || process->is_followed;
+    return are_followed;
 }
 
 bool cay_process_is_over(const struct cay_process *process)
@@ -241,7 +269,7 @@ struct cay_v1_process *cay_process_message(const struct cay_process *process,
     message->restart_count = process->restart_count;
     message->attached = 0;
     cay_list_for_each (struct cay_reader, reader, &process->readers, in_process)
-        message->attached++;
+        message->attached += !reader->is_callers;
     message->pty =
         process->flags & CAY_EXEC_PTY ? cay_arena_new(arena, struct cay_v1_pty_size) : NULL;
     if (message->pty)
@@ -269,7 +297,7 @@ void cay_process_changed(struct cay_process *process)
     struct cay_process_watcher *watcher;
     process->busy++;
     process->walk++;
-    if (process->state != process->told_state) {
+    if (process->state != process->told_state && !process->is_hidden) {
         process->told_state = process->state;
         process->table->ops->changed(process->table->owner, process);
     }

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The processes of one session, as the loop thread knows them: launched ones, those that tools
- * started and that took a while, and what commands left behind. The table belongs to the session
- * and owns the processes; what must survive the daemon is in the database (record.h). Their output
- * stays with the sandbox's init; readers (reader.h) take it from there piece by piece.
+ * The processes of one session, as the loop thread knows them: launched ones, commands of calls,
+ * and what commands left behind. The table belongs to the session and owns the processes; what must
+ * survive the daemon is in the database (record.h). Their output stays with the sandbox's init;
+ * readers (reader.h) take it from there piece by piece.
  *
  * While a sandbox runs, the table has the link to its init. What init says comes in by the
  * functions of events.h.
@@ -51,8 +51,9 @@ struct cay_processes {
     const char *session_id;
     struct cay_loop *loop;
     struct cay_db *db;
-    struct cay_link *link; /* NULL: no sandbox runs */
-    struct cay_list list;  /* oldest first */
+    struct cay_link *link;  /* NULL: no sandbox runs */
+    struct cay_list list;   /* oldest first */
+    struct cay_list hidden; /* commands of calls that nobody else sees; see linger.h */
     size_t ended_count;
     struct cay_list surveys; /* wait for what init says of all */
     struct cay_timer survey_timer;
@@ -84,6 +85,7 @@ struct cay_process {
     bool kills_on_disconnect;
     bool is_killed;   /* by a client: it is not started again */
     bool is_listed;   /* init has just said so */
+    bool is_hidden;   /* in the other list of the table */
     bool is_plain;    /* its caller got its output: none is kept after its end */
     bool is_followed; /* by that caller, right now */
     bool is_orphan;   /* its caller may come back; see orphan.h */
@@ -123,8 +125,10 @@ struct cay_process {
     uint64_t walk; /* number of the last walk over either */
     unsigned busy; /* inside a walk over watchers or readers: not freed */
     bool is_gone;
-    bool is_attached; /* to an init that knows no reads */
-    bool is_reading;  /* a piece is on its way, or will be when there is one */
+    bool is_pushed;         /* init sends its output by itself, for the call that it runs for, */
+    uint64_t pushed_offset; /* and did so until here */
+    bool is_attached;       /* to an init that knows no reads */
+    bool is_reading;        /* a piece is on its way, or will be when there is one */
     uint64_t read_offset;
     bool is_unread; /* its init knows that nobody reads */
     uint64_t acked_offset;
@@ -150,8 +154,13 @@ void cay_process_forget(struct cay_process *process);
 /* By its id or else its tag, or as `pid:NUMBER` or `tag:NAME`, which no id can be. Of several with
  * the tag the newest that lives. NULL when there is none. */
 struct cay_process *cay_processes_find(const struct cay_processes *table, struct cay_str id);
-/* How many have not ended. */
+/* How many have not ended; of those that clients see. */
 [[nodiscard]] int32_t cay_processes_alive(const struct cay_processes *table);
+/* It is not alive, and nobody waits for its end. */
+[[nodiscard]] bool cay_process_is_quiet(const struct cay_process *process);
+[[nodiscard]] bool cay_processes_are_quiet(const struct cay_processes *table);
+/* Somebody waits for the end of a command. */
+[[nodiscard]] bool cay_processes_are_followed(const struct cay_processes *table);
 /* By init's number; a command and what it left behind have the same. */
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover);
@@ -180,6 +189,9 @@ void cay_processes_survey(struct cay_processes *table, struct cay_survey *survey
                           void (*done)(struct cay_survey *survey));
 void cay_survey_cancel(struct cay_survey *survey);
 void cay_processes_surveyed(struct cay_processes *table);
+
+/* Everything that runs; the results say `cause`. */
+void cay_processes_kill(struct cay_processes *table, enum cay_v1_end_cause cause);
 
 /* A signal of a client. kill_after_ms: SIGKILL to what is alive then; -1: never. */
 [[nodiscard]] bool cay_process_signal(struct cay_process *process, int signal, bool is_tree,

@@ -3,12 +3,29 @@
 
 #include <assert.h>
 
-enum { PIECE_BYTES = CAY_FRAME_DATA_BYTES_MAX };
+#include "api/limits.h"
+
+enum {
+    PIECE_BYTES = CAY_FRAME_DATA_BYTES_MAX,
+    ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4, /* of what is pushed */
+};
 
 /* Where the output ends for good; UINT64_MAX while more may come. */
 static uint64_t end_of(const struct cay_process *process)
 {
     return cay_process_is_over(process) ? process->output_end : UINT64_MAX;
+}
+
+/* What others went on to write after its end is not its output. */
+static uint64_t output_end_of(const struct cay_process *process)
+{
+    return process->is_exiting ? process->exit.end_offset : end_of(process);
+}
+
+/* What comes by itself must be taken: whoever is full has the next pieces held back instead. */
+static bool takes(const struct cay_reader *reader)
+{
+    return !reader->is_full || reader->is_callers;
 }
 
 /* Everybody once, whoever comes or goes meanwhile: callbacks may end any call. Who was visited goes
@@ -32,7 +49,7 @@ static void tell_losses(struct cay_process *process)
     process->walk++;
     while (!process->has_output && (reader = next_reader(process))) {
         uint64_t end = CAY_MIN(end_of(process), reader->limit);
-        if (reader->is_full || end == UINT64_MAX || reader->offset >= end)
+        if (!takes(reader) || end == UINT64_MAX || reader->offset >= end)
             continue;
         const struct cay_frame_output nothing = {.stream = CAY_STREAM_STDOUT, .offset = end};
         uint64_t gap = end - reader->offset;
@@ -49,7 +66,7 @@ static void end_readers(struct cay_process *process)
     process->walk++;
     while ((reader = next_reader(process))) {
         uint64_t end = CAY_MIN(end_of(process), reader->limit);
-        if (reader->is_full || reader->offset < end)
+        if (!takes(reader) || reader->offset < end)
             continue;
         cay_list_remove(&reader->in_process);
         reader->ended(reader);
@@ -62,6 +79,37 @@ static uint64_t taken_by(struct cay_reader *reader)
     /* Half a message is none. */
     uint64_t lost = unsent ? CAY_MAX(unsent + PIECE_BYTES, unsent) : 0;
     return reader->offset - CAY_MIN(reader->offset, lost);
+}
+
+static const struct cay_reader *reader_of_caller(const struct cay_process *process)
+{
+    cay_list_for_each (struct cay_reader, reader, &process->readers, in_process) {
+        if (reader->is_callers)
+            return reader;
+    }
+    return NULL;
+}
+
+/* Init goes on with what it sends by itself when the caller has taken it. Once nobody takes it, no
+ * writer may wait for that. */
+static void acknowledge_pushed(struct cay_process *process)
+{
+    struct cay_processes *table = process->table;
+    struct cay_error ignored = {};
+    const struct cay_reader *reader = reader_of_caller(process);
+    bool is_behind = reader && reader->offset - process->acked_offset < ACK_STEP_BYTES;
+    if (!process->is_pushed || is_behind || (reader && reader->is_full))
+        return;
+    if (reader) {
+        process->acked_offset = reader->offset;
+        (void)cay_link_ack(table->link, process->call, reader->offset, &ignored);
+    } else {
+        process->is_pushed = false;
+        if (cay_process_is_over(process) && !process->exit.leftovers)
+            return; /* nobody writes any more, and init may have forgotten it */
+        (void)cay_link_detach(table->link, process->call, &ignored);
+    }
+    table->ops->link_used(table->owner);
 }
 
 /* A writer that blocks goes on when the slowest has taken the oldest. */
@@ -93,7 +141,8 @@ static struct cay_reader *furthest_behind(const struct cay_process *process)
 {
     struct cay_reader *found = NULL;
     cay_list_for_each (struct cay_reader, reader, &process->readers, in_process) {
-        if (!reader->is_full && (!found || reader->offset < found->offset))
+        bool is_fed = reader->is_callers && process->is_pushed;
+        if (!reader->is_full && !is_fed && (!found || reader->offset < found->offset))
             found = reader;
     }
     return found;
@@ -133,6 +182,8 @@ static void ask(struct cay_process *process)
         ask_no_more(process);
         return;
     }
+    if (is_old && process->is_pushed)
+        return; /* it can do one or the other: what is pushed comes to all */
     /* A piece for somebody further ahead may wait for output that is long in coming. An old init
      * does not tell what it dropped: its answer must be to what was asked. */
     if (process->is_reading && (is_old || reader->offset >= process->read_offset))
@@ -151,11 +202,18 @@ void cay_readers_pump(struct cay_process *process)
     if (process->busy)
         return; /* whoever is at work goes on with it */
     process->busy++;
-    tell_losses(process);
-    end_readers(process);
-    if (process->table->link)
+    bool had_output;
+    do { /* a caller that has everything may take the rest from the others */
+        had_output = process->has_output;
+        tell_losses(process);
+        end_readers(process);
+    } while (had_output && !process->has_output);
+    if (process->table->link) {
+        acknowledge_pushed(process);
         acknowledge(process);
-    ask(process);
+    }
+    if (!process->is_gone)
+        ask(process);
     process->busy--;
     if (process->is_gone)
         cay_process_forget(process);
@@ -165,7 +223,7 @@ static void give(struct cay_reader *reader, const struct cay_frame_piece *piece,
 {
     struct cay_frame_output output = piece->output;
     uint64_t gap = 0;
-    if (reader->offset < piece->kept_offset)
+    if (reader->offset < CAY_MIN(piece->kept_offset, end))
         gap = CAY_MIN(piece->kept_offset, end) - reader->offset;
     uint64_t from = reader->offset + gap;
     uint64_t until = CAY_MIN(output.offset + output.data.len, end);
@@ -182,7 +240,6 @@ static void give(struct cay_reader *reader, const struct cay_frame_piece *piece,
 
 void cay_readers_piece(struct cay_process *process, const struct cay_frame_piece *piece)
 {
-    process->is_reading = false;
     process->output_start = CAY_MAX(process->output_start, piece->kept_offset);
     if (!cay_process_is_over(process))
         process->output_end =
@@ -191,8 +248,8 @@ void cay_readers_piece(struct cay_process *process, const struct cay_frame_piece
     process->busy++;
     process->walk++;
     while ((reader = next_reader(process))) {
-        if (!reader->is_full)
-            give(reader, piece, CAY_MIN(end_of(process), reader->limit));
+        if (takes(reader))
+            give(reader, piece, CAY_MIN(output_end_of(process), reader->limit));
     }
     process->busy--;
     cay_readers_pump(process);

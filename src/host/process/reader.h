@@ -4,7 +4,8 @@
 /*
  * Readers of a process's output, any number, each at its own offset. The daemon keeps nothing:
  * one piece at a time is asked of init, for the reader that is furthest behind and has room, and
- * given to everybody who is at that place. A reader without room misses what the ring drops.
+ * given to everybody who is at that place. A reader without room misses what the ring drops. For
+ * the call that a process runs for, init does not wait to be asked (window_bytes of its start).
  */
 
 #include "host/process/process.h"
@@ -28,6 +29,8 @@ struct cay_reader {
     uint64_t dropped_bytes;
     uint64_t walk;
     bool is_full;
+    bool is_callers; /* of the call that the process runs for: not counted as attached. It takes
+                        what comes and the end also without room, after which no more comes */
 };
 
 /* From the offset on. `ended` may be called inside. */

@@ -18,16 +18,6 @@ void cay_process_release_call(struct cay_processes *table, uint64_t call)
     table->ops->link_used(table->owner);
 }
 
-void cay_processes_unfollow(struct cay_processes *table, uint64_t call)
-{
-    struct cay_process *process = cay_processes_of_call(table, call, false);
-    if (process)
-        process->is_followed = false;
-    /* What is not written down yet is released afterwards. */
-    if (!process || !process->releases)
-        cay_process_release_call(table, call);
-}
-
 static void drop_output(struct cay_process *process)
 {
     process->has_output = false;
