@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/live/hearing.h"
-#include "host/live/live_internal.h"
 #include "host/live/network.h"
 #include "host/live/ports.h"
 #include "host/live/watchdog.h"
@@ -21,6 +20,18 @@
 #include "host/session/op.h"
 #include "host/session/tell.h"
 #include "host/session/tidy.h"
+
+struct cay_live {
+    struct cay_session *session;
+    struct cay_link *link; /* its owner is the session's table of processes */
+    struct cay_watch link_watch;
+    struct cay_watch death_watch;
+    uint64_t next_call;
+    struct cay_watchdog watchdog;
+    unsigned depth; /* inside cay_link_step */
+    bool is_broken;
+    struct cay_error broken;
+};
 
 static void update_watch(struct cay_live *live)
 {
@@ -69,13 +80,11 @@ void cay_live_open(struct cay_session *session, bool is_adopted)
     struct cay_loop *loop = session->host->loop;
     struct cay_error err = {};
     live->session = session;
-    cay_list_init(&live->others);
     int pidfd = cay_sandbox_pidfd(sandbox);
     bool is_open =
-        cay_link_open(sandbox, &cay_live_handlers, live, &live->link, &err) &&
+        cay_link_open(sandbox, &cay_processes_handlers, &session->processes, &live->link, &err) &&
         cay_watch_open(&live->link_watch, loop, cay_link_fd(live->link), on_link_ready) == 0 &&
         (pidfd < 0 || cay_watch_open(&live->death_watch, loop, pidfd, on_death) == 0);
-    live->is_listing = is_adopted;
     /* Later than any number of an earlier sandbox, also of one we know nothing of. */
     live->next_call = (uint64_t)cay_clock_wall_ns();
     is_open = is_open && cay_processes_attach(&session->processes, live->link, is_adopted, &err);
@@ -110,8 +119,6 @@ static void free_live(struct cay_live *live)
     cay_watch_close(&live->death_watch);
     cay_watchdog_close(&live->watchdog);
     cay_link_close(live->link);
-    cay_list_for_each (struct cay_live_other, other, &live->others, in_live)
-        free(other);
     free(live);
 }
 
@@ -215,8 +222,7 @@ void cay_live_lost(struct cay_session *session, const struct cay_error *err)
 
 bool cay_live_is_quiet(const struct cay_live *live)
 {
-    return cay_processes_are_quiet(&live->session->processes) && cay_list_empty(&live->others) &&
-           !live->is_listing;
+    return cay_processes_are_quiet(&live->session->processes);
 }
 
 bool cay_live_is_followed(const struct cay_live *live)
@@ -301,7 +307,6 @@ bool cay_live_spawn(struct cay_live *live, const struct cay_process *process,
 {
     if (!cay_link_exec(live->link, process->call, frame, err))
         return false;
-    cay_live_note_other(live, process->call);
     cay_watchdog_expect(&live->watchdog);
     update_watch(live);
     return true;
@@ -317,7 +322,8 @@ void cay_live_settle(struct cay_live *live, int timeout_ms)
     struct cay_error err = {};
     struct cay_session *session = live->session;
     uint64_t until_ns = (uint64_t)cay_clock_ns() + (uint64_t)timeout_ms * CAY_NS_PER_MS;
-    while (session->live == live && live->is_listing && (uint64_t)cay_clock_ns() < until_ns) {
+    while (session->live == live && session->processes.is_adopting &&
+           (uint64_t)cay_clock_ns() < until_ns) {
         struct pollfd entry = {.fd = cay_link_fd(live->link), .events = cay_link_wants(live->link)};
         if (poll(&entry, 1, timeout_ms) <= 0)
             return;

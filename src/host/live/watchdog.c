@@ -34,6 +34,14 @@ static void look(struct cay_timer *timer)
     struct cay_watchdog *dog = CAY_CONTAINER_OF(timer, struct cay_watchdog, timer);
     struct cay_session *session = dog->session;
     uint64_t now_ms = cay_loop_now_ms(session->host->loop);
+    if (dog->is_waiting && cay_link_answered(dog->link) == dog->question) {
+        dog->is_waiting = false;
+        if (!dog->is_asked_again) {
+            dog->is_awake = false;
+            cay_timer_stop(&dog->timer);
+            return;
+        }
+    }
     if (!dog->is_waiting || may_be_frozen(session)) {
         if (dog->is_waiting)
             dog->asked_ms = now_ms;
@@ -72,15 +80,4 @@ void cay_watchdog_expect(struct cay_watchdog *dog)
         return;
     dog->is_awake = true;
     cay_timer_start(&dog->timer, FIRST_LOOK_MS, LOOK_MS);
-}
-
-void cay_watchdog_answered(struct cay_watchdog *dog, uint64_t question)
-{
-    if (!dog->is_waiting || question != dog->question)
-        return;
-    dog->is_waiting = false;
-    if (dog->is_asked_again)
-        return; /* the next look asks once more */
-    dog->is_awake = false;
-    cay_timer_stop(&dog->timer);
 }

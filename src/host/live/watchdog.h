@@ -35,4 +35,3 @@ void cay_watchdog_close(struct cay_watchdog *dog);
 
 /* Init was asked to start something. */
 void cay_watchdog_expect(struct cay_watchdog *dog);
-void cay_watchdog_answered(struct cay_watchdog *dog, uint64_t question);

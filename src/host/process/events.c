@@ -59,31 +59,45 @@ void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,
     cay_process_changed(process);
 }
 
+static void name_leftover(struct cay_process *process, const struct cay_process *parent,
+                          const struct cay_frame_who *who)
+{
+    if (!who || !who->count || process->pid)
+        return;
+    struct cay_str command = cay_result_text(&process->arena, who->commands[0]);
+    const struct cay_v1_process_spec spec = {.argv = {&command, command.len ? 1 : 0}};
+    process->pid = (int32_t)who->pids[0];
+    cay_process_describe(process, &spec, parent ? parent->noun->cwd : CAY_STR(""),
+                         parent ? parent->noun->user : CAY_STR(""), CAY_STR(""));
+    cay_process_write(process);
+}
+
+/* The process that they are known as. `who` is NULL until init has said it. */
 static struct cay_process *make_leftover(struct cay_processes *table, uint64_t call,
                                          const struct cay_frame_who *who)
 {
-    struct cay_process *process = cay_processes_of_call(table, call, true);
-    if (process && !cay_process_is_over(process))
-        return process;
-    process = cay_process_new(table, CAY_V1_PROCESS_ORIGIN_LEFTOVER);
-    process->call = call;
-    process->is_leftover = true;
-    process->state = CAY_V1_PROCESS_STATE_RUNNING;
-    process->has_output = true;
     const struct cay_process *parent = cay_processes_of_call(table, call, false);
-    if (parent) {
-        process->output_start = parent->output_start;
-        process->output_end = parent->output_end;
+    struct cay_process *process = cay_processes_of_call(table, call, true);
+    if (!process || cay_process_is_over(process)) {
+        process = cay_process_new(table, CAY_V1_PROCESS_ORIGIN_LEFTOVER);
+        process->call = call;
+        process->is_leftover = true;
+        process->state = CAY_V1_PROCESS_STATE_RUNNING;
+        process->has_output = true;
+        process->output_start = parent ? parent->output_start : 0;
+        process->output_end = parent ? parent->output_end : 0;
+        cay_process_write(process);
     }
-    if (who->count) {
-        struct cay_str command = cay_result_text(&process->arena, who->commands[0]);
-        const struct cay_v1_process_spec spec = {.argv = {&command, command.len ? 1 : 0}};
-        process->pid = (int32_t)who->pids[0];
-        cay_process_describe(process, &spec, parent ? parent->noun->cwd : CAY_STR(""),
-                             parent ? parent->noun->user : CAY_STR(""), CAY_STR(""));
-    }
-    cay_process_write(process);
+    name_leftover(process, parent, who);
     return process;
+}
+
+/* Of a command that nobody waits for here. */
+static struct cay_process *find_leftover(struct cay_processes *table, uint64_t call)
+{
+    struct cay_error ignored = {};
+    (void)cay_link_who(table->link, call, &ignored);
+    return make_leftover(table, call, NULL);
 }
 
 /* A run has ended and its leftovers are known. */
@@ -170,55 +184,58 @@ void cay_processes_leave(struct cay_processes *table)
     }
 }
 
-bool cay_processes_started(struct cay_processes *table, uint64_t call, uint32_t pid)
+static void on_started(void *owner, uint64_t call, uint32_t pid)
 {
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, false);
     if (!process || cay_process_is_over(process))
-        return process != NULL;
+        return;
     process->pid = (int32_t)pid;
     process->state = CAY_V1_PROCESS_STATE_RUNNING;
     cay_process_changed(process);
     process = cay_processes_of_call(table, call, false);
     if (process)
         cay_readers_pump(process); /* it may be that nobody reads */
-    return true;
 }
 
-bool cay_processes_exited(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_exit *exit)
+static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
 {
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, false);
     struct cay_error ignored = {};
+    if (!process && exit->leftovers)
+        (void)find_leftover(table, call);
+    else if (!process) /* of an earlier daemon's caller */
+        (void)cay_link_release(table->link, call, &ignored);
     if (!process)
-        return false;
+        return;
     /* One that waited for its restart under the daemon before us does so anew. */
     bool is_waiting =
         process->state == CAY_V1_PROCESS_STATE_RESTARTING && process->restart_timer.handle;
     if (cay_process_is_over(process) || process->is_exiting || is_waiting)
-        return true; /* told again */
+        return; /* told again */
     process->exit = *exit;
     process->is_exiting = true;
     if (!exit->leftovers || !cay_link_who(table->link, call, &ignored))
         finish_run(process, NULL);
-    return true;
 }
 
-struct cay_process *cay_processes_who(struct cay_processes *table, uint64_t call,
-                                      const struct cay_frame_who *who)
+static void on_who(void *owner, uint64_t call, const struct cay_frame_who *who)
 {
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, false);
     if (process && process->is_exiting)
         finish_run(process, who);
-    else if (!process && who->total)
-        return make_leftover(table, call, who);
-    return cay_processes_of_call(table, call, true);
+    else if (who->total)
+        (void)make_leftover(table, call, who);
 }
 
-bool cay_processes_gone(struct cay_processes *table, uint64_t call)
+static void on_gone(void *owner, uint64_t call)
 {
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, true);
     if (!process || cay_process_is_over(process))
-        return process != NULL;
+        return;
     struct cay_error err = {};
     process->has_output = false;
     cay_fail(&err, CAY_R_UNAVAILABLE, "a command left it behind; how it ended is not known");
@@ -228,34 +245,15 @@ bool cay_processes_gone(struct cay_processes *table, uint64_t call)
         cay_process_end(process, CAY_V1_END_CAUSE_LOST, &err);
     cay_process_release_call(table, call);
     cay_processes_trim(table);
-    return true;
 }
 
-bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_frame_type request,
-                           int error)
+static void on_start_refused(struct cay_process *process, int error)
 {
-    struct cay_process *process = cay_processes_of_call(table, call, false);
     struct cay_error err = {};
-    if (request == CAY_FRAME_READ || request == CAY_FRAME_ATTACH) {
-        /* Init has forgotten it. */
-        process =
-            process && process->has_output ? process : cay_processes_of_call(table, call, true);
-        if (!process)
-            return false;
-        process->has_output = process->is_reading = false;
-        cay_readers_pump(process);
-        return true;
-    }
-    if (!process)
-        return false;
-    bool is_start = request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN;
-    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
     bool is_starting = process->state == CAY_V1_PROCESS_STATE_STARTING ||
                        (process->is_plain && process->state == CAY_V1_PROCESS_STATE_RUNNING);
-    if (is_who && process->is_exiting)
-        finish_run(process, NULL);
-    if (!is_start || !is_starting)
-        return true;
+    if (!is_starting)
+        return;
     cay_fail_errno(&err, CAY_R_RESOURCE_EXHAUSTED, -error,
                    process->is_plain ? "the sandbox cannot start another command"
                                      : "the sandbox cannot start it");
@@ -265,7 +263,26 @@ bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_
         cay_process_not_again(process, &err);
     else
         cay_process_end(process, CAY_V1_END_CAUSE_LOST, &err);
-    return true;
+}
+
+static void on_refused(void *owner, uint64_t call, enum cay_frame_type request, int error)
+{
+    struct cay_processes *table = owner;
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    bool is_who = request == CAY_FRAME_WHO || request == CAY_FRAME_PROCS;
+    if (request == CAY_FRAME_READ || request == CAY_FRAME_ATTACH) {
+        /* Init has forgotten it. */
+        process =
+            process && process->has_output ? process : cay_processes_of_call(table, call, true);
+        if (!process)
+            return;
+        process->has_output = process->is_reading = false;
+        cay_readers_pump(process);
+    } else if (process && is_who && process->is_exiting) {
+        finish_run(process, NULL);
+    } else if (process && (request == CAY_FRAME_EXEC || request == CAY_FRAME_SPAWN)) {
+        on_start_refused(process, error);
+    }
 }
 
 static void give_piece(struct cay_processes *table, uint64_t call,
@@ -278,9 +295,9 @@ static void give_piece(struct cay_processes *table, uint64_t call,
     }
 }
 
-void cay_processes_piece(struct cay_processes *table, uint64_t call,
-                         const struct cay_frame_piece *piece)
+static void on_piece(void *owner, uint64_t call, const struct cay_frame_piece *piece)
 {
+    struct cay_processes *table = owner;
     for (int is_leftover = 0; is_leftover < 2; is_leftover++) {
         struct cay_process *process = cay_processes_of_call(table, call, is_leftover);
         if (process)
@@ -289,9 +306,10 @@ void cay_processes_piece(struct cay_processes *table, uint64_t call,
     give_piece(table, call, piece);
 }
 
-void cay_processes_output(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_output *output)
+/* What init sends by itself: to the caller of a command, or because it is too old for reads. */
+static void on_output(void *owner, uint64_t call, const struct cay_frame_output *output)
 {
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, false);
     if (!process)
         process = cay_processes_of_call(table, call, true);
@@ -307,14 +325,13 @@ void cay_processes_output(struct cay_processes *table, uint64_t call,
     give_piece(table, call, &piece);
 }
 
-bool cay_processes_stdin_room(struct cay_processes *table, uint64_t call, uint64_t taken_bytes)
+static void on_stdin_room(void *owner, uint64_t call, uint64_t taken_bytes)
 {
-    struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_process *process = cay_processes_of_call(owner, call, false);
     if (!process)
-        return false;
+        return;
     process->stdin_taken = taken_bytes;
     cay_process_changed(process);
-    return true;
 }
 
 static void adopt(struct cay_process *process, const struct cay_frame_call *entry,
@@ -340,10 +357,10 @@ static void adopt(struct cay_process *process, const struct cay_frame_call *entr
     process->has_stdin_counts = true;
 }
 
-void cay_processes_listed(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_call *entry, const struct cay_frame_detail *detail)
+static void on_listed(void *owner, uint64_t call, const struct cay_frame_call *entry,
+                      const struct cay_frame_detail *detail)
 {
-    struct cay_error ignored = {};
+    struct cay_processes *table = owner;
     struct cay_process *process = cay_processes_of_call(table, call, false);
     struct cay_process *leftover = cay_processes_of_call(table, call, true);
     struct cay_process *both[] = {process, entry->leftovers ? leftover : NULL};
@@ -357,7 +374,7 @@ void cay_processes_listed(struct cay_processes *table, uint64_t call,
     }
     if (table->is_adopting && !leftover && entry->leftovers && entry->state != CAY_CALL_RUNNING &&
         (!process || cay_process_is_over(process)))
-        (void)cay_link_who(table->link, call, &ignored);
+        find_leftover(table, call)->is_listed = true;
     for (size_t i = 0; i < CAY_COUNT(both); i++) {
         if (!both[i])
             continue;
@@ -372,8 +389,9 @@ void cay_processes_listed(struct cay_processes *table, uint64_t call,
     }
 }
 
-void cay_processes_list_ended(struct cay_processes *table)
+static void on_list_ended(void *owner, uint32_t)
 {
+    struct cay_processes *table = owner;
     struct cay_error ignored = {};
     struct cay_error lost = {};
     bool was_adopting = table->is_adopting;
@@ -393,3 +411,16 @@ void cay_processes_list_ended(struct cay_processes *table)
     }
     cay_processes_surveyed(table);
 }
+
+const struct cay_link_handlers cay_processes_handlers = {
+    .listed = on_listed,
+    .list_ended = on_list_ended,
+    .started = on_started,
+    .output = on_output,
+    .piece = on_piece,
+    .stdin_room = on_stdin_room,
+    .exited = on_exited,
+    .gone = on_gone,
+    .who = on_who,
+    .refused = on_refused,
+};

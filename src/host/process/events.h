@@ -8,6 +8,9 @@
 
 #include "host/process/process.h"
 
+/* What init says; the owner of the link is the table. */
+extern const struct cay_link_handlers cay_processes_handlers;
+
 /* A sandbox runs. In an adopted one, processes of an earlier daemon may: init is asked, and what it
  * does not know is lost. */
 [[nodiscard]] bool cay_processes_attach(struct cay_processes *table, struct cay_link *link,
@@ -22,28 +25,6 @@ void cay_processes_detach(struct cay_processes *table, enum cay_v1_end_cause cau
 
 /* The daemon ends; what runs, runs on. */
 void cay_processes_leave(struct cay_processes *table);
-
-/* Each says whether the call is one of the table's. */
-bool cay_processes_started(struct cay_processes *table, uint64_t call, uint32_t pid);
-bool cay_processes_exited(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_exit *exit);
-/* The answer for a call that left processes behind; with a command of somebody else's it makes the
- * process they are known as. */
-struct cay_process *cay_processes_who(struct cay_processes *table, uint64_t call,
-                                      const struct cay_frame_who *who);
-void cay_processes_piece(struct cay_processes *table, uint64_t call,
-                         const struct cay_frame_piece *piece);
-/* What init sends by itself: to the caller of a command, or because it is too old for reads. */
-void cay_processes_output(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_output *output);
-bool cay_processes_gone(struct cay_processes *table, uint64_t call);
-bool cay_processes_refused(struct cay_processes *table, uint64_t call, enum cay_frame_type request,
-                           int error);
-bool cay_processes_stdin_room(struct cay_processes *table, uint64_t call, uint64_t taken_bytes);
-void cay_processes_listed(struct cay_processes *table, uint64_t call,
-                          const struct cay_frame_call *entry,
-                          const struct cay_frame_detail *detail);
-void cay_processes_list_ended(struct cay_processes *table);
 
 /* It ended without an exit of its own. Without an error there is nothing to say of it. */
 void cay_process_end(struct cay_process *process, enum cay_v1_end_cause cause,

@@ -218,7 +218,7 @@ bool cay_process_is_quiet(const struct cay_process *process)
 
 bool cay_processes_are_quiet(const struct cay_processes *table)
 {
-    bool are_quiet = cay_list_empty(&table->hidden);
+    bool are_quiet = cay_list_empty(&table->hidden) && !table->is_adopting;
     cay_list_for_each (struct cay_process, process, &table->list, in_table)
         are_quiet = are_quiet && cay_process_is_quiet(process);
     return are_quiet;

@@ -7,8 +7,7 @@
  * survive the daemon is in the database (record.h). Their output stays with the sandbox's init;
  * readers (reader.h) take it from there piece by piece.
  *
- * While a sandbox runs, the table has the link to its init. What init says comes in by the
- * functions of events.h.
+ * While a sandbox runs, the table has the link to its init, and hears what init says (events.h).
  */
 
 #include "api/cay_v1.h"

@@ -43,6 +43,7 @@ struct cay_link {
     uint32_t version; /* 0: not known yet */
     uint64_t nonce;
     uint64_t call_max;
+    uint64_t answered; /* the latest PING */
     /* A slot must be free for every EXEC we send. Init reports as of so many EXEC frames seen. */
     bool has_slots;
     uint32_t slots_sent;
@@ -153,6 +154,11 @@ int cay_link_fd(const struct cay_link *link)
 short cay_link_wants(const struct cay_link *link)
 {
     return (short)(POLLIN | (link->out.len ? POLLOUT : 0));
+}
+
+uint64_t cay_link_answered(const struct cay_link *link)
+{
+    return link->answered;
 }
 
 uint32_t cay_link_version(const struct cay_link *link)
@@ -369,6 +375,7 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     case CAY_FRAME_PONG:
         if (!cay_frame_get_u64(frame, &number))
             return false;
+        link->answered = number;
         TELL(link, pong, number);
         return true;
     case CAY_FRAME_LISTED:

@@ -106,5 +106,7 @@ void cay_link_close(struct cay_link *link);
 /* Who was killed together with a call that ended lately; NULL: nobody. */
 const struct cay_frame_who *cay_link_killed(const struct cay_link *link, uint64_t call);
 [[nodiscard]] bool cay_link_ping(struct cay_link *link, uint64_t value, struct cay_error *err);
+/* The value of the latest one that init has answered. */
+[[nodiscard]] uint64_t cay_link_answered(const struct cay_link *link);
 /* Time that timeouts of running commands do not count: a pause. Before thaw. */
 [[nodiscard]] bool cay_link_skip_clock(struct cay_link *link, uint64_t ms, struct cay_error *err);
