@@ -1,42 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/exec/launch.h"
+#include "host/exec/attachment.h"
 #include "host/exec/verbs.h"
 #include "host/exec/verbs_process.h"
 #include "host/process/orphan.h"
-#include "host/process/reader.h"
-#include "host/session/endless.h"
 #include "host/session/host.h"
 
 /* AttachProcess: the output of a process from any offset, as a stream; also of one it starts. */
 
-enum { HEARTBEAT_MS = 30 * 1000 };
-
-struct attach {
-    struct cay_launch launch;
-    struct cay_survey survey;
-    struct cay_reader reader;
-    struct cay_timer timer; /* for heartbeats */
-    struct cay_host *host;
-    struct cay_call *call;
-    struct cay_processes *table;
-    struct cay_process *launched;
-    bool is_owner; /* the process dies with this call, if it dies with any */
-    bool was_silent;
-    bool is_sending;
-    bool is_gone; /* the caller */
-};
-
-static void end_attach(struct attach *self, const struct cay_error *err)
+static void end_attach(struct cay_attachment *self, const struct cay_error *err)
 {
     struct cay_call *call = self->call;
-    cay_survey_cancel(&self->survey);
-    cay_reader_close(&self->reader);
-    cay_timer_close(&self->timer);
+    cay_attachment_close(self);
     free(self);
     if (err)
         cay_call_fail(call, err);
@@ -44,40 +22,18 @@ static void end_attach(struct attach *self, const struct cay_error *err)
         cay_call_done(call, NULL);
 }
 
-static void end_cancelled(struct attach *self)
+static void end_cancelled(struct cay_attachment *self)
 {
     struct cay_error err = {};
-    struct cay_process *process = self->reader.process;
-    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
-     */
-    if (process && self->call->is_restarting)
-        cay_process_orphan(process);
-    cay_reader_close(&self->reader);
-    if (process && self->is_owner && process->kills_on_disconnect && !self->call->is_restarting &&
-        !cay_process_is_over(process))
-        (void)cay_process_signal(process, SIGKILL, true, -1, &err);
+    cay_attachment_leave(self);
     cay_fail(&err, CAY_R_CANCELED, NULL);
     end_attach(self, &err);
-}
-
-/* False when the caller went away inside: then `self` is gone, too. */
-static bool send(struct attach *self, const struct cay_v1_attach_process_response *response)
-{
-    self->was_silent = false;
-    self->is_sending = true;
-    bool has_room = cay_call_send(self->call, response);
-    self->is_sending = false;
-    self->reader.is_full = !has_room;
-    if (!self->is_gone)
-        return true;
-    end_cancelled(self);
-    return false;
 }
 
 static void on_output(struct cay_reader *reader, const struct cay_frame_output *output,
                       uint64_t gap)
 {
-    struct attach *self = CAY_CONTAINER_OF(reader, struct attach, reader);
+    struct cay_attachment *self = CAY_CONTAINER_OF(reader, struct cay_attachment, reader);
     struct cay_v1_output_chunk chunk = {
         .stream = cay_process_stream(output->stream),
         .offset = (int64_t)output->offset,
@@ -86,17 +42,13 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
     };
     const struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_OUTPUT, .frame.output = &chunk};
-    (void)send(self, &response);
-}
-
-static size_t unsent(struct cay_reader *reader)
-{
-    return cay_call_unsent(CAY_CONTAINER_OF(reader, struct attach, reader)->call);
+    if (!cay_attachment_send(self, &response))
+        end_cancelled(self);
 }
 
 static void on_ended(struct cay_reader *reader)
 {
-    struct attach *self = CAY_CONTAINER_OF(reader, struct attach, reader);
+    struct cay_attachment *self = CAY_CONTAINER_OF(reader, struct cay_attachment, reader);
     const struct cay_process *process = reader->process;
     struct cay_error err = {};
     if (!process) {
@@ -112,38 +64,33 @@ static void on_ended(struct cay_reader *reader)
         message->result = &result;
         const struct cay_v1_attach_process_response response = {
             .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_EXITED, .frame.exited = message};
-        self->is_sending = true;
-        (void)cay_call_send(self->call, &response);
-        self->is_sending = false;
+        (void)cay_attachment_send(self, &response);
     }
     end_attach(self, NULL);
 }
 
-static void on_timer(struct cay_timer *timer)
+static bool on_beat(struct cay_attachment *self)
 {
-    struct attach *self = CAY_CONTAINER_OF(timer, struct attach, timer);
-    bool was_silent = self->was_silent;
-    self->was_silent = true;
-    if (!was_silent || self->reader.is_full)
-        return;
     struct cay_v1_heartbeat heartbeat = {};
     const struct cay_v1_attach_process_response response = {
         .which_frame = CAY_V1_ATTACH_PROCESS_RESPONSE_FRAME_HEARTBEAT,
         .frame.heartbeat = &heartbeat};
-    if (send(self, &response))
-        self->was_silent = true;
+    if (cay_attachment_send(self, &response))
+        return true;
+    end_cancelled(self);
+    return false;
 }
 
 static void on_room(struct cay_call *call)
 {
-    struct attach *self = call->state;
+    struct cay_attachment *self = call->state;
     if (self->reader.process)
         cay_reader_go_on(&self->reader);
 }
 
 static void on_cancel(struct cay_call *call)
 {
-    struct attach *self = call->state;
+    struct cay_attachment *self = call->state;
     self->is_gone = true;
     /* Inside a send, or while it is being started: whoever is at work goes on with it. */
     if (!self->is_sending && self->reader.process)
@@ -151,13 +98,13 @@ static void on_cancel(struct cay_call *call)
 }
 
 /* The first frame, then output from the offset on. */
-static void follow(struct attach *self, struct cay_process *process, uint64_t offset,
+static void follow(struct cay_attachment *self, struct cay_process *process, uint64_t offset,
                    uint64_t limit)
 {
     struct cay_error err = {};
     size_t readers = 0;
     cay_list_for_each (struct cay_reader, reader, &process->readers, in_process)
-        readers++;
+        readers += !reader->is_callers;
     self->reader.process = process;
     if (self->is_gone) {
         end_cancelled(self);
@@ -178,27 +125,19 @@ static void follow(struct attach *self, struct cay_process *process, uint64_t of
         return;
     }
     response.frame.attached->attached++;
-    self->is_sending = true;
-    self->reader.is_full = !cay_call_send(self->call, &response);
-    self->is_sending = false;
-    if (self->is_gone) {
+    if (!cay_attachment_send(self, &response)) {
         end_cancelled(self);
         return;
     }
     self->reader.output = on_output;
     self->reader.ended = on_ended;
-    self->reader.unsent = unsent;
-    self->was_silent = true;
-    cay_timer_open(&self->timer, self->host->loop, on_timer);
-    cay_timer_start(&self->timer, HEARTBEAT_MS, HEARTBEAT_MS);
-    cay_host_endless(self->host, self->call);
-    cay_reader_open(&self->reader, process, offset, limit);
+    cay_attachment_follow(self, process, offset, limit, on_beat);
 }
 
 static void launched(struct cay_launch *launch, struct cay_process *process,
                      const struct cay_error *err)
 {
-    struct attach *self = CAY_CONTAINER_OF(launch, struct attach, launch);
+    struct cay_attachment *self = CAY_CONTAINER_OF(launch, struct cay_attachment, launch);
     if (err)
         end_attach(self, err);
     else
@@ -207,7 +146,7 @@ static void launched(struct cay_launch *launch, struct cay_process *process,
 
 static void surveyed(struct cay_survey *survey)
 {
-    struct attach *self = CAY_CONTAINER_OF(survey, struct attach, survey);
+    struct cay_attachment *self = CAY_CONTAINER_OF(survey, struct cay_attachment, survey);
     const struct cay_v1_attach_process_request *request = self->call->request;
     struct cay_process *process = cay_processes_find(self->table, request->target.process_id);
     struct cay_error err = {};
@@ -257,7 +196,7 @@ void cay_host_attach_process(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
-    struct attach *self = cay_new(struct attach);
+    struct cay_attachment *self = cay_new(struct cay_attachment);
     self->host = host;
     self->call = call;
     call->state = self;

@@ -1,51 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
 #include <stdlib.h>
 
 #include "api/limits.h"
 #include "api/noun.h"
-#include "host/exec/launch.h"
+#include "host/exec/attachment.h"
 #include "host/exec/verbs.h"
 #include "host/exec/verbs_process.h"
 #include "host/process/orphan.h"
-#include "host/process/reader.h"
-#include "host/session/endless.h"
 #include "host/session/host.h"
 
 /* Terminal: both directions of a process with a terminal in one call. */
 
-enum { HEARTBEAT_MS = 30 * 1000, TAIL_BYTES = 1024 * 1024 };
+enum { TAIL_BYTES = 1024 * 1024 };
 
 struct terminal {
-    struct cay_launch launch;
+    struct cay_attachment to;
     struct cay_v1_process_spec spec; /* of what is launched */
-    struct cay_survey survey;
-    struct cay_reader reader;
     struct cay_process_watcher watcher;
-    struct cay_timer timer;
-    struct cay_host *host;
-    struct cay_call *call;
-    struct cay_processes *table;
     const struct cay_v1_terminal_open *open; /* valid until the next message is asked for */
     struct cay_str input;                    /* waits for room; of the message at hand */
     struct cay_frame_size size;              /* as this client knows it */
     bool has_opened;
-    bool is_owner; /* the process dies with this call, if it dies with any */
     bool is_read_only;
-    bool was_silent;
-    bool is_sending;
-    bool is_gone;   /* the caller */
     bool is_closed; /* the client's half */
     bool *is_freed; /* of whoever is at work and wants to know; NULL: nobody */
 };
 
 static void end_terminal(struct terminal *self, const struct cay_error *err)
 {
-    struct cay_call *call = self->call;
-    cay_survey_cancel(&self->survey);
+    struct cay_call *call = self->to.call;
     cay_process_unwatch(&self->watcher);
-    cay_reader_close(&self->reader);
-    cay_timer_close(&self->timer);
+    cay_attachment_close(&self->to);
     if (self->is_freed)
         *self->is_freed = true;
     free(self);
@@ -59,29 +44,16 @@ static void end_terminal(struct terminal *self, const struct cay_error *err)
 static void detach(struct terminal *self)
 {
     struct cay_error err = {};
-    struct cay_process *process = self->reader.process;
-    /* First: a process that waits for its restart ends inside the signal, and its readers with it.
-     */
     cay_process_unwatch(&self->watcher);
-    if (process && self->call->is_restarting)
-        cay_process_orphan(process);
-    cay_reader_close(&self->reader);
-    if (process && self->is_owner && process->kills_on_disconnect && !self->call->is_restarting &&
-        !cay_process_is_over(process))
-        (void)cay_process_signal(process, SIGKILL, true, -1, &err);
+    cay_attachment_leave(&self->to);
     cay_fail(&err, CAY_R_CANCELED, NULL);
-    end_terminal(self, self->is_gone ? &err : NULL);
+    end_terminal(self, self->to.is_gone ? &err : NULL);
 }
 
 /* False when the caller went away inside: then `self` is gone, too. */
 static bool send(struct terminal *self, const struct cay_v1_terminal_response *response)
 {
-    self->was_silent = false;
-    self->is_sending = true;
-    bool has_room = cay_call_send(self->call, response);
-    self->is_sending = false;
-    self->reader.is_full = !has_room;
-    if (!self->is_gone)
+    if (cay_attachment_send(&self->to, response))
         return true;
     detach(self);
     return false;
@@ -90,7 +62,7 @@ static bool send(struct terminal *self, const struct cay_v1_terminal_response *r
 static void on_output(struct cay_reader *reader, const struct cay_frame_output *output,
                       uint64_t gap)
 {
-    struct terminal *self = CAY_CONTAINER_OF(reader, struct terminal, reader);
+    struct terminal *self = CAY_CONTAINER_OF(reader, struct terminal, to.reader);
     struct cay_v1_output_chunk chunk = {
         .stream = CAY_V1_OUTPUT_STREAM_PTY,
         .offset = (int64_t)output->offset,
@@ -102,14 +74,9 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
     (void)send(self, &response);
 }
 
-static size_t unsent(struct cay_reader *reader)
-{
-    return cay_call_unsent(CAY_CONTAINER_OF(reader, struct terminal, reader)->call);
-}
-
 static void on_ended(struct cay_reader *reader)
 {
-    struct terminal *self = CAY_CONTAINER_OF(reader, struct terminal, reader);
+    struct terminal *self = CAY_CONTAINER_OF(reader, struct terminal, to.reader);
     struct cay_error err = {};
     if (!reader->process) {
         cay_process_unwatch(&self->watcher);
@@ -119,10 +86,9 @@ static void on_ended(struct cay_reader *reader)
     }
     const struct cay_v1_terminal_response response = {
         .which_frame = CAY_V1_TERMINAL_RESPONSE_FRAME_EXITED,
-        .frame.exited = cay_process_message(reader->process, &self->call->arena)};
-    self->is_sending = true;
+        .frame.exited = cay_process_message(reader->process, &self->to.call->arena)};
     if (response.frame.exited)
-        (void)cay_call_send(self->call, &response);
+        (void)cay_attachment_send(&self->to, &response);
     end_terminal(self, NULL);
 }
 
@@ -130,7 +96,7 @@ static void on_ended(struct cay_reader *reader)
 static void pass_input(struct terminal *self)
 {
     struct cay_error ignored = {};
-    struct cay_process *process = self->reader.process;
+    struct cay_process *process = self->to.reader.process;
     while (self->input.len) {
         size_t len = CAY_MIN(cay_process_input_room(process), self->input.len);
         if (!len)
@@ -143,7 +109,7 @@ static void pass_input(struct terminal *self)
         self->input.len -= len;
     }
     if (!self->is_closed)
-        cay_call_next(self->call);
+        cay_call_next(self->to.call);
 }
 
 static void on_changed(struct cay_process_watcher *watcher)
@@ -166,18 +132,13 @@ static void on_changed(struct cay_process_watcher *watcher)
         pass_input(self);
 }
 
-static void on_timer(struct cay_timer *timer)
+static bool on_beat(struct cay_attachment *to)
 {
-    struct terminal *self = CAY_CONTAINER_OF(timer, struct terminal, timer);
-    bool was_silent = self->was_silent;
-    self->was_silent = true;
-    if (!was_silent || self->reader.is_full)
-        return;
+    struct terminal *self = CAY_CONTAINER_OF(to, struct terminal, to);
     struct cay_v1_heartbeat heartbeat = {};
     const struct cay_v1_terminal_response response = {
         .which_frame = CAY_V1_TERMINAL_RESPONSE_FRAME_HEARTBEAT, .frame.heartbeat = &heartbeat};
-    if (send(self, &response))
-        self->was_silent = true;
+    return send(self, &response);
 }
 
 static void follow(struct terminal *self, struct cay_process *process)
@@ -188,9 +149,9 @@ static void follow(struct terminal *self, struct cay_process *process)
     uint64_t offset = CAY_MAX(start, tail);
     if (self->open->has_offset)
         offset = CAY_MIN((uint64_t)CAY_MAX(self->open->offset, INT64_C(0)), process->output_end);
-    self->reader.process = process;
-    self->is_owner = self->launch.spec || process->is_orphan;
-    if (self->is_gone || self->is_closed) {
+    self->to.reader.process = process;
+    self->to.is_owner = self->to.launch.spec || process->is_orphan;
+    if (self->to.is_gone || self->is_closed) {
         detach(self);
         return;
     }
@@ -201,7 +162,7 @@ static void follow(struct terminal *self, struct cay_process *process)
         (void)cay_process_resize(process, self->open->size, &err);
     struct cay_v1_terminal_response response = {
         .which_frame = CAY_V1_TERMINAL_RESPONSE_FRAME_OPENED,
-        .frame.opened = cay_process_message(process, &self->call->arena)};
+        .frame.opened = cay_process_message(process, &self->to.call->arena)};
     if (!err.reason && !response.frame.opened)
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "the answer takes more memory than a call may use");
@@ -215,26 +176,22 @@ static void follow(struct terminal *self, struct cay_process *process)
     self->has_opened = true;
     if (!send(self, &response))
         return;
-    self->reader.output = on_output;
-    self->reader.ended = on_ended;
-    self->reader.unsent = unsent;
+    self->to.reader.output = on_output;
+    self->to.reader.ended = on_ended;
     cay_process_watch(process, &self->watcher, on_changed);
-    cay_host_endless(self->host, self->call);
-    cay_timer_open(&self->timer, self->host->loop, on_timer);
-    cay_timer_start(&self->timer, HEARTBEAT_MS, HEARTBEAT_MS);
     bool is_freed = false;
     self->is_freed = &is_freed;
-    cay_reader_open(&self->reader, process, offset, UINT64_MAX);
+    cay_attachment_follow(&self->to, process, offset, UINT64_MAX, on_beat);
     if (is_freed)
         return;
     self->is_freed = NULL;
-    cay_call_next(self->call);
+    cay_call_next(self->to.call);
 }
 
 static void launched(struct cay_launch *launch, struct cay_process *process,
                      const struct cay_error *err)
 {
-    struct terminal *self = CAY_CONTAINER_OF(launch, struct terminal, launch);
+    struct terminal *self = CAY_CONTAINER_OF(launch, struct terminal, to.launch);
     if (err)
         end_terminal(self, err);
     else
@@ -243,8 +200,8 @@ static void launched(struct cay_launch *launch, struct cay_process *process,
 
 static void surveyed(struct cay_survey *survey)
 {
-    struct terminal *self = CAY_CONTAINER_OF(survey, struct terminal, survey);
-    struct cay_process *process = cay_processes_find(self->table, self->open->target.process_id);
+    struct terminal *self = CAY_CONTAINER_OF(survey, struct terminal, to.survey);
+    struct cay_process *process = cay_processes_find(self->to.table, self->open->target.process_id);
     struct cay_error err = {};
     if (process) {
         follow(self, process);
@@ -266,19 +223,19 @@ static void choose_program(struct terminal *self)
 
 static void open_terminal(struct terminal *self, const struct cay_v1_terminal_open *open)
 {
-    struct cay_call *call = self->call;
+    struct cay_call *call = self->to.call;
     struct cay_session *session = NULL;
     struct cay_process *process = NULL;
     struct cay_error err = {};
     self->open = open;
     if (open->which_target == CAY_V1_TERMINAL_OPEN_TARGET_PROCESS_ID) {
-        if (!cay_process_lookup(self->host, call, open->session_id, open->target.process_id,
+        if (!cay_process_lookup(self->to.host, call, open->session_id, open->target.process_id,
                                 &session, &process, &err)) {
             end_terminal(self, &err);
             return;
         }
-        self->table = &session->processes;
-        cay_processes_survey(self->table, &self->survey, surveyed);
+        self->to.table = &session->processes;
+        cay_processes_survey(self->to.table, &self->to.survey, surveyed);
         return;
     }
     if (open->which_target == CAY_V1_TERMINAL_OPEN_TARGET_LAUNCH)
@@ -290,13 +247,13 @@ static void open_terminal(struct terminal *self, const struct cay_v1_terminal_op
         end_terminal(self, &err);
         return;
     }
-    self->launch.call = call;
-    self->launch.spec = &self->spec;
-    self->launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
-    self->launch.is_terminal = true;
-    self->launch.has_reader = true;
-    self->launch.done = launched;
-    cay_launch_start(&self->launch, self->host, open->session_id);
+    self->to.launch.call = call;
+    self->to.launch.spec = &self->spec;
+    self->to.launch.origin = CAY_V1_PROCESS_ORIGIN_LAUNCHED;
+    self->to.launch.is_terminal = true;
+    self->to.launch.has_reader = true;
+    self->to.launch.done = launched;
+    cay_launch_start(&self->to.launch, self->to.host, open->session_id);
 }
 
 static void on_message(struct cay_call *call, const void *message)
@@ -314,7 +271,7 @@ static void on_message(struct cay_call *call, const void *message)
         return;
     }
     bool is_freed = false;
-    struct cay_process *process = self->reader.process;
+    struct cay_process *process = self->to.reader.process;
     bool is_open = request->which_frame == CAY_V1_TERMINAL_REQUEST_FRAME_OPEN;
     if (is_open != !self->has_opened) {
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: only the first message may have it");
@@ -352,23 +309,23 @@ static void on_room(struct cay_call *call)
 {
     struct terminal *self = call->state;
     if (self->has_opened)
-        cay_reader_go_on(&self->reader);
+        cay_reader_go_on(&self->to.reader);
 }
 
 static void on_cancel(struct cay_call *call)
 {
     struct terminal *self = call->state;
-    self->is_gone = true;
+    self->to.is_gone = true;
     /* Inside a send, or while it is being started: whoever is at work goes on with it. */
-    if (!self->is_sending && (self->has_opened || !self->open))
+    if (!self->to.is_sending && (self->has_opened || !self->open))
         detach(self);
 }
 
 void cay_host_terminal(struct cay_service *service, struct cay_call *call)
 {
     struct terminal *self = cay_new(struct terminal);
-    self->host = cay_host_of(service);
-    self->call = call;
+    self->to.host = cay_host_of(service);
+    self->to.call = call;
     call->state = self;
     call->on_message = on_message;
     call->on_room = on_room;
