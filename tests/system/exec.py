@@ -87,6 +87,16 @@ def output_until_then(cay):
 
 
 @case
+def output_through_a_small_ring(cay):
+    """what does not fit into the ring of a command comes all the same"""
+    for size in (4096, 65536):
+        policy = {"outputRingBytes": str(size)}
+        result, out, _ = cay.launch(SID, "/bin/sh", "-c", "head -c 200000 /dev/zero", policy=policy)
+        assert result["exitCode"] == 0 and len(out) == 200000, (size, result, len(out))
+        assert result.get("droppedBytes", "0") == "0", result
+
+
+@case
 def leftovers_are_reported(cay):
     """what a command leaves behind is reported and goes on"""
     result, _, _ = cay.launch(SID, "/bin/sh", "-c", "sleep 31 & sleep 31 & exit 0")

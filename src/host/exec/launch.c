@@ -86,6 +86,7 @@ static bool spawn(struct cay_session *session, struct cay_process *process,
     process->size = frame->size;
     process->has_output = true;
     process->is_pushed = frame->window_bytes > 0;
+    process->window_bytes = frame->window_bytes;
     if (!cay_live_spawn(session->live, process, frame, err) || !feed(process, spec, err))
         return false;
     cay_live_touched(session->live);

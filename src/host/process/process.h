@@ -125,6 +125,7 @@ struct cay_process {
     unsigned busy; /* inside a walk over watchers or readers: not freed */
     bool is_gone;
     bool is_pushed;         /* init sends its output by itself, for the call that it runs for, */
+    uint32_t window_bytes;  /* so far ahead of what is acknowledged, */
     uint64_t pushed_offset; /* and did so until here */
     bool is_attached;       /* to an init that knows no reads */
     bool is_reading;        /* a piece is on its way, or will be when there is one */

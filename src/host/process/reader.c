@@ -3,12 +3,7 @@
 
 #include <assert.h>
 
-#include "api/limits.h"
-
-enum {
-    PIECE_BYTES = CAY_FRAME_DATA_BYTES_MAX,
-    ACK_STEP_BYTES = CAY_LIMIT_OUTPUT_WINDOW_BYTES / 4, /* of what is pushed */
-};
+enum { PIECE_BYTES = CAY_FRAME_DATA_BYTES_MAX };
 
 /* Where the output ends for good; UINT64_MAX while more may come. */
 static uint64_t end_of(const struct cay_process *process)
@@ -97,8 +92,9 @@ static void acknowledge_pushed(struct cay_process *process)
     struct cay_processes *table = process->table;
     struct cay_error ignored = {};
     const struct cay_reader *reader = reader_of_caller(process);
-    bool is_behind = reader && reader->offset - process->acked_offset < ACK_STEP_BYTES;
-    if (!process->is_pushed || is_behind || (reader && reader->is_full))
+    uint64_t step = process->window_bytes / 4;
+    if (!process->is_pushed || (reader && reader->is_full) ||
+        (reader && reader->offset - process->acked_offset < step))
         return;
     if (reader) {
         process->acked_offset = reader->offset;
