@@ -66,10 +66,11 @@ bool cay_check_cwd(struct cay_str cwd, struct cay_error *err)
     if (!cwd.len)
         return true;
     bool is_home = cwd.ptr[0] == '~' && (cwd.len == 1 || cwd.ptr[1] == '/');
-    if ((cwd.ptr[0] != '/' && !is_home) || cwd.len > CAY_LIMIT_PATH_BYTES ||
-        memchr(cwd.ptr, '\0', cwd.len))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "cwd: an absolute path, or one below ~, of at most %d bytes without NUL",
-                        CAY_LIMIT_PATH_BYTES);
-    return true;
+    if ((cwd.ptr[0] == '/' || is_home) && cwd.len <= CAY_LIMIT_PATH_BYTES &&
+        !memchr(cwd.ptr, '\0', cwd.len))
+        return true;
+    cay_fail(err, CAY_R_INVALID_ARGUMENT,
+             "cwd: an absolute path, or one below ~, of at most %d bytes without NUL",
+             CAY_LIMIT_PATH_BYTES);
+    return cay_error_fact(err, "field", "cwd");
 }

@@ -49,7 +49,8 @@ void cay_outcome_refuse(struct cay_v1_exec_result *exec, enum cay_outcome_step s
 
 bool cay_outcome_fail_cwd(int error, struct cay_error *err)
 {
-    return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s", meaning(error));
+    cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: it cannot be entered: %s", meaning(error));
+    return cay_error_fact(err, "field", "cwd");
 }
 
 bool cay_outcome_fail_start(enum cay_outcome_step step, int error, struct cay_error *err)

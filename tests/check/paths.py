@@ -79,7 +79,6 @@ ALLOWED = {
     "host/service/service.c": {"mkdir": DATA, "open": DATA},
     "host/base/verbs_base_import.c": {"open": "host_path: a local administrator's word"},
     "host/build/verbs_build.c": {"open": HOST, "access": HOST},
-    "host/live/verbs_usage.c": {"fopen": PROC},
     "host/store/base_host.c": {"open": HOST},
     "host/store/base_host_cost.c": {"open": HOST},
     "host/store/btrfs/btrfs.c": {"statfs": DATA},

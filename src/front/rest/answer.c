@@ -66,12 +66,8 @@ int cay_rest_status(const struct cay_rest_request *request, const struct cay_err
 
 bool cay_rest_error_is_of(const struct cay_error *err, const char *field)
 {
-    const char *value = NULL;
-    for (const char *key = NULL; (key = cay_error_next_fact(err, key, &value));) {
-        if (strcmp(key, "field") == 0)
-            return strcmp(value, field) == 0;
-    }
-    return false;
+    const char *value = cay_error_get(err, "field");
+    return value && strcmp(value, field) == 0;
 }
 
 void cay_rest_reply_error(struct cay_rest_request *request, const struct cay_error *err)

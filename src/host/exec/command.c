@@ -160,8 +160,10 @@ bool cay_command_build(const struct cay_command_line *command, const struct cay_
     char cwd[CAY_LIMIT_PATH_BYTES + 1];
     if (!cay_command_check(command, err))
         return false;
-    if (!cay_session_cwd(session, user, command->cwd, cwd, sizeof(cwd)))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
+    if (!cay_session_cwd(session, user, command->cwd, cwd, sizeof(cwd))) {
+        cay_fail(err, CAY_R_INVALID_ARGUMENT, "cwd: the path is too long");
+        return cay_error_fact(err, "field", "cwd");
+    }
     int64_t policy_ms = policy ? cay_noun_duration_ms(policy->timeout) : 0;
     int64_t policy_quiet_ms = policy ? cay_noun_duration_ms(policy->no_output_timeout) : 0;
     int64_t wall_ms = shorter(policy_ms, command->timeout_ms);

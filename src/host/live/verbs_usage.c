@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "host/owner/space.h"
 #include "host/session/access.h"
 #include "host/session/host.h"
+#include "sys/self.h"
 
 /*
  * What sessions use. A worker measures copies of what the loop thread knows; sandboxes may go
@@ -130,18 +130,6 @@ static int larger_first(const void *left, const void *right)
     return strcmp(a->session_id, b->session_id);
 }
 
-static int64_t resident_bytes(void)
-{
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file) {
-        if (fscanf(file, "%*u %lu", &pages) != 1)
-            pages = 0;
-        (void)fclose(file);
-    }
-    return (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
-
 static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
 {
     struct cay_host *host = self->host;
@@ -162,7 +150,7 @@ static struct cay_v1_host_usage *host_usage(const struct usage_job *self)
         usage->session_bytes += self->all[i].usage.disk_bytes;
     }
     (void)sysinfo(&info);
-    usage->daemon_memory_bytes = resident_bytes();
+    usage->daemon_memory_bytes = (int64_t)cay_self_resident_bytes();
     usage->pool_size_bytes = (int64_t)host->space->seen.now.size_bytes;
     usage->pool_used_bytes = (int64_t)host->space->seen.now.used_bytes;
     usage->cpu_count = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);

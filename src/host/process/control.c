@@ -12,7 +12,8 @@ static bool is_reachable(const struct cay_process *process, struct cay_error *er
     if (!cay_process_is_over(process) && table->ops->is_frozen(table->owner))
         return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused; resume it first",
                         table->session_id);
-    return cay_fail(err, CAY_R_FAILED_PRECONDITION, "process '%s' does not run", process->id);
+    cay_fail(err, CAY_R_FAILED_PRECONDITION, "process '%s' does not run", process->id);
+    return cay_error_fact(err, "state", "ended");
 }
 
 static void on_kill_timer(struct cay_timer *timer)

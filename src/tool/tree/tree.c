@@ -307,11 +307,12 @@ bool cay_tree_fail(struct cay_error *err, int neg_errno, struct cay_str path)
     char shown[128];
     cay_path_excerpt(path, shown, sizeof(shown));
     const char *text = sentence(neg_errno);
-    if (!text)
-        return cay_fail_errno(err, cay_tree_reason(neg_errno), neg_errno, "'%s'", shown);
-    cay_fail(err, cay_tree_reason(neg_errno), "'%s': %s", shown, text);
+    if (text)
+        cay_fail(err, cay_tree_reason(neg_errno), "'%s': %s", shown, text);
+    else
+        cay_fail_errno(err, cay_tree_reason(neg_errno), neg_errno, "'%s'", shown);
     err->sys_errno = -neg_errno;
-    return false;
+    return cay_error_fact(err, "path", "%s", shown);
 }
 
 /* For file systems that know no flags of renames: NFS, FUSE, zfs before 2.2. A directory takes the

@@ -43,19 +43,10 @@ const char *cay_e2b_files_refusal(struct cay_rest_request *request)
     return expiration.len && is_expired(expiration) ? "signature is already expired" : NULL;
 }
 
-/* The path that the hallway's sentence about a file begins with. */
-static struct cay_str path_in(const struct cay_error *err)
-{
-    const char *end = strstr(err->text, "': ");
-    if (err->text[0] != '\'' || !end)
-        return (struct cay_str){};
-    return (struct cay_str){err->text + 1, (size_t)(end - err->text - 1)};
-}
-
 void cay_e2b_files_error(struct cay_rest_request *request, const struct cay_error *err)
 {
     char text[sizeof(err->text) + 64];
-    struct cay_str path = path_in(err);
+    const char *path = cay_error_get(err, "path");
     struct cay_str user = cay_rest_query(request, "username");
     int status = cay_rest_status(request, err);
     snprintf(text, sizeof(text), "%s", err->text);
@@ -64,10 +55,10 @@ void cay_e2b_files_error(struct cay_rest_request *request, const struct cay_erro
         snprintf(text, sizeof(text), "error looking up user '%.*s': user: unknown user %.*s",
                  (int)CAY_MIN(user.len, (size_t)64), user.len ? user.ptr : "",
                  (int)CAY_MIN(user.len, (size_t)64), user.len ? user.ptr : "");
-    } else if (err->reason == CAY_R_FILE_NOT_FOUND && path.len) {
-        snprintf(text, sizeof(text), "path '%.*s' does not exist", (int)path.len, path.ptr);
-    } else if (err->reason == CAY_R_IS_A_DIRECTORY && path.len) {
-        snprintf(text, sizeof(text), "path '%.*s' is a directory", (int)path.len, path.ptr);
+    } else if (err->reason == CAY_R_FILE_NOT_FOUND && path) {
+        snprintf(text, sizeof(text), "path '%s' does not exist", path);
+    } else if (err->reason == CAY_R_IS_A_DIRECTORY && path) {
+        snprintf(text, sizeof(text), "path '%s' is a directory", path);
     } else if (err->reason == CAY_R_NO_SPACE || err->reason == CAY_R_QUOTA_EXCEEDED) {
         status = 507;
     }

@@ -42,8 +42,9 @@ void cay_e2b_process_missing(struct cay_rest_request *request, struct cay_str pr
 /* Those clients know no process that has ended; the hallway remembers it for a while. */
 static bool is_gone(const struct cay_error *err)
 {
+    const char *state = cay_error_get(err, "state");
     return err->reason == CAY_R_PROCESS_NOT_FOUND ||
-           (err->reason == CAY_R_FAILED_PRECONDITION && strstr(err->text, "' does not run"));
+           (err->reason == CAY_R_FAILED_PRECONDITION && state && strcmp(state, "ended") == 0);
 }
 
 void cay_e2b_process_error(struct cay_rest_request *request, struct cay_str process_id,

@@ -213,7 +213,7 @@ static void fail(struct cay_rest_request *request, const struct follow *self,
     char text[CAY_LIMIT_PATH_BYTES + 64];
     if (self->process_id.len) {
         cay_e2b_process_error(request, self->process_id, err);
-    } else if (cay_str_starts(cay_str(err->text), "cwd:") && self->cwd.len) {
+    } else if (cay_rest_error_is_of(err, "cwd") && self->cwd.len) {
         snprintf(text, sizeof(text), "cwd '%.*s' does not exist", (int)self->cwd.len,
                  self->cwd.ptr);
         cay_e2b_rpc_fail(request, CAY_CODE_INVALID_ARGUMENT, text);

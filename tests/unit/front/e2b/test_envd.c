@@ -109,6 +109,13 @@ static void reasons_have_the_codes_that_clients_know(void **state)
                          "{\"process\":{\"pid\":7},\"signal\":\"SIGNAL_SIGKILL\"}"),
                      404);
     assert_true(world_heard(world, "process with pid 7 not found"));
+    cay_fail(&world->hall.refusal, CAY_R_FAILED_PRECONDITION, "in whatever words");
+    cay_error_fact(&world->hall.refusal, "state", "ended");
+    assert_int_equal(rpc(world, "/process.Process/SendInput", "{\"process\":{\"pid\":7}}"), 404);
+    cay_fail(&world->hall.refusal, CAY_R_FILE_NOT_FOUND, "in whatever words");
+    cay_error_fact(&world->hall.refusal, "path", "/workspace/a");
+    assert_int_equal(world_ask(world, "GET", "/files?path=a", TO_ENVD TOKEN, ""), 404);
+    assert_true(world_heard(world, "path '/workspace/a' does not exist"));
     cay_fail(&world->hall.refusal, CAY_R_NO_SPACE, NULL);
     assert_int_equal(world_ask(world, "GET", "/files?path=/a", TO_ENVD TOKEN, ""), 507);
 }
