@@ -254,13 +254,15 @@ static void launch_end(struct cay_op *op)
                           launch->is_for_call ? on_changed_later : on_changed);
     else if (process)
         cay_process_forget(process);
+    /* Whoever comes next through the gate may end the process, and with it a launch that waits for
+     * its start: it is done then. */
+    bool waits = is_good && !launch->is_for_call;
     cay_op_leave(op);
-    if (is_good && launch->is_for_call && !launch->process)
+    if (waits)
+        return;
+    if (is_good && !launch->process)
         is_good = cay_fail(&err, CAY_R_UNAVAILABLE, NULL); /* it went with its session */
-    if (!is_good)
-        finish(launch, NULL, &err);
-    else if (launch->is_for_call)
-        finish(launch, launch->process, NULL);
+    finish(launch, is_good ? launch->process : NULL, is_good ? NULL : &err);
 }
 
 static const struct cay_op_steps launch_steps = {

@@ -32,6 +32,7 @@ static void on_output(struct cay_reader *reader, const struct cay_frame_output *
                       uint64_t gap)
 {
     struct cay_run *run = CAY_CONTAINER_OF(reader, struct cay_run, reader);
+    /* Also of a call that was left: one that happens once is asked for again. */
     cay_capture_add(output->stream == CAY_STREAM_STDERR ? &run->err_out : &run->out, output->data);
     if (run->style->output && !run->launch.call->is_cancelled)
         reader->is_full = !run->style->output(run, output, gap);
