@@ -44,9 +44,14 @@ static bool ready(struct cay_op *op, struct cay_error *)
     return true;
 }
 
+static atomic_bool
+    may_work; /* workers wait for it: what is asserted before cannot depend on them */
+
 static bool work(struct cay_op *op, struct cay_error *err)
 {
     struct step *self = (struct step *)op;
+    while (!atomic_load(&may_work))
+        usleep(100);
     note(self, 'w');
     if (!self->waits_for_stop)
         return !self->refuses_at_work || cay_fail(err, self->refuses_at_work, NULL);
@@ -95,6 +100,7 @@ static int setup(void **state)
     cay_session_set_spec(session, &spec);
     session->state = CAY_SESSION_ACTIVE;
     trace[0] = '\0';
+    atomic_store(&may_work, true);
     is_quiet = true;
     kill_count = 0;
     *state = host;
@@ -142,8 +148,10 @@ static void start(struct step *step, enum cay_session_verb verb, bool is_alone)
 static void steps_come_in_order(void **state)
 {
     struct step a = {.letter = 'a'};
+    atomic_store(&may_work, false);
     start(&a, CAY_VERB_SNAPSHOT, true);
     assert_string_equal(trace, "ab ar"); /* the rest is a worker's */
+    atomic_store(&may_work, true);
     turn(*state);
     assert_string_equal(trace, "ab ar aw ae");
     assert_true(a.op.is_done);
@@ -205,9 +213,11 @@ static void one_that_is_alone_lets_the_next_in_when_it_leaves(void **state)
 {
     struct step a = {.letter = 'a'};
     struct step b = {.letter = 'b'};
+    atomic_store(&may_work, false);
     start(&a, CAY_VERB_SNAPSHOT, true);
     start(&b, CAY_VERB_SNAPSHOT, true);
     assert_string_equal(trace, "ab ar");
+    atomic_store(&may_work, true);
     turn(*state);
     assert_string_equal(trace, "ab ar aw ae bb br bw be");
 }
