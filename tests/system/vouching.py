@@ -50,6 +50,43 @@ def refused(cay):
 
 
 @case
+def twice(cay):
+    """a header that is there twice is refused: a client could have sent the first of them"""
+    secret = key(cay, owner="gateway", mayVouch=True, role="KEY_ROLE_ADMIN")["secret"]
+    client = on_behalf(cay, secret, "role=admin; owner=evil")
+    client.auth += f"{BEHALF}: role=user; owner=alice\r\n"
+    error = fails("invalid_argument", client.call, SANDBOX + "ListSessions")
+    assert "more than once" in error.message, error
+
+
+def status_at_port(cay, secret, text, session_id, port=8000):
+    """What the port of a session says to a gateway that calls for somebody else."""
+    with Client(cay, secret).socket(10) as raw:
+        raw.sendall((f"GET / HTTP/1.1\r\nhost: test\r\nx-api-key: {secret}\r\n{BEHALF}: {text}\r\n"
+                     f"e2b-sandbox-id: {session_id}\r\ne2b-sandbox-port: {port}\r\nconnection: close\r\n\r\n").encode())
+        answer = b""
+        while piece := raw.recv(65536):
+            answer += piece
+    return answer.split(b"\r\n\r\n", 1)
+
+
+@case
+def at_ports(cay):
+    """at the ports of sandboxes, too, a gateway is whom it calls for, and nothing of that is passed on"""
+    cay.create("hers", owner="alice")
+    gateway = key(cay, owner="gateway", mayVouch=True, role="KEY_ROLE_ADMIN")["secret"]
+    plain = key(cay, owner="alice")["secret"]
+    _, known = status_at_port(cay, gateway, "role=user; owner=alice", "hers")
+    _, unknown = status_at_port(cay, gateway, "role=user; owner=alice", "nowhere")
+    assert known.replace(b"hers", b"nowhere") != unknown, known  # who may know of it is told another thing
+    for secret, text in ((gateway, "role=user; owner=bob"), (gateway, "nonsense"), (plain, "role=admin; owner=root")):
+        head, body = status_at_port(cay, secret, text, "hers")
+        nobody, no_body = status_at_port(cay, secret, text, "nowhere")
+        assert head.split(b"\r\n")[0] == nobody.split(b"\r\n")[0], (text, head, nobody)
+        assert body.replace(b"hers", b"nowhere") == no_body, (text, body, no_body)
+
+
+@case
 def believed(cay):
     """who is trusted to vouch for users acts as each of them, and for no admin"""
     key(cay, owner="alice")

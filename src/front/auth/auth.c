@@ -58,6 +58,14 @@ static bool without_secret(const struct cay_exchange *exchange, bool allow_anony
 }
 
 /* Whoever a peer says it calls for takes its place, if it is trusted to say so. */
+static bool is_sent_twice(const struct cay_exchange *exchange)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < exchange->headers.count; i++)
+        count += cay_str_equal_nocase(exchange->headers.items[i].name, CAY_STR(CAY_BEHALF_HEADER));
+    return count > 1;
+}
+
 static bool stand_in(struct cay_auth *auth, struct cay_error *err)
 {
     const struct cay_caller voucher = auth->caller;
@@ -65,6 +73,11 @@ static bool stand_in(struct cay_auth *auth, struct cay_error *err)
     struct cay_caller caller = {};
     if (!text.ptr)
         return true;
+    /* A gateway that adds its own to what its client sent would let the client choose. */
+    if (is_sent_twice(auth->exchange))
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        CAY_BEHALF_HEADER ": it is there more than once; a gateway replaces what "
+                                          "its clients send");
     if (!voucher.may_vouch)
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         CAY_BEHALF_HEADER ": who calls is not trusted to vouch for others; 'cay "
@@ -101,7 +114,8 @@ static bool accept(struct cay_auth *auth, struct cay_error *err)
 static void end(struct cay_auth *auth, const struct cay_error *err)
 {
     struct cay_error own = {};
-    if (!err && auth->is_asked_for && !accept(auth, &own))
+    /* Who is merely recognised may vouch for others, too, and is not taken for themselves then. */
+    if (!err && !(auth->is_asked_for ? accept(auth, &own) : stand_in(auth, &own)))
         err = &own;
     auth->done(auth, err);
 }
@@ -188,6 +202,7 @@ bool cay_auth_is_ours(struct cay_str name, struct cay_str value)
     struct cay_str secret = bearer_of(value);
     if (!cay_str_equal_nocase(name, CAY_STR("authorization")))
         return cay_str_equal_nocase(name, CAY_STR("x-api-key")) ||
+               cay_str_equal_nocase(name, CAY_STR(CAY_BEHALF_HEADER)) ||
                cay_str_equal_nocase(name, CAY_STR("x-access-token"));
     for (size_t i = 0; i < CAY_COUNT(prefixes); i++) {
         if (cay_str_starts(secret, prefixes[i]))
