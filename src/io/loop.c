@@ -58,7 +58,9 @@ static int open_wake(struct cay_loop *loop)
 
 static void flush_streams(uv_prepare_t *prepare)
 {
-    cay_stream_flush_all(CAY_CONTAINER_OF(prepare, struct cay_loop, before_wait));
+    struct cay_loop *loop = CAY_CONTAINER_OF(prepare, struct cay_loop, before_wait);
+    loop->turn++;
+    cay_stream_flush_all(loop);
 }
 
 int cay_loop_create(struct cay_loop **out_loop)
@@ -163,6 +165,11 @@ void cay_loop_stop(struct cay_loop *loop)
 uint64_t cay_loop_now_ms(const struct cay_loop *loop)
 {
     return uv_now(&loop->uv);
+}
+
+uint64_t cay_loop_turn(const struct cay_loop *loop)
+{
+    return loop->turn;
 }
 
 char *cay_loop_scratch(struct cay_loop *loop)

@@ -30,6 +30,10 @@ struct cay_heirs *cay_loop_heirs(const struct cay_loop *loop);
 /* Milliseconds of the monotonic clock at the start of this turn of the loop. */
 uint64_t cay_loop_now_ms(const struct cay_loop *loop);
 
+/* Another number in each turn. What is sent in one turn leaves at its end, so nobody outside can
+ * have heard of it and asked again before the next. */
+uint64_t cay_loop_turn(const struct cay_loop *loop);
+
 /* A buffer for one read whose bytes are used up before the callback returns: idle connections need
  * none of their own. */
 #define CAY_LOOP_SCRATCH_BYTES (64u * 1024u)

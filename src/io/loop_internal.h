@@ -15,6 +15,7 @@ struct cay_loop {
     uv_poll_t wake; /* of wake_fd */
     int wake_fd;    /* written to after something was posted */
     uv_prepare_t before_wait;
+    uint64_t turn; /* begins with 0, which is never seen: it is counted before each wait */
     _Atomic(struct cay_task *) posted; /* newest first */
     struct cay_stream *flush_first;    /* streams with something to send in this turn */
     struct cay_workers *workers;

@@ -176,11 +176,27 @@ static bool call_thread(struct cay_workers *workers)
     return false;
 }
 
-static struct cay_job *take_job(struct cay_workers *workers)
+static void set_pace(const struct cay_workers *workers, int *nice, int wanted)
+{
+    if (workers->can_change_pace && *nice != wanted)
+        (void)cay_pace_set(wanted,
+                           wanted == CAY_PROMPT_NICE ? CAY_SLICE_SHORT_USEC : CAY_SLICE_USUAL);
+    *nice = wanted;
+}
+
+/* *nice is the pace of this thread. It rests at that of prompt jobs, so that these need not wait
+ * for it to wake, and stays at any other while there is more to do: to change it takes as long as a
+ * short job. */
+static struct cay_job *take_job(struct cay_workers *workers, int *nice)
 {
     pthread_mutex_lock(&workers->lock);
     if (!workers->queued && !workers->at_work)
         pthread_cond_broadcast(&workers->at_rest);
+    if (*nice != CAY_PROMPT_NICE && !has_job(workers)) {
+        pthread_mutex_unlock(&workers->lock);
+        set_pace(workers, nice, CAY_PROMPT_NICE);
+        pthread_mutex_lock(&workers->lock);
+    }
     workers->idle++;
     while (!has_job(workers) && !workers->stopping) {
         pthread_cond_wait(&workers->work_or_stop, &workers->lock);
@@ -211,29 +227,19 @@ static void leave_lane(struct cay_workers *workers, struct cay_lane *lane, uint6
     pthread_mutex_unlock(&workers->lock);
 }
 
-/* Threads rest at the pace of prompt jobs, so that these need not wait for them to wake. */
-static void run(const struct cay_workers *workers, struct cay_job *job)
-{
-    bool is_slower = workers->can_change_pace && job->nice != CAY_PROMPT_NICE;
-    if (is_slower)
-        (void)cay_pace_set(job->nice, CAY_SLICE_USUAL);
-    job->work(job);
-    if (is_slower)
-        (void)cay_pace_set(CAY_PROMPT_NICE, CAY_SLICE_SHORT_USEC);
-}
-
 static void *worker_main(void *arg)
 {
     struct cay_workers *workers = arg;
     struct cay_job *job = NULL;
+    int nice = 0;
     pthread_mutex_lock(&workers->lock);
     workers->coming -= workers->coming > 0;
     pthread_mutex_unlock(&workers->lock);
-    if (workers->can_change_pace)
-        (void)cay_pace_set(CAY_PROMPT_NICE, CAY_SLICE_SHORT_USEC);
-    while ((job = take_job(workers)) != NULL) {
+    set_pace(workers, &nice, CAY_PROMPT_NICE);
+    while ((job = take_job(workers, &nice)) != NULL) {
         uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        run(workers, job);
+        set_pace(workers, &nice, job->nice);
+        job->work(job);
         leave_lane(workers, job->lane, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
         cay_loop_post(job->loop, &job->finished);
         pthread_mutex_lock(&workers->lock);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "host/life/wake.h"
+#include "host/session/host.h"
 #include "host/session/request.h"
 
 enum { KNOWN_MAX = 4 };
@@ -16,7 +17,9 @@ struct cay_known_users {
         struct cay_user_stamp stamp;
         struct cay_user user;
     } entries[KNOWN_MAX];
-    size_t next; /* is written over next */
+    size_t next;                 /* is written over next */
+    struct cay_user_stamp stamp; /* of the files, in this turn of the loop */
+    uint64_t stamp_turn;         /* 0: there is none */
 };
 
 static void free_known(struct cay_session *session)
@@ -24,16 +27,25 @@ static void free_known(struct cay_session *session)
     free(cay_take_ptr(session->users));
 }
 
+/* Whoever asks in the same turn asks at the same time: one look is enough for all of them. */
+static bool look(struct cay_known_users *known, const struct cay_session *session,
+                 const struct cay_tool_tree *tree)
+{
+    uint64_t turn = cay_loop_turn(session->host->loop);
+    if (known->stamp_turn != turn)
+        known->stamp_turn = cay_user_stamp(tree, &known->stamp) ? turn : 0;
+    return known->stamp_turn != 0;
+}
+
 static bool recall(const struct cay_session *session, struct cay_user_search *search)
 {
-    struct cay_user_stamp stamp;
-    const struct cay_known_users *known = session->users;
-    if (!known || !cay_user_stamp(&search->tree, &stamp))
+    struct cay_known_users *known = session->users;
+    if (!known || !look(known, session, &search->tree))
         return false;
     for (size_t i = 0; i < KNOWN_MAX; i++) {
         if (strcmp(known->entries[i].who, search->who) == 0 &&
             known->entries[i].any_number == search->any_number &&
-            memcmp(&known->entries[i].stamp, &stamp, sizeof(stamp)) == 0) {
+            memcmp(&known->entries[i].stamp, &known->stamp, sizeof(known->stamp)) == 0) {
             search->user = known->entries[i].user;
             return true;
         }

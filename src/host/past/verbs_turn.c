@@ -235,10 +235,14 @@ static bool snapshot_work(struct cay_op *op, struct cay_error *err)
     if (self->taken)
         return true; /* nobody sees the size of one after a tool */
     /* A turn costs the same however much changed; to count that does not. What is more is counted
-     * in the background. */
-    cay_stop_after(CAY_POINT_LOOKS_MAX);
-    self->size = cay_history_measure(op->host->store, &self->point);
-    cay_stop_after(0);
+     * in the background. One that shares its parent's data is as large as it, known or not. */
+    if (self->spec->unchanged && !self->point.total_bytes) {
+        self->size = (struct cay_point_size){.total_bytes = self->point.parent_total_bytes};
+    } else {
+        cay_stop_after(CAY_POINT_LOOKS_MAX);
+        self->size = cay_history_measure(op->host->store, &self->point);
+        cay_stop_after(0);
+    }
     self->spec->total_bytes = self->size.total_bytes;
     return true;
 }

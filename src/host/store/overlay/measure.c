@@ -280,10 +280,14 @@ bool ov_usage(struct cay_store *store, const struct cay_store_ref *ref,
     if (!top)
         return false;
     struct layer_set set = {};
-    add_chain(&set, top->parent);
-    bool ok = measure_whole(ov, top, &set, NULL, out_usage, err);
-    if (ok && !ref->base && !top->parent) /* a tree that is as its base is adds nothing to it */
-        out_usage->own_bytes = out_usage->whole_bytes = out_usage->entries = 0;
+    bool ok;
+    if (!ref->base && !top->parent) { /* a tree that is as its base is adds nothing to it */
+        *out_usage = (struct cay_store_usage){.layers = top->depth};
+        ok = ask_file_system(ov, out_usage, err);
+    } else {
+        add_chain(&set, top->parent);
+        ok = measure_whole(ov, top, &set, NULL, out_usage, err);
+    }
     free(set.items);
     ov_drop(ov, top);
     return ok;
