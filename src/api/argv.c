@@ -19,7 +19,7 @@ static bool check_command_env(struct cay_pb_pairs env, size_t *in_out_bytes, str
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: a value has no NUL");
         if (key.len + value.len + 1 > CAY_LIMIT_ARG_ONE_BYTES)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "env: one variable has at most %d bytes, its name included",
+                            "a variable of env may have at most %d bytes, its name included",
                             CAY_LIMIT_ARG_ONE_BYTES);
     }
     return true;
@@ -48,7 +48,8 @@ bool cay_check_argv(struct cay_pb_strs argv, struct cay_pb_pairs env, struct cay
         struct cay_str arg = argv.items[i];
         total += arg.len + 1;
         if (arg.len > CAY_LIMIT_ARG_ONE_BYTES)
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: one argument has at most %d bytes",
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                            "an argument of argv may have at most %d bytes",
                             CAY_LIMIT_ARG_ONE_BYTES);
         if (arg.len && memchr(arg.ptr, '\0', arg.len))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT, "argv: an argument has no NUL");

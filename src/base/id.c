@@ -61,6 +61,15 @@ bool cay_id_valid(struct cay_str id)
     return true;
 }
 
+bool cay_id_check(struct cay_str id, const char *field, struct cay_error *err)
+{
+    return cay_id_valid(id) ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "%s must have 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
+                    "digit, and no '..'",
+                    field);
+}
+
 void cay_hex_encode(const void *data, size_t len, char *out, size_t size)
 {
     static const char digits[] = "0123456789abcdef";

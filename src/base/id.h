@@ -7,6 +7,7 @@
  */
 
 #include "base/base.h"
+#include "base/error.h"
 
 enum {
     CAY_ID_BYTES_MAX = 128,
@@ -23,6 +24,8 @@ void cay_id_make(char *out, size_t size, const char *prefix);
 
 /* 1 to 128 characters: a letter or digit, then letters, digits, '.', '_', '-'; never "..". */
 [[nodiscard]] bool cay_id_valid(struct cay_str id);
+/* The same; `field` is what the error calls it. Reason: INVALID_ARGUMENT. */
+[[nodiscard]] bool cay_id_check(struct cay_str id, const char *field, struct cay_error *err);
 
 /* Lower case and NUL-terminated; `size` must be at least 2 * len + 1. */
 void cay_hex_encode(const void *data, size_t len, char *out, size_t size);

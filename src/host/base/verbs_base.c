@@ -198,7 +198,7 @@ void cay_host_list_bases(struct cay_service *service, struct cay_call *call)
     size_t page_size =
         request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else if (!list_all(&list, &err) && !err.reason)
         cay_fail(&err, CAY_R_RESOURCE_EXHAUSTED,
                  "there are too many bases for one answer; ask for fewer with page_size");

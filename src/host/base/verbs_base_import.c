@@ -300,10 +300,10 @@ static bool open_source(struct import *self, struct cay_error *err)
     if (!self->call->caller.is_local)
         return cay_fail(
             err, CAY_R_PERMISSION_DENIED,
-            "host_path: only over the Unix socket of the daemon; send the data instead");
+            "host_path works over the daemon's Unix socket only; send the data instead");
     const char *path = cay_arena_copy(&self->call->arena, options->host_path);
     if (!path || path[0] != '/')
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "host_path: must be absolute");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "host_path must be absolute");
     self->source_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat info;
     if (self->source_fd < 0 || fstat(self->source_fd, &info) < 0)

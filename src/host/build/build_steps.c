@@ -383,7 +383,7 @@ static bool check(struct cay_steps *self, struct cay_error *err)
 {
     const struct cay_v1_build_base_request *request = self->request;
     if (request->context_base.len)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "context_base: not available in this version");
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "this version cannot build from context_base");
     if (request->context.len > CAY_BUILD_CONTEXT_BYTES_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context: %d MiB at most",
                         CAY_BUILD_CONTEXT_BYTES_MAX >> 20);

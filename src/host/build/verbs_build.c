@@ -398,7 +398,7 @@ void cay_host_build_base(struct cay_service *service, struct cay_call *call)
     if (call->caller.role != CAY_ROLE_ADMIN && request->recipe.len)
         cay_fail(&err, CAY_R_PERMISSION_DENIED, "only an admin may build by a recipe");
     else if (!request->recipe.len && !request->from_base.len)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "recipe or from_base: one of them is needed");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "the request must have recipe or from_base");
     else
         (void)cay_host_is_still(host, &err);
     struct cay_v1_build_base_request *made =

@@ -99,7 +99,7 @@ static bool take(struct put *self, const struct cay_v1_put_build_files_request *
         return true;
     }
     if (is_key)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "key: only the first message may have it");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "only the first message may have key");
     self->data = request->which_frame == CAY_V1_PUT_BUILD_FILES_REQUEST_FRAME_DATA
                      ? request->frame.data
                      : (struct cay_str){};

@@ -120,10 +120,8 @@ static bool check_start(struct cay_host *host, const struct cay_call *call, stru
     if (!request->build)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "build: it is missing; say what is to be built");
-    if (request->build_id.len && !cay_id_valid(request->build_id))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "build_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
-                        "or digit, no '..'");
+    if (request->build_id.len && !cay_id_check(request->build_id, "build_id", err))
+        return false;
     if (find(host, &call->caller, request->build_id))
         return cay_fail(err, CAY_R_ALREADY_EXISTS,
                         "build_id: there is a build of that id; choose another id");
@@ -181,7 +179,7 @@ void cay_host_get_build(struct cay_service *service, struct cay_call *call)
         cay_fail(&err, CAY_R_NOT_FOUND,
                  "there is no such build, or it ended more than an hour ago");
     else if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else if (request->log_offset < 0)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "log_offset: 0 or more");
     if (err.reason) {

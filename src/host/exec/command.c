@@ -19,7 +19,7 @@ bool cay_command_check(const struct cay_command_line *command, struct cay_error 
     if (policy && policy->limits && policy->limits->has_inodes)
         return cay_fail(
             err, CAY_R_INVALID_ARGUMENT,
-            "policy.limits.inodes: only whole sessions have this limit; set it with UpdateSession");
+            "only whole sessions have the limit policy.limits.inodes; set it with UpdateSession");
     if (policy && policy->limits && policy->limits->has_disk_bytes)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "policy.limits.disk_bytes: only whole sessions have this limit; set it "

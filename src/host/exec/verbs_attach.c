@@ -174,11 +174,12 @@ static bool check(const struct cay_v1_attach_process_request *request, struct ca
     if (request->which_target == CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_LAUNCH)
         return cay_launch_check(request->target.launch, err);
     if (request->which_target != CAY_V1_ATTACH_PROCESS_REQUEST_TARGET_PROCESS_ID)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "process_id or launch: one is needed");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "the first message must have process_id or launch");
     if ((request->has_offset && request->offset < 0) || request->tail_bytes < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset, tail_bytes: not negative");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset and tail_bytes must not be negative");
     if (request->has_offset && request->tail_bytes)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "tail_bytes: not together with offset");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "tail_bytes and offset exclude each other");
     return true;
 }
 

@@ -299,7 +299,7 @@ static void on_open(struct cay_call *call, const void *message)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT,
                  "the first message must be open, which says where to connect to");
     else if (open->port < 1 || open->port > PORT_MAX)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "port: 1 to %d", PORT_MAX);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "port must be 1 to %d", PORT_MAX);
     else
         (void)cay_session_check(self->host, call, open->session_id, CAY_VERB_EXEC, &session, &err);
     if (err.reason) {

@@ -42,7 +42,7 @@ bool cay_process_wait_ms(const struct google_protobuf_duration *wait, int64_t *o
 {
     *out_ms = wait ? cay_noun_duration_ms(wait) : WAIT_MS_MAX;
     return (*out_ms >= 0 && *out_ms <= WAIT_MS_MAX) ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "a wait is 0 to 1 h");
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "a wait must be 0 to 1 h");
 }
 
 /* --- list and status --- */
@@ -129,7 +129,7 @@ void cay_host_list_processes(struct cay_service *service, struct cay_call *call)
     struct cay_session *session = NULL;
     struct cay_error err = {};
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else
         (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK,
                                 &session, &err);
@@ -263,9 +263,9 @@ static bool check_kill(const struct cay_v1_kill_process_request *request, struct
 {
     int64_t after_ms = cay_noun_duration_ms(request->kill_after);
     if (request->signal < 0 || request->signal > 64)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "signal: 1 to 64, 0 for SIGTERM");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "signal must be 1 to 64, or 0 for SIGTERM");
     if (after_ms < 0 || after_ms > KILL_AFTER_MS_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kill_after: at most 10 min");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kill_after may be at most 10 min");
     return true;
 }
 

@@ -274,7 +274,7 @@ static void on_message(struct cay_call *call, const void *message)
     struct cay_process *process = self->to.reader.process;
     bool is_open = request->which_frame == CAY_V1_TERMINAL_REQUEST_FRAME_OPEN;
     if (is_open != !self->has_opened) {
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "open: only the first message may have it");
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "only the first message may have open");
         end_terminal(self, &err);
         return;
     }

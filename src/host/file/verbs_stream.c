@@ -211,7 +211,8 @@ void cay_host_read_file(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     bool is_past = request->snapshot.len > 0;
     if (request->archive)
-        cay_fail(&err, CAY_R_NOT_SUPPORTED, "archive: not available in this version");
+        cay_fail(&err, CAY_R_NOT_SUPPORTED,
+                 "this version cannot read archives here; leave archive out");
     else if (request->has_length && request->length < 0)
         cay_fail(&err, CAY_R_INVALID_ARGUMENT, "length: it must not be negative");
     else

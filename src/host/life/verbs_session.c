@@ -114,13 +114,11 @@ static bool choose_owner(const struct cay_call *call, struct cay_str wanted, cha
                          struct cay_error *err)
 {
     struct cay_str owner = wanted.len ? wanted : cay_str(call->caller.owner);
-    if (!cay_id_valid(owner))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "owner: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
-                        "digit, no '..'");
+    if (!cay_id_check(owner, "owner", err))
+        return false;
     if (call->caller.role != CAY_ROLE_ADMIN && !cay_str_is(owner, call->caller.owner))
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
-                        "owner: only an admin key may make sessions for others");
+                        "only an admin key may make sessions for others");
     snprintf(out, size, "%.*s", (int)owner.len, owner.ptr);
     return true;
 }
@@ -134,10 +132,8 @@ bool cay_session_choose_id(const struct cay_host *host, struct cay_str wanted, c
         } while (cay_map_get(&host->sessions.by_id, cay_str(out)));
         return true;
     }
-    if (!cay_id_valid(wanted))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "session_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
-                        "or digit, no '..'");
+    if (!cay_id_check(wanted, "session_id", err))
+        return false;
     snprintf(out, size, "%.*s", (int)wanted.len, wanted.ptr);
     return true;
 }
@@ -489,7 +485,7 @@ void cay_host_list_sessions(struct cay_service *service, struct cay_call *call)
         request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
     struct cay_list_node *node = step(host, &host->sessions.list.head, is_ascending);
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
     struct place place = {};
     if (request->page_token.len && !parse_place(request->page_token, &place))
         cay_fail(&err, CAY_R_INVALID_ARGUMENT,

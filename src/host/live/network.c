@@ -61,9 +61,10 @@ bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime
         mode = now ? now->mode : default_mode(host);
     if (mode == CAY_V1_NETWORK_MODE_FILTERED)
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "network: this version has the modes none and open");
+                        "this version has the network modes none and open only");
     if (mode != CAY_V1_NETWORK_MODE_NONE && mode != CAY_V1_NETWORK_MODE_OPEN)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "network: no such mode");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "there is no such network mode; a session can have none or open");
     if (chosen && (chosen->allow.count || chosen->deny.count))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network: rules of a session cannot be enforced yet; the daemon's "

@@ -21,7 +21,7 @@ enum {
 bool cay_port_request_check(const struct cay_v1_port_request *request, struct cay_error *err)
 {
     if (!request || request->port < 1 || request->port > PORT_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "port: 1 to %d", PORT_MAX);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "port must be 1 to %d", PORT_MAX);
     if (request->host_port > PORT_MAX)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "host_port: %d at most", PORT_MAX);
     int64_t wait_ms = cay_noun_duration_ms(request->wait_listening);

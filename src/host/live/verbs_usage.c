@@ -209,15 +209,17 @@ static bool collect(struct usage_job *self, const struct cay_v1_get_usage_reques
         cay_realloc_array(NULL, cay_map_count(&self->host->sessions.by_id) + 1, sizeof(*self->all));
     self->page_size = request->page_size ? (size_t)request->page_size : CAY_LIMIT_PAGE_SIZE_DEFAULT;
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d",
+                        CAY_LIMIT_PAGE_SIZE);
     if (request->page_token.len && cay_str_to_u64(request->page_token, UINT32_MAX, &first) < 0)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "page_token: not one of this list's");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the page_token is not one of this list's");
     if (request->start_time && !request->session_id.len)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "start_time: only with session_id");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "start_time needs a session_id");
     self->first = first;
     self->is_one = request->session_id.len > 0;
     if (!self->is_one && call->caller.session_id[0])
-        return cay_fail(err, CAY_R_PERMISSION_DENIED, "session_id: name the token's own session");
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "a token can only ask for its own session; name it in session_id");
     if (self->is_one) {
         if (!cay_session_check(self->host, call, request->session_id, CAY_VERB_LOOK, &session, err))
             return false;

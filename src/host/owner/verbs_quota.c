@@ -128,10 +128,8 @@ static struct cay_v1_quota to_message(const struct cay_host *host, struct cay_ca
 
 static bool read_owner(struct cay_str text, char owner[CAY_ID_SIZE], struct cay_error *err)
 {
-    if (!cay_id_valid(text))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "owner: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
-                        "digit, no '..'");
+    if (!cay_id_check(text, "owner", err))
+        return false;
     snprintf(owner, CAY_ID_SIZE, "%.*s", (int)text.len, text.ptr);
     return true;
 }
@@ -195,7 +193,8 @@ static void set_done(struct cay_job *job)
 static bool check_values(const struct cay_v1_quota_limits *set, struct cay_error *err)
 {
     if (set && set->has_cpus && !(set->cpus >= 0 && set->cpus <= CPUS_MAX))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "set.cpus: 0 to %d; 0: no limit", CPUS_MAX);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "set.cpus must be 0 to %d; 0 is no limit",
+                        CPUS_MAX);
     struct cay_quotas values = from_limits(set);
     const bool has[] = {
         set && set->has_sessions,   set && set->has_memory_bytes, set && set->has_cpus,

@@ -58,10 +58,8 @@ bool cay_snapshot_name_valid(struct cay_str name)
 
 bool cay_snapshot_name_check(struct cay_str name, struct cay_error *err)
 {
-    if (!cay_id_valid(name))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "name: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
-                        "digit, no '..'");
+    if (!cay_id_check(name, "name", err))
+        return false;
     if (cay_str_starts(name, "turn-") || cay_str_starts(name, "tool-") ||
         cay_str_starts(name, CAY_SNAPSHOT_BRANCH "-") || cay_snapshot_name_is_base(name))
         return cay_fail(

@@ -287,7 +287,7 @@ static bool check_request(const struct cay_v1_diff_snapshots_request *request,
                           struct cay_error *err)
 {
     if (request->context_lines < 0 || request->context_lines > CAY_PATCH_CONTEXT_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context_lines: 0 to %d",
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "context_lines must be 0 to %d",
                         CAY_PATCH_CONTEXT_MAX);
     if (request->max_patch_bytes < 0 || request->max_patch_bytes > CAY_LIMIT_PATCH_BYTES)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_patch_bytes: %d at most",

@@ -380,7 +380,7 @@ void cay_host_fork_session(struct cay_service *service, struct cay_call *call)
     const struct cay_v1_fork_session_request *request = call->request;
     struct cay_error err = {};
     if (request->count < 0 || request->count > CAY_LIMIT_FORKS)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "count: 1 to %d", CAY_LIMIT_FORKS);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "count must be 1 to %d", CAY_LIMIT_FORKS);
     else if (cay_check_labels(request->labels, &err) && cay_check_env(request->env, &err))
         (void)cay_check_lifecycle(request->lifecycle, &err);
     if (err.reason) {

@@ -382,7 +382,7 @@ void cay_host_list_snapshots(struct cay_service *service, struct cay_call *call)
     const struct cay_v1_list_snapshots_request *request = call->request;
     struct cay_error err = {};
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE) {
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
         cay_call_fail(call, &err);
         return;
     }

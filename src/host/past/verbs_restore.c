@@ -34,7 +34,7 @@ static bool clean_path(struct cay_str cwd, struct cay_str text, struct cay_arena
     struct cay_path path;
     struct cay_buf clean;
     if (!text.len)
-        return cay_fail(err, CAY_R_INVALID_PATH, "paths: one is empty");
+        return cay_fail(err, CAY_R_INVALID_PATH, "one of the paths is empty");
     if (!cay_path_decode(text, &path, err))
         return false;
     cay_buf_init(&clean, (size_t)2 * CAY_PATH_BYTES_MAX);
@@ -58,7 +58,7 @@ static bool clean_path(struct cay_str cwd, struct cay_str text, struct cay_arena
     *out_path = cay_arena_str(arena, cay_buf_str(&clean));
     bool is_good = !clean.failed && clean.len < CAY_PATH_BYTES_MAX && out_path->len;
     cay_buf_finish(&clean);
-    return is_good || cay_fail(err, CAY_R_INVALID_PATH, "paths: one is too long");
+    return is_good || cay_fail(err, CAY_R_INVALID_PATH, "one of the paths is too long");
 }
 
 static bool restore_begin(struct cay_op *op, struct cay_error *err)
@@ -178,7 +178,7 @@ void cay_host_restore_paths(struct cay_service *service, struct cay_call *call)
     struct cay_session *session = NULL;
     struct cay_error err = {};
     if (!request->paths.count || request->paths.count > CAY_LIMIT_DIFF_PATHS)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "paths: 1 to %d", CAY_LIMIT_DIFF_PATHS);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "paths must name 1 to %d", CAY_LIMIT_DIFF_PATHS);
     else
         (void)cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_ROLLBACK,
                                 &session, &err);

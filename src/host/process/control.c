@@ -124,7 +124,8 @@ bool cay_process_size(const struct cay_v1_pty_size *wanted, struct cay_frame_siz
     uint32_t rows = wanted && wanted->rows ? wanted->rows : ROWS;
     uint32_t columns = wanted && wanted->cols ? wanted->cols : COLUMNS;
     if (rows > UINT16_MAX || columns > UINT16_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "size: at most 65535 rows and columns");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "size may have at most 65535 rows and columns");
     *out_size = (struct cay_frame_size){.rows = (uint16_t)rows, .columns = (uint16_t)columns};
     return true;
 }

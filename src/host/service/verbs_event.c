@@ -217,7 +217,7 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
     struct cay_journal *journal = self->host->journal;
     for (size_t i = 0; i < request->kinds.count; i++) {
         if (!request->kinds.items[i])
-            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "kinds: one of them is unspecified");
+            return cay_fail(err, CAY_R_INVALID_ARGUMENT, "one of the kinds is unspecified");
     }
     if (request->session_ids.count > CAY_LIMIT_PAGE_SIZE ||
         request->types.count > CAY_LIMIT_PAGE_SIZE)

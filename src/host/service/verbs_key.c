@@ -104,23 +104,21 @@ static bool check_create(const struct cay_call *call, struct cay_str owner, int6
     const struct cay_v1_create_key_request *request = call->request;
     if (call->caller.role != CAY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_PERMISSION_DENIED, "only an admin key may make keys");
-    if (!cay_id_valid(owner))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "owner: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or "
-                        "digit, no '..'");
+    if (!cay_id_check(owner, "owner", err))
+        return false;
     if (!is_name(request->name))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "name: %d bytes at most, no control characters", CAY_LIMIT_KEY_NAME_BYTES);
     if (request->role != CAY_V1_KEY_ROLE_UNSPECIFIED && request->role != CAY_V1_KEY_ROLE_USER &&
         request->role != CAY_V1_KEY_ROLE_ADMIN)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "role: must be KEY_ROLE_USER or KEY_ROLE_ADMIN");
+                        "role must be KEY_ROLE_USER or KEY_ROLE_ADMIN");
     if (request->expires_at) {
         int64_t seconds = request->expires_at->seconds;
         if (seconds <= cay_clock_wall_ns() / CAY_NS_PER_SEC ||
             __builtin_mul_overflow(seconds, CAY_NS_PER_SEC, out_expires_ns))
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                            "expires_at: must be in the future, before the year 2262");
+                            "expires_at must be in the future, before the year 2262");
     }
     return true;
 }
@@ -182,7 +180,7 @@ void cay_host_list_keys(struct cay_service *service, struct cay_call *call)
     struct cay_error err = {};
     struct cay_list_node *node = NULL;
     if (request->page_size < 0 || request->page_size > CAY_LIMIT_PAGE_SIZE)
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size: 1 to %d", CAY_LIMIT_PAGE_SIZE);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "page_size must be 1 to %d", CAY_LIMIT_PAGE_SIZE);
     else
         (void)find_page(host, &call->caller, request->page_token, &node, &err);
     if (err.reason) {

@@ -247,9 +247,8 @@ static bool check_create(struct cay_host *host, const struct cay_v1_create_pool_
                         "a pool can be made only before there are sessions and bases; export those "
                         "to keep, and remove them");
     if (is_loop != (request->size_bytes > 0) || request->size_bytes < 0)
-        return cay_fail(
-            err, CAY_R_INVALID_ARGUMENT,
-            "size_bytes: only a pool that is a file has a size; leave it out for a directory");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "only a pool that is a file has a size; leave it out for a directory");
     return true;
 }
 

@@ -116,7 +116,7 @@ bool cay_check_expire_in(const struct google_protobuf_duration *delay, struct ca
 {
     int64_t delay_ms = cay_noun_duration_ms(delay);
     return (delay_ms >= 0 && delay_ms / 1000 <= CAY_LIMIT_SPAN_S) ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in: 0 to 2000000000 s");
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "expire_in must be 0 to 2000000000 s");
 }
 
 bool cay_check_drain(const struct google_protobuf_duration *timeout, struct cay_drain *out_drain,
@@ -126,7 +126,7 @@ bool cay_check_drain(const struct google_protobuf_duration *timeout, struct cay_
         return true;
     int64_t limit_ms = cay_noun_duration_ms(timeout);
     if (limit_ms < 0 || limit_ms / 1000 > CAY_LIMIT_SPAN_S)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "drain_timeout: 0 to 2000000000 s");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "drain_timeout must be 0 to 2000000000 s");
     out_drain->is_wanted = true;
     out_drain->limit_ms = limit_ms;
     return true;

@@ -59,7 +59,7 @@ static bool choose_platform(struct image *image)
                         "platform: as in linux/arm64 or linux/arm/v7");
     (void)cay_str_split(&rest, '/', &image->variant);
     return !cay_str_split(&rest, '/', &extra) ||
-           cay_fail(image->err, CAY_R_INVALID_ARGUMENT, "platform: too many parts");
+           cay_fail(image->err, CAY_R_INVALID_ARGUMENT, "the platform has too many parts");
 }
 
 static bool fits(const struct image *image, const struct cay_image_descriptor *descriptor)

@@ -174,7 +174,7 @@ static bool read_points(struct reading *reading)
         return bad(reading, "points: a list was expected");
     while (cay_json_next(json) == CAY_JSON_OBJECT_BEGIN) {
         if (manifest->point_count == CAY_EXPORT_POINTS_MAX)
-            return bad(reading, "points: too many");
+            return bad(reading, "there are too many points");
         if (manifest->point_count == reading->point_room) {
             size_t room = CAY_MAX(reading->point_room * 2, (size_t)16);
             struct cay_export_point *points =
@@ -261,7 +261,7 @@ static bool check_order(struct reading *reading)
     struct cay_manifest *manifest = reading->manifest;
     struct cay_map known;
     bool is_good = !manifest->since.len || cay_id_valid(manifest->since) ||
-                   bad(reading, "since: no valid name");
+                   bad(reading, "since is no valid name");
     cay_map_init(&known);
     for (size_t i = 0; is_good && i < manifest->point_count; i++) {
         struct cay_export_point *point = &manifest->points[i];
@@ -275,14 +275,14 @@ static bool check_order(struct reading *reading)
         bool is_on_since = manifest->since.len && cay_str_equal(point->onto, manifest->since);
         if (!is_on_since &&
             (point->onto.len ? !cay_map_get(&known, point->onto) : manifest->since.len > 0))
-            is_good = bad(reading, "points: one is put onto what does not come before it");
+            is_good = bad(reading, "one of the points is put onto what does not come before it");
         else if (cay_str_equal(point->snapshot->name, manifest->since) ||
                  cay_map_put(&known, point->snapshot->name, point))
             is_good = bad(reading, "points: two have the same name");
     }
     if (is_good && !cay_str_equal(manifest->head, manifest->since) &&
         !(manifest->head.len ? cay_map_get(&known, manifest->head) != NULL : !manifest->since.len))
-        is_good = bad(reading, "head: not one of the points");
+        is_good = bad(reading, "head is not one of the points");
     cay_map_finish(&known);
     return is_good;
 }

@@ -353,7 +353,7 @@ void cay_host_export_session(struct cay_service *service, struct cay_call *call)
     const struct cay_v1_export_session_request *request = call->request;
     struct cay_error err = {};
     if (request->compression_level < 0 || request->compression_level > LEVEL_MAX) {
-        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "compression_level: 1 to %d", LEVEL_MAX);
+        cay_fail(&err, CAY_R_INVALID_ARGUMENT, "compression_level must be 1 to %d", LEVEL_MAX);
         cay_call_fail(call, &err);
         return;
     }

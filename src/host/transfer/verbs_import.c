@@ -324,10 +324,8 @@ static bool take_options(struct import_op *self,
     self->options = options;
     if (options->sha256.len && !cay_sha256_is_hex(options->sha256))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "sha256: 64 lower-case hex digits");
-    if (options->session_id.len && !cay_id_valid(options->session_id))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "session_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
-                        "or digit, no '..'");
+    if (options->session_id.len && !cay_id_check(options->session_id, "session_id", err))
+        return false;
     if (options->into_existing)
         return cay_session_check(self->host, self->call, options->session_id, CAY_VERB_ROLLBACK,
                                  &session, err);

@@ -207,7 +207,7 @@ static bool check_process(const struct cay_process_request *request, struct cay_
         !cay_entry_pairs(request->environment, request->environment_count, "environment", err))
         return false;
     if (request->expose_port < 0 || request->expose_port > PORT_MAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "expose_port: 1 to %d, or 0 for none",
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "expose_port must be 1 to %d, or 0 for none",
                         PORT_MAX);
     if (request->arg_count && !request->args)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,

@@ -172,10 +172,9 @@ const char *cay_env_session_id(const struct cay_env *env)
 
 static bool check_config(const struct cay_env_config *config, struct cay_error *err)
 {
-    if (config->session_id && *config->session_id && !cay_id_valid(cay_str(config->session_id)))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "session_id: 1 to 128 letters, digits, '.', '_' or '-', the first a letter "
-                        "or digit, no '..'");
+    if (config->session_id && *config->session_id &&
+        !cay_id_check(cay_str(config->session_id), "session_id", err))
+        return false;
     if (config->memory_bytes < 0 || config->disk_bytes < 0 || config->process_count < 0 ||
         !(config->cpus >= 0))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a limit is negative; 0 is the default");

@@ -178,7 +178,7 @@ bool cay_env_fork(struct cay_env *env, const char *snapshot_id, const char *sess
         !cay_entry_word(snapshot_id, "snapshot_id", err))
         return false;
     if (!is_made_up && !cay_id_valid(cay_str(session_id)))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "session_id: no session can be called so");
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "no session can have this session_id");
     if (!check_state(&visit, CAPABILITY(fork), err) ||
         (is_made_up && !cay_entry_id(made_up, sizeof(made_up), "s", err)))
         return false;

@@ -316,7 +316,7 @@ static void kill_process(struct cay_local_process *process)
 bool cay_local_kill(struct cay_local *local, struct cay_str id, int signal, struct cay_error *err)
 {
     if (signal < 1 || signal > SIGRTMAX)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "signal: 1 to %d", SIGRTMAX);
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "signal must be 1 to %d", SIGRTMAX);
     pthread_mutex_lock(&local->lock);
     struct cay_local_process *process = find(local, id);
     if (process && signal == SIGKILL)

@@ -72,7 +72,7 @@ void cay_e2b_fork(struct cay_rest_request *request)
     if (!wanted)
         return;
     if (wanted->has_count && (wanted->count < 1 || wanted->count > CAY_LIMIT_FORKS)) {
-        cay_rest_reply_fault(request, 400, "count: 1 to 100");
+        cay_rest_reply_fault(request, 400, "count must be 1 to 100");
         return;
     }
     if (wanted->has_timeout && (wanted->timeout <= 0 || wanted->timeout > CAY_LIMIT_SPAN_S)) {

@@ -50,7 +50,7 @@ bool cay_e2b_read_page(struct cay_rest_request *request, int32_t *out_size,
     uint64_t size = LIMIT_MAX;
     struct cay_str limit = cay_rest_query(request, "limit");
     if (limit.len && (cay_str_to_u64(limit, LIMIT_MAX, &size) < 0 || size == 0)) {
-        cay_rest_reply_fault(request, 400, "limit: 1 to 100");
+        cay_rest_reply_fault(request, 400, "limit must be 1 to 100");
         return false;
     }
     *out_size = (int32_t)size;
@@ -92,7 +92,7 @@ static const char *read_filter(struct cay_rest_request *request,
     struct cay_str order = cay_rest_query(request, "order");
     int64_t after_ns = 0;
     if (metadata.len && cay_e2b_filter_parse(metadata, CAY_LIMIT_LABELS, arena, &ask->labels) < 0)
-        return "metadata: not a filter";
+        return "metadata is not a filter";
     if (!read_states(states, ask, arena))
         return "state: running, paused, or both";
     if (after.len && cay_time_parse(after, &after_ns) < 0)

@@ -139,7 +139,7 @@ static struct chain *read_tags(struct cay_rest_request *request, struct cay_pb_s
     }
     if (!is_good) {
         cay_rest_reply_fault(request, 400,
-                             "tags: 1 to 64 of them, of letters, digits, '-', '_' and '.'");
+                             "there must be 1 to 64 tags of letters, digits, '-', '_' and '.'");
         return NULL;
     }
     chain->names = names;

@@ -35,7 +35,7 @@ const char *cay_e2b_files_refusal(struct cay_rest_request *request)
     if (!signature.len)
         return "missing signature query parameter";
     if (file.path.len > CAY_E2B_SIGNED_PATH_BYTES_MAX)
-        return "path: too long to be signed";
+        return "the path is too long to be signed";
     char expected[CAY_E2B_SIGNATURE_BYTES];
     cay_e2b_sign(file.path, is_read ? "read" : "write", file.user, token, expiration, expected);
     if (!cay_e2b_token_is(signature, cay_str(expected)))
