@@ -6,11 +6,12 @@
  *
  *     api_client ADDRESS [KEY] < SCRIPT
  *
- * ADDRESS is a port of 127.0.0.1 or a socket's path. Every line of the script is a call: label,
- * path, JSON body and, if wanted, what must be in the answer, with tabs between. Calls labelled "-"
- * are made but not counted. A line "sleep", tab, milliseconds waits. One line per label comes out:
- * label, count, and the shortest, median and 99th percentile in microseconds. A call that is
- * answered with anything but 200 ends the run.
+ * ADDRESS is a port of 127.0.0.1 or a socket's path. If it is a URL ("unix:" and so on), libcay
+ * makes the calls: what that costs is the difference to the same script without it. Every line of
+ * the script is a call: label, path, JSON body and, if wanted, what must be in the answer, with
+ * tabs between. Calls labelled "-" are made but not counted. A line "sleep", tab, milliseconds
+ * waits. One line per label comes out: label, count, and the shortest, median and 99th percentile
+ * in microseconds. A call that is answered with anything but 200 ends the run.
  *
  * All requests are put together before the first is sent.
  */
@@ -29,11 +30,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cay/client.h"
+
 enum { CALLS_MAX = 100'000, LABELS_MAX = 32, ANSWER_BYTES_MAX = 32 * 1024 * 1024 };
 
 struct call {
     const char *label; /* NULL: not counted */
     const char *expected;
+    const char *path;
+    const char *body;
     char *request;
     size_t request_len;
     long sleep_ms;
@@ -79,6 +84,8 @@ static void read_script(const char *key)
             die("a line of the script has no body");
         call->label = strcmp(label, "-") == 0 ? NULL : strdup(label);
         call->expected = rest ? strdup(rest) : NULL;
+        call->path = strdup(path);
+        call->body = strdup(body);
         int written = asprintf(&call->request,
                                "POST %s HTTP/1.1\r\nhost: localhost\r\n%s%s%s"
                                "content-type: application/json\r\ncontent-length: %zu\r\n\r\n%s",
@@ -146,12 +153,16 @@ static void receive(int fd)
     answer[have] = '\0';
 }
 
+static void check(const struct call *call, bool is_good, const char *text)
+{
+    if (is_good && (!call->expected || strstr(text, call->expected)))
+        return;
+    fprintf(stderr, "api_client: %s\n-> %.2000s\n", call->request, text);
+    exit(1);
+}
+
 static void make_call(int fd, struct call *call)
 {
-    if (call->sleep_ms) {
-        usleep((useconds_t)call->sleep_ms * 1000);
-        return;
-    }
     double start = now_us();
     for (size_t sent = 0; sent < call->request_len;) {
         ssize_t put = write(fd, call->request + sent, call->request_len - sent);
@@ -161,11 +172,31 @@ static void make_call(int fd, struct call *call)
     }
     receive(fd);
     call->took_us = now_us() - start;
-    bool is_good = strncmp(answer, "HTTP/1.1 200 ", 13) == 0;
-    if (!is_good || (call->expected && !strstr(answer, call->expected))) {
-        fprintf(stderr, "api_client: %s\n-> %.2000s\n", call->request, answer);
-        exit(1);
-    }
+    check(call, strncmp(answer, "HTTP/1.1 200 ", 13) == 0, answer);
+}
+
+static void ask(struct cay_client *client, struct call *call)
+{
+    struct cay_text text = {};
+    struct cay_error err = {};
+    double start = now_us();
+    bool is_done = cay_client_ask(client, call->path, call->body, NULL, &text, &err);
+    call->took_us = now_us() - start;
+    check(call, is_done, is_done ? text.data : err.text);
+    cay_text_free(&text);
+}
+
+static struct cay_client *open_client(const char *url, const char *key)
+{
+    struct cay_client_options options = CAY_CLIENT_OPTIONS;
+    struct cay_client *client = NULL;
+    struct cay_error err = {};
+    options.url = url;
+    options.key = key;
+    if (cay_client_open(&options, &client, &err))
+        return client;
+    fprintf(stderr, "api_client: %s\n", err.text);
+    exit(1);
 }
 
 static int by_size(const void *a, const void *b)
@@ -202,10 +233,17 @@ int main(int argc, char **argv)
     answer = malloc(ANSWER_BYTES_MAX + 1);
     if (!answer)
         die("out of memory");
-    read_script(argc > 2 ? argv[2] : NULL);
-    int fd = dial(argv[1]);
+    const char *key = argc > 2 ? argv[2] : NULL;
+    read_script(key);
+    struct cay_client *client = strchr(argv[1], ':') ? open_client(argv[1], key) : NULL;
+    int fd = client ? -1 : dial(argv[1]);
     for (size_t i = 0; i < call_count; i++) {
-        make_call(fd, &calls[i]);
+        if (calls[i].sleep_ms)
+            usleep((useconds_t)calls[i].sleep_ms * 1000);
+        else if (client)
+            ask(client, &calls[i]);
+        else
+            make_call(fd, &calls[i]);
         size_t at = 0;
         while (calls[i].label && at < label_count && strcmp(labels[at], calls[i].label) != 0)
             at++;
@@ -214,6 +252,8 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < label_count; i++)
         report(labels[i]);
-    close(fd);
+    cay_client_close(client);
+    if (fd >= 0)
+        close(fd);
     return 0;
 }

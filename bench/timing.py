@@ -38,11 +38,12 @@ def sleep(milliseconds):
     return f"sleep\t{milliseconds}"
 
 
-def calls(world, server, script, cpus):
-    """Times of the calls in a script, made one after the other over one kept connection."""
-    done = subprocess.run([world.program("bench/api_client"), str(server.port), server.key],
-                          input="\n".join(script) + "\n", capture_output=True, text=True,
-                          check=False, preexec_fn=harness.on(cpus))
+def calls(world, server, script, cpus, address=None):
+    """Times of the calls in a script, made one after the other over one kept connection: to the server's port with its key,
+    or to an address that api_client knows and that needs none."""
+    where = [address] if address else [str(server.port), server.key]
+    done = subprocess.run([world.program("bench/api_client"), *where], input="\n".join(script) + "\n",
+                          capture_output=True, text=True, check=False, preexec_fn=harness.on(cpus))
     if done.returncode:
         raise ConnectionError(done.stderr.strip())
     return read_times(done.stdout)
