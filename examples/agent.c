@@ -124,7 +124,7 @@ static void show_diff(struct cay_env *env, const char *since)
         return;
     }
     for (size_t i = 0; i < diff->change_count; i++)
-        printf("   %c %s\n", letters[diff->changes[i].kind], diff->changes[i].path);
+        printf("   %c %s\n", letters[diff->changes[i]->kind], diff->changes[i]->path);
     cay_env_diff_free(diff);
 }
 
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     struct cay_env *env = NULL;
     struct cay_env_options options = CAY_ENV_OPTIONS;
     struct cay_env_config config = CAY_ENV_CONFIG;
-    struct cay_env_capabilities can;
+    const struct cay_env_capabilities *can;
     struct cay_error err;
     if (argc < 2 || argc > 3) {
         fprintf(stderr, "usage: agent ENVIRONMENT [BASE], e.g. native:unix:/run/cay/cayd.sock\n");
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
         cay_env_close(env);
         return 1;
     }
-    bool done = run(env, &can);
+    bool done = run(env, can);
     cay_env_destroy(env, NULL, NULL);
     cay_env_close(env);
     printf(done ? "done\n" : "failed\n");

@@ -13,8 +13,7 @@
  * functions may be called by several threads at once. A control may be closed while calls use it:
  * they go on, and it is released with the last of them.
  *
- * What a control cannot do fails with `capability_not_supported`. Structs that the library gives
- * may grow at their end, which is why they are always reached by pointer.
+ * What a control cannot do fails with `capability_not_supported`.
  */
 
 #include "cay/client.h"

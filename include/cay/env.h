@@ -76,9 +76,9 @@ struct cay_env_capabilities {
     bool isolates;
 };
 
-/* A daemon is asked once. */
+/* A daemon is asked once. They belong to the environment and are valid until it is closed. */
 CAY_API bool cay_env_capabilities(struct cay_env *env, const struct cay_call_options *options,
-                                  struct cay_env_capabilities *out_capabilities,
+                                  const struct cay_env_capabilities **out_capabilities,
                                   struct cay_error *err);
 
 /* What environments of a kind can by design: "e2b", "daytona", "fly", "local". NULL: unknown kind,
@@ -230,7 +230,7 @@ struct cay_env_change {
     bool is_patch_cut;    /* its part of the patch was too large */
 };
 struct cay_env_diff {
-    const struct cay_env_change *changes;
+    const struct cay_env_change *const *changes;
     size_t change_count;
     const char *patch; /* the changes of text files as a unified diff; "" when there are none */
     size_t patch_len;

@@ -111,7 +111,7 @@ class _Change(ctypes.Structure):
 
 
 class _Diff(ctypes.Structure):
-    _fields_ = [("changes", POINTER(_Change)), ("change_count", c_size_t), ("patch", c_void_p),
+    _fields_ = [("changes", POINTER(POINTER(_Change))), ("change_count", c_size_t), ("patch", c_void_p),
                 ("patch_len", c_size_t)]
 
 
@@ -184,7 +184,7 @@ def _call_of(name: str, *arguments: Any) -> Callable[..., None]:
 
 _env_open = _call_of("cay_env_open", c_char_p, POINTER(_EnvOptions), _PLACE)
 _env_close = _function("cay_env_close", None, _OBJECT)
-_env_capabilities = _call_of("cay_env_capabilities", _OBJECT, _CALL, POINTER(_EnvCapabilities))
+_env_capabilities = _call_of("cay_env_capabilities", _OBJECT, _CALL, POINTER(POINTER(_EnvCapabilities)))
 _env_state = _function("cay_env_state", c_int, _OBJECT)
 _env_state_name = _function("cay_env_state_name", c_char_p, c_int)
 _env_create = _call_of("cay_env_create", _OBJECT, POINTER(_EnvConfig), _CALL)
@@ -408,9 +408,9 @@ class Session:
     @property
     def capabilities(self) -> Capabilities:
         """What the environment can, which does not change."""
-        can = _EnvCapabilities()
-        _env_capabilities(self._env, None, byref(can))
-        return Capabilities(**{name: getattr(can, name) for name, _ in can._fields_})
+        place = POINTER(_EnvCapabilities)()
+        _env_capabilities(self._env, None, byref(place))
+        return Capabilities(**{name: getattr(place[0], name) for name, _ in _EnvCapabilities._fields_})
 
     def tool(self, name: str, *, progress: Optional[Callable[[int, bytes], None]] = None,
              tool_call_id: Optional[str] = None, cwd: Optional[str] = None, user: Optional[str] = None,
@@ -486,7 +486,7 @@ class Session:
         _env_diff(self._env, _point(since), _point(to), _within(timeout_s), byref(place))
         try:
             told = place[0]
-            changes = (told.changes[i] for i in range(told.change_count))
+            changes = (told.changes[i][0] for i in range(told.change_count))
             return Diff(tuple(Change(_KINDS[change.kind] if change.kind < len(_KINDS) else "unknown",
                                      _from_c(change.path), _from_c(change.old_path)) for change in changes),
                         _text_at(told.patch, told.patch_len))

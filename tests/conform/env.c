@@ -237,9 +237,9 @@ static void expect_past(struct cay_env *env, const char *name)
     assert_string_not_equal(turn->id, next->id);
     assert_done(cay_env_diff(env, turn->id, next->id, NULL, &diff, &err), &err);
     assert_int_equal(diff->change_count, 1);
-    assert_int_equal(diff->changes[0].kind, CAY_ENV_MODIFIED);
-    assert_non_null(strstr(diff->changes[0].path, name));
-    assert_string_equal(diff->changes[0].old_path, "");
+    assert_int_equal(diff->changes[0]->kind, CAY_ENV_MODIFIED);
+    assert_non_null(strstr(diff->changes[0]->path, name));
+    assert_string_equal(diff->changes[0]->old_path, "");
     assert_non_null(strstr(diff->patch, "+second"));
     assert_int_equal(strlen(diff->patch), diff->patch_len);
     cay_env_diff_free(diff);
@@ -290,7 +290,7 @@ static void capabilities_are_real(void **)
         assert_done(cay_env_diff(env, NULL, NULL, NULL, &diff, &err), &err);
         bool is_there = false;
         for (size_t i = 0; i < diff->change_count; i++)
-            is_there |= strstr(diff->changes[i].path, name) != NULL;
+            is_there |= strstr(diff->changes[i]->path, name) != NULL;
         assert_true(is_there);
         cay_env_diff_free(diff);
     }

@@ -183,7 +183,7 @@ static void nobody_listens_at_a_wrong_address(void **)
     static const char *const addresses[] = {"native:unix:/nowhere/cayd.sock",
                                             "native:http://127.0.0.1:9"};
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
-        struct cay_env_capabilities can;
+        const struct cay_env_capabilities *can = NULL;
         struct cay_env *env = world_open_at(addresses[i], NULL);
         assert_refused(cay_env_capabilities(env, NULL, &can, &err), &err,
                        CAY_ENV_ERROR_UNAVAILABLE);

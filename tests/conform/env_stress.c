@@ -69,13 +69,13 @@ static void *live(void *context)
     struct worker *worker = context;
     struct cay_error *err = &worker->err;
     struct cay_env *env = NULL;
-    struct cay_env_capabilities can;
+    const struct cay_env_capabilities *can = NULL;
     if (!note(worker, cay_env_open(world_address, NULL, &env, err)))
         return NULL;
     note(worker, cay_env_capabilities(env, NULL, &can, err) &&
                      cay_env_create(env, NULL, NULL, err) && echo(worker, env, worker->number) &&
                      cay_env_state(env) == CAY_ENV_ACTIVE);
-    if (can.pause)
+    if (can && can->pause)
         note(worker, !worker->has_failed && cay_env_pause(env, NULL, err) &&
                          cay_env_state(env) == CAY_ENV_PAUSED && cay_env_resume(env, NULL, err));
     note(worker, cay_env_destroy(env, NULL, err) && cay_env_state(env) == CAY_ENV_DESTROYED);
@@ -168,7 +168,7 @@ static void *meddle(void *context)
 {
     struct worker *worker = context;
     struct cay_error err = {};
-    struct cay_env_capabilities can;
+    const struct cay_env_capabilities *can = NULL;
     struct cay_tool_request request = CAY_TOOL_REQUEST;
     request.tool_name = worker->number % 8 ? "list_dir" : "bash";
     request.params = worker->number % 8 ? "{\"path\":\".\"}" : "{\"cmd\":\"true\"}";

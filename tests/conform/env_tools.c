@@ -326,7 +326,7 @@ static void nothing_is_an_error(void **)
 {
     struct cay_error err = {};
     struct cay_env *env = NULL;
-    struct cay_env_capabilities can;
+    const struct cay_env_capabilities *can = NULL;
     static const char *const addresses[] = {
         NULL, "", ":", "native", "paper:/x", "unix:/x", "native:ftp://x", "\xff:x"};
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
@@ -496,7 +496,7 @@ static void names_of_files_are_bytes(void **)
         assert_done(cay_env_diff(env, NULL, snapshot->id, NULL, &diff, &err), &err);
         bool is_there = false;
         for (size_t i = 0; i < diff->change_count; i++)
-            is_there |= strstr(diff->changes[i].path, path) != NULL;
+            is_there |= strstr(diff->changes[i]->path, path) != NULL;
         assert_true(is_there);
         cay_env_diff_free(diff);
         free(world_bash(env, "rm $(printf '%s\\\\377')", name));

@@ -114,10 +114,9 @@ void world_end(struct cay_env *env)
 struct cay_env_capabilities world_capabilities(struct cay_env *env)
 {
     struct cay_error err = {};
-    struct cay_env_capabilities capabilities;
-    memset(&capabilities, 0, sizeof(capabilities));
+    const struct cay_env_capabilities *capabilities = NULL;
     assert_done(cay_env_capabilities(env, NULL, &capabilities, &err), &err);
-    return capabilities;
+    return *capabilities;
 }
 
 const char *world_name(const char *stem)

@@ -131,7 +131,8 @@ void cay_env_close(struct cay_env *env)
 /* --- what it is --- */
 
 bool cay_env_capabilities(struct cay_env *env, const struct cay_call_options *options,
-                          struct cay_env_capabilities *out_capabilities, struct cay_error *err)
+                          const struct cay_env_capabilities **out_capabilities,
+                          struct cay_error *err)
 {
     struct cay_error spare = {};
     err = cay_entry_error(err, &spare);

@@ -56,9 +56,11 @@ struct cay_env_ops {
     /* Nobody uses it any more. Frees it; what belongs to struct cay_env is finished by then. */
     void (*release)(struct cay_env *env);
 
-    /* The same answer for as long as it lives; also before create and after destroy. */
+    /* The same answer for as long as it lives; also before create and after destroy. It is the
+     * environment's. */
     bool (*capabilities)(struct cay_env *env, const struct cay_call_options *options,
-                         struct cay_env_capabilities *out_capabilities, struct cay_error *err);
+                         const struct cay_env_capabilities **out_capabilities,
+                         struct cay_error *err);
     /* Of an environment that has a session, within 5 s. */
     enum cay_env_state (*state)(struct cay_env *env);
 

@@ -22,11 +22,11 @@ static bool check_capability(struct cay_env_visit *visit, const struct capabilit
                              struct cay_error *err)
 {
     struct cay_env *env = visit->env;
-    struct cay_env_capabilities capabilities;
+    const struct cay_env_capabilities *capabilities = NULL;
     bool is_there = false;
     if (!env->ops->capabilities(env, &visit->options, &capabilities, err))
         return false;
-    memcpy(&is_there, (const char *)&capabilities + wanted->offset, sizeof(is_there));
+    memcpy(&is_there, (const char *)capabilities + wanted->offset, sizeof(is_there));
     return is_there || cay_fail(err, CAY_R_CAPABILITY_NOT_SUPPORTED,
                                 "this environment has not the capability '%s'", wanted->name);
 }

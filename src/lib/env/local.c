@@ -66,9 +66,9 @@ static void release(struct cay_env *env)
 /* --- what it is --- */
 
 static bool capabilities(struct cay_env *, const struct cay_call_options *,
-                         struct cay_env_capabilities *out_capabilities, struct cay_error *)
+                         const struct cay_env_capabilities **out_capabilities, struct cay_error *)
 {
-    *out_capabilities = *cay_env_kind_capabilities(cay_env_local.kind);
+    *out_capabilities = cay_env_kind_capabilities(cay_env_local.kind);
     return true;
 }
 

@@ -141,7 +141,8 @@ static bool ask_capabilities(struct cay_origin *origin, const struct cay_call_op
 }
 
 static bool capabilities(struct cay_env *env, const struct cay_call_options *options,
-                         struct cay_env_capabilities *out_capabilities, struct cay_error *err)
+                         const struct cay_env_capabilities **out_capabilities,
+                         struct cay_error *err)
 {
     struct cay_origin *origin = cay_native_of(env)->origin;
     struct cay_env_capabilities asked;
@@ -155,8 +156,8 @@ static bool capabilities(struct cay_env *env, const struct cay_call_options *opt
     if (!origin->has_capabilities)
         origin->capabilities = asked;
     origin->has_capabilities = true;
-    *out_capabilities = origin->capabilities;
     pthread_mutex_unlock(&origin->lock);
+    *out_capabilities = &origin->capabilities; /* which never change again */
     return true;
 }
 

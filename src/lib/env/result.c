@@ -131,9 +131,9 @@ bool cay_result_snapshot(const struct cay_v1_snapshot *snapshot,
 
 struct cay_result_diff {
     struct cay_env_diff public;
-    struct cay_buf changes; /* of struct cay_env_change */
+    struct cay_buf changes; /* pointers to what is in the arena */
     struct cay_buf patch;
-    struct cay_arena paths;
+    struct cay_arena arena;
 };
 
 void cay_result_diff_destroy(struct cay_result_diff *diff)
@@ -142,7 +142,7 @@ void cay_result_diff_destroy(struct cay_result_diff *diff)
         return;
     cay_buf_finish(&diff->changes);
     cay_buf_finish(&diff->patch);
-    cay_arena_finish(&diff->paths);
+    cay_arena_finish(&diff->arena);
     free(diff);
 }
 
@@ -159,7 +159,7 @@ bool cay_result_diff_create(struct cay_result_diff **out_diff, struct cay_error 
         return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     cay_buf_init(&diff->changes, DIFF_BYTES_MAX);
     cay_buf_init(&diff->patch, DIFF_BYTES_MAX);
-    cay_arena_init(&diff->paths, DIFF_BYTES_MAX);
+    cay_arena_init(&diff->arena, DIFF_BYTES_MAX);
     *out_diff = diff;
     return true;
 }
@@ -171,21 +171,28 @@ static enum cay_env_change_kind kind_of(const struct cay_v1_diff_entry *entry)
     return entry->kind == CAY_V1_DIFF_KIND_DELETED ? CAY_ENV_DELETED : CAY_ENV_MODIFIED;
 }
 
+static bool fail_memory(struct cay_error *err)
+{
+    return cay_fail(err, CAY_R_OUT_OF_MEMORY, "there is not enough memory for all the changes");
+}
+
 bool cay_result_diff_add(struct cay_result_diff *diff, const struct cay_v1_diff_entry *entry,
                          struct cay_error *err)
 {
-    const struct cay_env_change change = {
+    struct cay_env_change *change = cay_arena_new(&diff->arena, struct cay_env_change);
+    if (!change)
+        return fail_memory(err);
+    *change = (struct cay_env_change){
         .kind = kind_of(entry),
-        .path = cay_arena_copy(&diff->paths, entry->path),
-        .old_path = cay_arena_copy(&diff->paths, entry->old_path),
+        .path = cay_arena_copy(&diff->arena, entry->path),
+        .old_path = cay_arena_copy(&diff->arena, entry->old_path),
         .is_binary = entry->binary,
         .is_patch_cut = entry->patch_truncated,
     };
-    cay_buf_append(&diff->changes, &change, sizeof(change));
+    cay_buf_append(&diff->changes, &change, sizeof(struct cay_env_change *));
     cay_buf_append_str(&diff->patch, entry->patch);
-    if (change.path && change.old_path && !diff->changes.failed && !diff->patch.failed)
-        return true;
-    return cay_fail(err, CAY_R_OUT_OF_MEMORY, "there is not enough memory for all the changes");
+    return (change->path && change->old_path && !diff->changes.failed && !diff->patch.failed) ||
+           fail_memory(err);
 }
 
 bool cay_result_diff_give(struct cay_result_diff *diff, struct cay_env_diff **out_diff,
@@ -193,7 +200,7 @@ bool cay_result_diff_give(struct cay_result_diff *diff, struct cay_env_diff **ou
 {
     if (!end_text(&diff->patch))
         return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
-    diff->public.changes = (const struct cay_env_change *)(const void *)diff->changes.data;
+    diff->public.changes = (const struct cay_env_change *const *)(const void *)diff->changes.data;
     diff->public.change_count = diff->changes.len / sizeof(*diff->public.changes);
     diff->public.patch = diff->patch.data;
     diff->public.patch_len = diff->patch.len;
