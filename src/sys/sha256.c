@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sys/sha256.h"
 
-#include <dlfcn.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <threads.h>
+
+#include "base/library.h"
 
 /* libcrypto is loaded with the first digest: it takes longer than most commands of a client, which
  * need none. */
@@ -21,28 +21,18 @@
     X(EVP_sha256)         \
     X(HMAC)
 
-static struct {
-#define X(name) typeof(name) *name;
-    FUNCTIONS(X)
-#undef X
-} lib; /* written once, then constant */
-
-static once_flag once = ONCE_FLAG_INIT;
+CAY_LIBRARY(lib, "libcrypto.so.3", FUNCTIONS);
 
 /* Without it, or without SHA-256 in it, nothing works. */
 static void load(void)
 {
-    void *handle = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
-#define X(name)                                                          \
-    if (!handle || !(lib.name = (typeof(lib.name))dlsym(handle, #name))) \
+    if (!cay_library_load(&lib_library))
         abort();
-    FUNCTIONS(X)
-#undef X
 }
 
 void cay_sha256_init(struct cay_sha256 *sha)
 {
-    call_once(&once, load);
+    load();
     sha->context = lib.EVP_MD_CTX_new();
     if (!sha->context || lib.EVP_DigestInit_ex(sha->context, lib.EVP_sha256(), NULL) != 1)
         abort();
@@ -92,7 +82,7 @@ void cay_hmac_sha256(const void *key, size_t key_len, struct cay_str text,
                      char out_hex[static CAY_SHA256_HEX_SIZE])
 {
     unsigned char digest[CAY_SHA256_BYTES];
-    call_once(&once, load);
+    load();
     if (!lib.HMAC(lib.EVP_sha256(), key, (int)key_len, (const unsigned char *)text.ptr, text.len,
                   digest, NULL))
         abort();

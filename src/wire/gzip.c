@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/gzip.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <threads.h>
 #define ZLIB_CONST /* next_in points to const */
 #include <zlib.h>
+
+#include "base/library.h"
 
 /* zlib is loaded when it is first needed: most clients never meet a packed message. */
 
@@ -19,29 +19,11 @@
     X(deflate)       \
     X(deflateEnd)
 
-static struct {
-#define X(name) typeof(name) *name;
-    FUNCTIONS(X)
-#undef X
-    bool is_there;
-} lib; /* written once, then constant */
-
-static once_flag once = ONCE_FLAG_INIT;
-
-static void load(void)
-{
-    void *handle = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-    bool is_there = handle != NULL;
-#define X(name) is_there = is_there && (lib.name = (typeof(lib.name))dlsym(handle, #name));
-    FUNCTIONS(X)
-#undef X
-    lib.is_there = is_there;
-}
+CAY_LIBRARY(lib, "libz.so.1", FUNCTIONS);
 
 bool cay_gzip_is_there(void)
 {
-    call_once(&once, load);
-    return lib.is_there;
+    return cay_library_load(&lib_library);
 }
 
 enum {

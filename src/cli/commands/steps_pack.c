@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <archive.h>
 #include <archive_entry.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "cli/commands/steps.h"
 
 enum { PACKED_BYTES_MAX = 15 << 20, PIECE_BYTES = 64 * 1024 };
@@ -29,20 +29,11 @@ enum { PACKED_BYTES_MAX = 15 << 20, PIECE_BYTES = 64 * 1024 };
     X(archive_write_open_memory)     \
     X(archive_write_set_format_pax_restricted)
 
-static struct {
-#define X(name) typeof(name) *name;
-    FUNCTIONS(X)
-#undef X
-} lib;
+CAY_LIBRARY(lib, "libarchive.so.13", FUNCTIONS);
 
 static bool load(struct cay_error *err)
 {
-    void *handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-    bool is_there = handle != NULL;
-#define X(name) is_there = is_there && (lib.name = (typeof(lib.name))dlsym(handle, #name));
-    FUNCTIONS(X)
-#undef X
-    return is_there ||
+    return cay_library_load(&lib_library) ||
            cay_fail(err, CAY_R_NOT_SUPPORTED,
                     "files for a build are packed by libarchive, which cannot be loaded; "
                     "install the package libarchive13");

@@ -2,7 +2,6 @@
 #include "client/rpc/tls.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -10,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <threads.h>
+
+#include "base/library.h"
 
 /* OpenSSL writes to sockets by write(2), whose SIGPIPE is the process's. So it gets memory to write
  * to and read from, and we do the sending. */
@@ -50,25 +50,8 @@
     X(ERR_peek_last_error)              \
     X(ERR_reason_error_string)
 
-static struct {
-#define X(name) typeof(name) *name;
-    FUNCTIONS(X)
-#undef X
-    bool is_there;
-} lib; /* written once, then constant */
-
-static once_flag once = ONCE_FLAG_INIT;
-
 /* libcrypto's functions are found through libssl, which depends on it. */
-static void load(void)
-{
-    void *handle = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
-    bool is_there = handle != NULL;
-#define X(name) is_there = is_there && (lib.name = (typeof(lib.name))dlsym(handle, #name));
-    FUNCTIONS(X)
-#undef X
-    lib.is_there = is_there;
-}
+CAY_LIBRARY(lib, "libssl.so.3", FUNCTIONS);
 
 enum { PIECE_BYTES = 16 * 1024 };
 
@@ -91,8 +74,7 @@ struct cay_veil {
 bool cay_trust_create(const char *ca_file, struct cay_trust **out_trust, struct cay_error *err)
 {
     static const unsigned char protocols[] = "\x08http/1.1";
-    call_once(&once, load);
-    if (!lib.is_there)
+    if (!cay_library_load(&lib_library))
         return cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "https needs OpenSSL, which cannot be loaded; install the package libssl3");
     struct cay_trust *trust = calloc(1, sizeof(*trust));
