@@ -40,6 +40,7 @@ static struct cay_arena_chunk *add_sized(struct cay_arena *arena, size_t cap)
     if (total > arena->size_bytes_max - arena->used_bytes)
         return NULL;
     struct cay_arena_chunk *chunk = malloc(total);
+    arena->no_memory |= !chunk;
     if (!chunk)
         return NULL;
     *chunk = (struct cay_arena_chunk){.next = arena->chunks, .cap = cap};

@@ -17,6 +17,7 @@ struct cay_arena {
     struct cay_arena_chunk *chunks; /* newest first */
     size_t used_bytes;              /* of all chunks, headers included */
     size_t size_bytes_max;
+    bool no_memory; /* an allocation failed for that, and not at the ceiling */
 };
 
 void cay_arena_init(struct cay_arena *arena, size_t size_bytes_max);

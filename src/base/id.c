@@ -6,22 +6,28 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-void cay_random_bytes(void *out, size_t len)
+bool cay_random_try(void *out, size_t len)
 {
     char *at = out;
     while (len) {
         ssize_t got = getrandom(at, len, 0);
-        if (got < 0) {
-            if (errno == EINTR)
-                continue;
-            abort();
-        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return false;
         at += got;
         len -= (size_t)got;
     }
+    return true;
 }
 
-void cay_id_make(char *out, size_t size, const char *prefix)
+void cay_random_bytes(void *out, size_t len)
+{
+    if (!cay_random_try(out, len))
+        abort();
+}
+
+bool cay_id_try(char *out, size_t size, const char *prefix)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     /* Bytes from here on are thrown away: they would make the first characters more likely. */
@@ -33,13 +39,21 @@ void cay_id_make(char *out, size_t size, const char *prefix)
     size_t end = len + CAY_ID_RANDOM_CHARS;
     while (len < end) {
         unsigned char bytes[2 * CAY_ID_RANDOM_CHARS];
-        cay_random_bytes(bytes, sizeof(bytes));
+        if (!cay_random_try(bytes, sizeof(bytes)))
+            return false;
         for (size_t i = 0; i < sizeof(bytes) && len < end; i++) {
             if (bytes[i] < FAIR)
                 out[len++] = alphabet[bytes[i] % LETTERS];
         }
     }
     out[len] = '\0';
+    return true;
+}
+
+void cay_id_make(char *out, size_t size, const char *prefix)
+{
+    if (!cay_id_try(out, size, prefix))
+        abort();
 }
 
 static bool is_alphanumeric(char c)

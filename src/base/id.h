@@ -17,10 +17,14 @@ enum {
 
 /* From the kernel; aborts when it has none, since nothing safe can be done without. */
 void cay_random_bytes(void *out, size_t len);
+/* False then, for whoever may not abort. */
+[[nodiscard]] bool cay_random_try(void *out, size_t len);
 
 /* `prefix` followed by CAY_ID_RANDOM_CHARS characters of [a-z0-9] and a NUL. `size` must have room
  * for all of it. */
 void cay_id_make(char *out, size_t size, const char *prefix);
+/* The same by cay_random_try. */
+[[nodiscard]] bool cay_id_try(char *out, size_t size, const char *prefix);
 
 /* 1 to 128 characters: a letter or digit, then letters, digits, '.', '_', '-'; never "..". */
 [[nodiscard]] bool cay_id_valid(struct cay_str id);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/entry.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <sys/random.h>
-
 #include "base/id.h"
 #include "base/utf8.h"
 
@@ -64,18 +60,6 @@ bool cay_entry_pairs(const struct cay_pair *pairs, size_t count, const char *wha
 
 bool cay_entry_id(char *out, size_t size, const char *prefix, struct cay_error *err)
 {
-    static const char alphabet[] =
-        "abcdefghijklmnopqrstuvwxyz012345"; /* 32, so that all are fair */
-    unsigned char bytes[CAY_ID_RANDOM_CHARS];
-    ssize_t got;
-    do {
-        got = getrandom(bytes, sizeof(bytes), 0);
-    } while (got < 0 && errno == EINTR);
-    if (got != (ssize_t)sizeof(bytes))
-        return cay_fail(err, CAY_R_UNAVAILABLE, "the kernel gives no random numbers for an id");
-    char letters[CAY_ID_RANDOM_CHARS + 1] = "";
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        letters[i] = alphabet[bytes[i] % (sizeof(alphabet) - 1)];
-    snprintf(out, size, "%s%s", prefix, letters);
-    return true;
+    return cay_id_try(out, size, prefix) ||
+           cay_fail(err, CAY_R_UNAVAILABLE, "the kernel gives no random numbers for an id");
 }

@@ -139,7 +139,9 @@ bool cay_tool_glob(struct cay_tool_run *run)
     struct cay_str prefix = split_prefix(&pattern);
     const char *problem = NULL;
     if (!cay_glob_compile(pattern, run->arena, &globbing.glob, &problem))
-        return cay_run_fail(run, "invalid_pattern", "the pattern is not valid: %s", problem);
+        return problem
+                   ? cay_run_fail(run, "invalid_pattern", "the pattern is not valid: %s", problem)
+                   : cay_run_fail_memory(run);
     struct cay_path start;
     bool over = false;
     cay_autoclose int fd = open_start(run, prefix, &start, &over);

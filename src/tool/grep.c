@@ -384,8 +384,9 @@ static bool compile_globs(struct grep *grep, bool *out_over)
         const char *problem = NULL;
         *globs[i].has = text.len > 0;
         if (text.len && !cay_glob_compile(text, grep->run->arena, globs[i].glob, &problem)) {
-            *out_over = cay_run_fail(grep->run, "invalid_pattern", "%s is not valid: %s",
-                                     globs[i].name, problem);
+            *out_over = problem ? cay_run_fail(grep->run, "invalid_pattern", "%s is not valid: %s",
+                                               globs[i].name, problem)
+                                : cay_run_fail_memory(grep->run);
             return false;
         }
     }

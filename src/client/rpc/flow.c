@@ -350,10 +350,8 @@ bool cay_flow_send_message(struct cay_flow *flow, const void *message, struct ca
         return false;
     if (!message)
         return send_end(flow, err);
-    cay_buf_init(&body, CAY_LIMIT_MESSAGE_BYTES);
-    if (cay_pb_encode(flow->method->input, message, &body) < 0)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the %s is larger than the %d bytes allowed",
-                        flow->method->input->full_name, CAY_LIMIT_MESSAGE_BYTES);
+    if (!cay_talk_encode(&flow->talk, message, &body, err))
+        return false;
     flow->is_safe = flow->is_safe || has_id(flow->method, message);
     return send_bytes(flow, cay_buf_str(&body), err);
 }

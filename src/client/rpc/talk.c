@@ -68,10 +68,8 @@ static void write_head(const struct cay_talk *talk, size_t body_len, struct cay_
 
 static bool is_written(const struct cay_buf *out, struct cay_error *err)
 {
-    return !out->failed || cay_fail(err,
-                                    out->len < CAY_LIMIT_MESSAGE_BYTES ? CAY_R_OUT_OF_MEMORY
-                                                                       : CAY_R_MESSAGE_TOO_LARGE,
-                                    NULL);
+    return !out->failed ||
+           cay_fail(err, out->no_memory ? CAY_R_OUT_OF_MEMORY : CAY_R_MESSAGE_TOO_LARGE, NULL);
 }
 
 bool cay_talk_begin_bytes(struct cay_talk *talk, struct cay_str request, struct cay_buf *out,
@@ -112,13 +110,15 @@ void cay_talk_give_end(struct cay_buf *out)
     cay_buf_append_text(out, "0\r\n\r\n");
 }
 
-static bool encode(const struct cay_talk *talk, const void *message, struct cay_buf *out,
-                   struct cay_error *err)
+bool cay_talk_encode(const struct cay_talk *talk, const void *message, struct cay_buf *out,
+                     struct cay_error *err)
 {
     const struct cay_pb_message *desc = talk->method->input;
     cay_buf_init(out, CAY_LIMIT_MESSAGE_BYTES);
     if (cay_pb_encode(desc, message, out) == 0)
         return true;
+    if (out->no_memory)
+        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the %s is larger than the %d bytes allowed",
                     desc->full_name, CAY_LIMIT_MESSAGE_BYTES);
 }
@@ -127,7 +127,7 @@ bool cay_talk_begin(struct cay_talk *talk, const void *request, struct cay_buf *
                     struct cay_error *err)
 {
     cay_auto(cay_buf_finish) struct cay_buf body = {};
-    return (!request || encode(talk, request, &body, err)) &&
+    return (!request || cay_talk_encode(talk, request, &body, err)) &&
            cay_talk_begin_bytes(talk, cay_buf_str(&body), out, err);
 }
 
@@ -139,7 +139,7 @@ bool cay_talk_give(struct cay_talk *talk, const void *message, struct cay_buf *o
         cay_talk_give_end(out);
         return is_written(out, err);
     }
-    return encode(talk, message, &body, err) &&
+    return cay_talk_encode(talk, message, &body, err) &&
            cay_talk_give_bytes(talk, cay_buf_str(&body), out, err);
 }
 
@@ -281,6 +281,8 @@ bool cay_talk_decode(const struct cay_talk *talk, struct cay_str bytes, struct c
     int status = -ENOMEM;
     if (message && copy)
         status = cay_pb_decode(desc, (struct cay_str){copy, bytes.len}, arena, message);
+    if (status == -ENOMEM && arena->no_memory)
+        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     if (status == -ENOMEM)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "the %s takes too much memory",
                         desc->full_name);

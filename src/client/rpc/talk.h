@@ -73,6 +73,10 @@ void cay_talk_hang_up(struct cay_talk *talk);
 [[nodiscard]] enum cay_talk_news
 cay_talk_next_bytes(struct cay_talk *talk, struct cay_str *out_message, struct cay_error *err);
 
+/* As bytes that begin and give take; `out` is to be finished, also when this fails. */
+[[nodiscard]] bool cay_talk_encode(const struct cay_talk *talk, const void *message,
+                                   struct cay_buf *out, struct cay_error *err);
+
 /* Decodes one that came as bytes. */
 [[nodiscard]] bool cay_talk_decode(const struct cay_talk *talk, struct cay_str bytes,
                                    struct cay_arena *arena, const void **out_message,

@@ -192,6 +192,8 @@ static struct apart *apart_new(struct cay_local_env *self, const struct cay_v1_t
         return apart;
     if (apart->kill_fd < 0)
         cay_fail_errno(err, CAY_R_RESOURCE_EXHAUSTED, -number, "a call needs a descriptor");
+    else if (apart->request.no_memory || apart->arena.no_memory)
+        cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     else
         cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     apart_free(apart);

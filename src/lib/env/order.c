@@ -17,6 +17,8 @@ static bool read_params(struct cay_env_order *order, struct cay_error *err)
     int status = cay_pb_json_read(&google_protobuf_struct_desc, cay_str(params), NULL,
                                   &order->arena, &order->params, text, sizeof(text));
     order->call.params = &order->params;
+    if (status == -ENOMEM && order->arena.no_memory)
+        return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
     if (status == -ENOMEM)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, "params: they take too much memory");
     return status == 0 || cay_fail(err, CAY_R_INVALID_ARGUMENT, "params: no JSON object: %s", text);

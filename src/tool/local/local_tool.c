@@ -233,7 +233,7 @@ static bool prepare(struct job *job, struct cay_error *err)
     if (!cay_tool_command(&params, &job->wanted))
         return false;
     if (!cay_noun_merge(job->arena, job->wanted.env, call->env, &env))
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        return full(err);
     if (!cay_check_argv(job->wanted.argv, env, err))
         return false;
     const struct cay_v1_exec_policy *policy = call->policy;

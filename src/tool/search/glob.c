@@ -217,10 +217,8 @@ static bool add_text(struct expansion *expansion, struct cay_str a, struct cay_s
         return false;
     }
     char *text = cay_arena_alloc(expansion->arena, a.len + b.len + c.len + 1);
-    if (!text) {
-        expansion->problem = "it is too large";
+    if (!text)
         return false;
-    }
     struct cay_str parts[] = {a, b, c};
     size_t len = 0;
     for (size_t i = 0; i < CAY_COUNT(parts); len += parts[i++].len)
@@ -273,8 +271,8 @@ static const char *classes_problem(struct cay_str text)
     return NULL;
 }
 
-static const char *split(struct cay_arena *arena, struct cay_str text, struct cay_glob *glob,
-                         struct cay_glob_alternative *out)
+static bool split(struct cay_arena *arena, struct cay_str text, struct cay_glob *glob,
+                  struct cay_glob_alternative *out, const char **out_problem)
 {
     struct cay_str parts[CAY_GLOB_PARTS_MAX];
     size_t count = 0;
@@ -282,25 +280,27 @@ static const char *split(struct cay_arena *arena, struct cay_str text, struct ca
     struct cay_str part;
     bool any_depth = false;
     while (cay_str_split(&rest, '/', &part)) {
-        const char *problem = classes_problem(part);
-        if (problem)
-            return problem;
+        *out_problem = classes_problem(part);
+        if (*out_problem)
+            return false;
         bool star = is_any_depth(part);
         any_depth = any_depth || star;
         if (!part.len || cay_str_is(part, ".") || (star && count && is_any_depth(parts[count - 1])))
             continue;
-        if (count == CAY_GLOB_PARTS_MAX)
-            return "it has too many parts";
+        if (count == CAY_GLOB_PARTS_MAX) {
+            *out_problem = "it has too many parts";
+            return false;
+        }
         parts[count++] = part;
     }
     out->parts = cay_arena_array(arena, CAY_MAX(count, (size_t)1), sizeof(parts[0]));
     if (!out->parts)
-        return "it is too large";
+        return false;
     memcpy(out->parts, parts, count * sizeof(parts[0]));
     out->count = count;
     glob->any_depth = glob->any_depth || any_depth;
     glob->depth_max = CAY_MAX(glob->depth_max, (unsigned)count);
-    return NULL;
+    return true;
 }
 
 bool cay_glob_compile(struct cay_str pattern, struct cay_arena *arena, struct cay_glob *out_glob,
@@ -323,13 +323,10 @@ bool cay_glob_compile(struct cay_str pattern, struct cay_arena *arena, struct ca
     }
     glob.has_slash = memchr(pattern.ptr, '/', pattern.len) != NULL;
     glob.alternatives = cay_arena_array(arena, expansion.count, sizeof(glob.alternatives[0]));
-    if (!glob.alternatives) {
-        *out_problem = "it is too large";
+    if (!glob.alternatives)
         return false;
-    }
     for (; glob.count < expansion.count; glob.count++) {
-        *out_problem = split(arena, texts[glob.count], &glob, &glob.alternatives[glob.count]);
-        if (*out_problem)
+        if (!split(arena, texts[glob.count], &glob, &glob.alternatives[glob.count], out_problem))
             return false;
     }
     *out_glob = glob;

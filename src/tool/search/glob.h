@@ -30,7 +30,7 @@ struct cay_glob {
     unsigned depth_max; /* the most names an alternative without `**` has */
 };
 
-/* False with a short sentence in *out_problem; also when the arena is full. */
+/* False with a short sentence in *out_problem, or NULL there: the arena is full. */
 [[nodiscard]] bool cay_glob_compile(struct cay_str pattern, struct cay_arena *arena,
                                     struct cay_glob *out_glob, const char **out_problem);
 

@@ -97,8 +97,8 @@ static int replace_by_link(const struct cay_tool_tree *tree, int parent_fd, cons
     int kept = cay_tree_keep_mount(tree, parent_fd, name);
     if (kept < 0)
         return kept;
-    cay_id_make(temporary, sizeof(temporary), ".cay-");
-    if (symlinkat(target, parent_fd, temporary) < 0)
+    if (!cay_id_try(temporary, sizeof(temporary), ".cay-") ||
+        symlinkat(target, parent_fd, temporary) < 0)
         return -errno;
     if (renameat(parent_fd, temporary, parent_fd, name) == 0)
         return 0;

@@ -40,7 +40,8 @@ static int open_nameless(struct cay_write *write)
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
         return fd >= 0 ? fd : -errno;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        cay_id_make(write->temporary, sizeof(write->temporary), TEMPORARY_PREFIX);
+        if (!cay_id_try(write->temporary, sizeof(write->temporary), TEMPORARY_PREFIX))
+            break;
         fd = openat(write->parent_fd, write->temporary,
                     O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0)
@@ -240,7 +241,8 @@ static int place_over(struct cay_write *write)
 {
     for (int attempt = 0; !write->temporary[0] && attempt < ATTEMPTS_MAX; attempt++) {
         char name[CAY_TREE_NAME_BYTES];
-        cay_id_make(name, sizeof(name), TEMPORARY_PREFIX);
+        if (!cay_id_try(name, sizeof(name), TEMPORARY_PREFIX))
+            return -errno;
         int linked = cay_pin_link(write->fd, write->parent_fd, name);
         if (linked == 0)
             memcpy(write->temporary, name, sizeof(name));

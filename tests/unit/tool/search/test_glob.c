@@ -92,6 +92,14 @@ static void bad_patterns_are_refused_with_a_reason(void **)
         assert_non_null(problem);
         cay_arena_finish(&arena);
     }
+    /* That there is no room for it is no fault of the pattern. */
+    struct cay_arena full;
+    cay_arena_init(&full, 1);
+    struct cay_glob glob;
+    const char *problem = "not asked";
+    assert_false(cay_glob_compile(CAY_STR("a/{b,c}"), &full, &glob, &problem));
+    assert_null(problem);
+    cay_arena_finish(&full);
 }
 
 static void evil_patterns_take_no_time(void **)
