@@ -454,6 +454,9 @@ int main(int argc, char **argv)
         list_crash_points();
         return EXIT_SUCCESS;
     }
+    /* Whatever the caller's is: trees that sandboxes cannot read, or that anybody can write to,
+     * would be made otherwise. */
+    umask(022);
     struct daemon daemon = {};
     struct cay_conf conf;
     struct cay_error err = {};

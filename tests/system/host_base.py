@@ -106,6 +106,20 @@ def linked(_):
 
 
 @case
+def masked(_):
+    """whatever umask the daemon was started with, users of a sandbox can read what is in it"""
+    with machine() as root:
+        before = os.umask(0o077)
+        try:
+            with daemon(root) as cay:
+                cay.create("one", base="host")
+                assert cay.sh("one", "first; ls / /usr/bin >/dev/null && umask") == "first\n0022\n"
+                assert "Umask:\t0022\n" in Path(f"/proc/{cay.process.pid}/status").read_text()
+        finally:
+            os.umask(before)
+
+
+@case
 def made_anew(_):
     """when packages change, sessions get the old base until the new one is there; it goes with the last that stands on it"""
     with machine() as root, daemon(root) as cay:
