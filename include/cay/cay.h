@@ -8,5 +8,6 @@
 #include "cay/control.h"
 #include "cay/env.h"
 #include "cay/error.h"
+#include "cay/stream.h"
 
 #endif

@@ -125,6 +125,9 @@ struct cay_process_request {
     const char *cwd;  /* NULL: the sandbox's */
     const char *user; /* NULL: the sandbox's */
     int expose_port;  /* that it will listen on inside of the sandbox; 0: none */
+    bool has_input;   /* its standard input is written to (cay/stream.h); otherwise it is empty */
+    int rows;         /* of its terminal, which takes input, too; both 0: it has none */
+    int columns;
 };
 #define CAY_PROCESS_REQUEST CAY_INIT(cay_process_request)
 

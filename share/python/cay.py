@@ -143,7 +143,8 @@ class _SandboxList(ctypes.Structure):
 class _ProcessRequest(_Sized):
     _fields_ = [("size", c_size_t), ("sandbox_id", c_char_p), ("binary", c_char_p), ("args", POINTER(c_char_p)),
                 ("arg_count", c_size_t), ("environment", POINTER(_Pair)), ("environment_count", c_size_t),
-                ("cwd", c_char_p), ("user", c_char_p), ("expose_port", c_int)]
+                ("cwd", c_char_p), ("user", c_char_p), ("expose_port", c_int), ("has_input", c_bool), ("rows", c_int),
+                ("columns", c_int)]
 
 
 class _ProcessStatus(ctypes.Structure):

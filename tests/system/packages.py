@@ -30,7 +30,7 @@ HOLDS = {
         /usr/share/man/man8/cayd.8.gz /usr/share/lintian/overrides/cay {DOC}/cay/changelog.gz {DOC}/cay/copyright""",
     "libcay1": f"{LIB}/libcay.so.1 {DOC}/libcay1/changelog.gz {DOC}/libcay1/copyright",
     "libcay-dev": f"""/usr/include/cay/api.h /usr/include/cay/cay.h /usr/include/cay/client.h /usr/include/cay/control.h
-        /usr/include/cay/env.h /usr/include/cay/error.h {LIB}/libcay.a {LIB}/libcay.so {LIB}/pkgconfig/cay.pc
+        /usr/include/cay/env.h /usr/include/cay/error.h /usr/include/cay/stream.h {LIB}/libcay.a {LIB}/libcay.so {LIB}/pkgconfig/cay.pc
         /usr/share/cay/python/cay.py /usr/share/man/man3/libcay.3.gz /usr/share/man/man3/cay_env.3.gz
         /usr/share/man/man3/cay_control.3.gz {DOC}/libcay-dev/examples/agent.c {DOC}/libcay-dev/examples/orchestrator.c
         {DOC}/libcay-dev/examples/README.md {DOC}/libcay-dev/changelog.gz {DOC}/libcay-dev/copyright""",

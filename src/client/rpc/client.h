@@ -35,6 +35,7 @@ void cay_client_set_timeout(struct cay_client *client, int64_t timeout_ms);
 
 /* Can be read once it was fired; -1 for NULL. */
 [[nodiscard]] int cay_cancel_fd(const struct cay_cancel *cancel);
+[[nodiscard]] bool cay_cancel_is_fired(const struct cay_cancel *cancel); /* accepts NULL */
 
 /* A unary method. Fills the struct of method->output; what it points to lives in the arena. */
 [[nodiscard]] bool cay_client_call(struct cay_client *client, const struct cay_pb_method *method,

@@ -38,8 +38,6 @@ struct cay_cancel {
     int fd; /* an eventfd that can be read once it was fired */
 };
 
-[[nodiscard]] bool cay_cancel_is_fired(const struct cay_cancel *cancel); /* accepts NULL */
-
 /* A connection that rests, or NULL; and back. */
 [[nodiscard]] struct cay_line *cay_client_take_line(struct cay_client *client);
 void cay_client_rest_line(struct cay_client *client, struct cay_line *line);

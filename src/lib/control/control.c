@@ -5,7 +5,7 @@
 #include "lib/control/result.h"
 #include "lib/entry.h"
 
-enum { SIGNAL_MAX = 64, PORT_MAX = 65535 };
+enum { SIGNAL_MAX = 64, PORT_MAX = 65535, SIDE_MAX = 65535 };
 
 static const struct cay_control_ops *const kinds[] = {
     &cay_control_node,
@@ -13,7 +13,13 @@ static const struct cay_control_ops *const kinds[] = {
 
 /* --- opening and closing --- */
 
-static void unref(struct cay_control *control)
+struct cay_control *cay_control_ref(struct cay_control *control)
+{
+    atomic_fetch_add(&control->refs, 1);
+    return control;
+}
+
+void cay_control_unref(struct cay_control *control)
 {
     if (atomic_fetch_sub(&control->refs, 1) == 1)
         control->ops->close(control);
@@ -63,7 +69,7 @@ bool cay_control_open(const char *address, const struct cay_control_options *opt
 void cay_control_close(struct cay_control *control)
 {
     if (control)
-        unref(control);
+        cay_control_unref(control);
 }
 
 /* --- what every call begins and ends with --- */
@@ -76,7 +82,7 @@ static bool enter(struct cay_control *control, const struct cay_call_options *op
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the control is missing");
     if (!cay_entry_take(options, own, sizeof(*own), "cay_call_options", err))
         return false;
-    atomic_fetch_add(&control->refs, 1);
+    (void)cay_control_ref(control);
     return true;
 }
 
@@ -84,7 +90,7 @@ static bool leave(struct cay_control *control, bool is_done, struct cay_error *e
 {
     if (!is_done && err->reason == CAY_R_NOT_SUPPORTED)
         err->reason = CAY_R_CAPABILITY_NOT_SUPPORTED; /* the sentence stays the host's */
-    unref(control);
+    cay_control_unref(control);
     return is_done;
 }
 
@@ -218,6 +224,10 @@ static bool check_process(const struct cay_process_request *request, struct cay_
         if (!cay_entry_word(request->args[i], "args", err))
             return false;
     }
+    if (request->rows < 0 || request->rows > SIDE_MAX || request->columns < 0 ||
+        request->columns > SIDE_MAX)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "rows, columns: 1 to %d, or 0 for no terminal",
+                        SIDE_MAX);
     return cay_entry_word(request->cwd, "cwd", err) && cay_entry_word(request->user, "user", err);
 }
 
@@ -277,6 +287,30 @@ bool cay_control_status(struct cay_control *control, const char *sandbox_id, con
     bool is_done = control->ops->status ? control->ops->status(control, sandbox_id, process_id,
                                                                &own, out_status, err)
                                         : cannot(control, "tell of processes", err);
+    return leave(control, is_done, err);
+}
+
+bool cay_stream_open(struct cay_control *control, const char *sandbox_id, const char *process_id,
+                     const struct cay_stream_options *options, struct cay_stream **out_stream,
+                     struct cay_error *err)
+{
+    struct cay_error ignored;
+    struct cay_call_options unused;
+    struct cay_stream_options own;
+    err = err ? err : &ignored;
+    if (!out_stream)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the stream");
+    if (!cay_entry_text(sandbox_id, "sandbox_id", err) ||
+        !cay_entry_text(process_id, "process_id", err) ||
+        !cay_entry_take(options, &own, sizeof(own), "cay_stream_options", err))
+        return false;
+    if (own.offset < 0)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: 0 or more");
+    if (!enter(control, NULL, &unused, err))
+        return false;
+    bool is_done = control->ops->attach ? control->ops->attach(control, sandbox_id, process_id,
+                                                               &own, out_stream, err)
+                                        : cannot(control, "talk to processes", err);
     return leave(control, is_done, err);
 }
 

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "cay/control.h"
+#include "cay/stream.h"
 
 struct cay_control_ops;
 
@@ -64,6 +64,14 @@ struct cay_control_ops {
     bool (*status)(struct cay_control *control, const char *sandbox_id, const char *process_id,
                    const struct cay_call_options *options, struct cay_process_status **out_status,
                    struct cay_error *err);
+    /* Waits for nobody. The stream holds the control by cay_control_ref. */
+    bool (*attach)(struct cay_control *control, const char *sandbox_id, const char *process_id,
+                   const struct cay_stream_options *options, struct cay_stream **out_stream,
+                   struct cay_error *err);
 };
+
+/* For what outlives the call that made it. */
+struct cay_control *cay_control_ref(struct cay_control *control);
+void cay_control_unref(struct cay_control *control);
 
 extern const struct cay_control_ops cay_control_node;

@@ -18,6 +18,11 @@ static struct cay_node *node_of(struct cay_control *control)
     return CAY_CONTAINER_OF(control, struct cay_node, control);
 }
 
+struct cay_client *cay_node_client(struct cay_control *control)
+{
+    return node_of(control)->client;
+}
+
 bool cay_node_no_memory(struct cay_error *err)
 {
     return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
@@ -183,4 +188,5 @@ const struct cay_control_ops cay_control_node = {
     .launch = cay_node_launch,
     .kill = cay_node_kill,
     .status = cay_node_status,
+    .attach = cay_node_attach,
 };

@@ -4,7 +4,8 @@
 /*
  * One cayd as a control. A sandbox is a session of it, and sandbox ids are session ids.
  *
- * `node` is the control itself and how it calls; `node_sandbox` and `node_process` are its slots.
+ * `node` is the control itself and how it calls; `node_sandbox`, `node_process` and `node_stream`
+ * are its slots.
  */
 
 #include <pthread.h>
@@ -52,6 +53,12 @@ bool cay_node_no_memory(struct cay_error *err);
 [[nodiscard]] bool cay_node_pairs(struct cay_node_use *use, const struct cay_pair *pairs,
                                   size_t count, struct cay_pb_pairs *out, struct cay_error *err);
 
+[[nodiscard]] struct cay_client *cay_node_client(struct cay_control *control); /* borrowed */
+
+/* How a process is; `address` may be empty. */
+[[nodiscard]] bool cay_node_tell(const struct cay_v1_process *process, const char *address,
+                                 struct cay_process_status **out_status, struct cay_error *err);
+
 /* The slots. */
 bool cay_node_capabilities(struct cay_control *control, const struct cay_call_options *options,
                            const struct cay_control_capabilities **out_capabilities,
@@ -73,6 +80,9 @@ bool cay_node_launch(struct cay_control *control, const struct cay_process_reque
                      struct cay_error *err);
 bool cay_node_kill(struct cay_control *control, const char *sandbox_id, const char *process_id,
                    int number, const struct cay_call_options *options, struct cay_error *err);
+bool cay_node_attach(struct cay_control *control, const char *sandbox_id, const char *process_id,
+                     const struct cay_stream_options *options, struct cay_stream **out_stream,
+                     struct cay_error *err);
 bool cay_node_status(struct cay_control *control, const char *sandbox_id, const char *process_id,
                      const struct cay_call_options *options, struct cay_process_status **out_status,
                      struct cay_error *err);

@@ -18,7 +18,6 @@ static enum cay_process_state state_of(const struct cay_v1_process *process)
     return is_new ? CAY_PROCESS_STARTING : CAY_PROCESS_RUNNING;
 }
 
-/* `address` may be empty. */
 static bool fill_status(const struct cay_v1_process *process, const char *address,
                         struct cay_process_status *status, struct cay_error *err)
 {
@@ -37,6 +36,20 @@ static bool fill_status(const struct cay_v1_process *process, const char *addres
     return (status->process_id && status->address) || cay_node_no_memory(err);
 }
 
+bool cay_node_tell(const struct cay_v1_process *process, const char *address,
+                   struct cay_process_status **out_status, struct cay_error *err)
+{
+    struct cay_process_status *status = cay_result_new(sizeof(*status));
+    if (!status)
+        return cay_node_no_memory(err);
+    if (!fill_status(process, address, status, err)) {
+        cay_result_free(status);
+        return false;
+    }
+    *out_status = status;
+    return true;
+}
+
 /* A port that cannot be reached from here is an error for who wants it now; it is no reason to be
  * silent about a process. */
 static bool make_status(const struct cay_node *node, const struct cay_v1_process *process,
@@ -47,15 +60,7 @@ static bool make_status(const struct cay_node *node, const struct cay_v1_process
     if (process->ports.count &&
         !cay_place_reach(&node->place, process->ports.items, address, err) && must_reach)
         return false;
-    struct cay_process_status *status = cay_result_new(sizeof(*status));
-    if (!status)
-        return cay_node_no_memory(err);
-    if (!fill_status(process, address, status, err)) {
-        cay_result_free(status);
-        return false;
-    }
-    *out_status = status;
-    return true;
+    return cay_node_tell(process, address, out_status, err);
 }
 
 static bool find(struct cay_node_use *use, struct cay_str session_id, struct cay_str process_id,
@@ -122,9 +127,13 @@ bool cay_node_launch(struct cay_control *control, const struct cay_process_reque
                      struct cay_error *err)
 {
     struct cay_v1_port_request port = {.port = (uint32_t)wanted->expose_port};
+    struct cay_v1_pty_size size = {.rows = (uint32_t)wanted->rows,
+                                   .cols = (uint32_t)wanted->columns};
     struct cay_v1_process_spec spec = {
         .cwd = cay_str(wanted->cwd),
         .user = cay_str(wanted->user),
+        .stdin_open = wanted->has_input,
+        .pty = wanted->rows || wanted->columns ? &size : NULL,
         .expose_port = wanted->expose_port ? &port : NULL,
     };
     const struct cay_v1_launch_process_request request = {.session_id = cay_str(wanted->sandbox_id),
