@@ -4,7 +4,8 @@
 
 Arguments: cayd, the program, how to reach the daemon (unix or http), then the daemon's flags. The
 program prints TAP; what it cannot do itself (restart the daemon, make and revoke a key) it asks for
-by a pipe, as tests/conform/control_world.h says.
+by a pipe, as tests/conform/control_world.h says. TEST_WRAPPER is a command to run it with, such as
+valgrind.
 """
 
 import os
@@ -61,7 +62,7 @@ def run_program(cay):
     if WAY == "http":
         environment["CONTROL_KEY"] = cay.call(KEY + "CreateKey", {"owner": "team"})["secret"]
     Helper(cay, read_wishes, write_answers).start()
-    done = subprocess.run([PROGRAM, address], env=environment, check=False,
+    done = subprocess.run([*os.environ.get("TEST_WRAPPER", "").split(), PROGRAM, address], env=environment, check=False,
                           pass_fds=(read_answers, write_wishes))
     os.close(read_answers)
     os.close(write_wishes)
