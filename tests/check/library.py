@@ -23,8 +23,8 @@ DECLARED = re.compile(r"^CAY_API [^;]*?\b(cay_\w+)\(", re.MULTILINE)
 BANNED = {"_exit", "_Exit", "exit", "quick_exit", "atexit", "printf", "puts", "putchar", "fputs", "fprintf", "vprintf", "perror",
           "__printf_chk", "__fprintf_chk", "__vfprintf_chk", "signal", "sigaction", "raise", "setenv", "unsetenv", "putenv",
           "setlocale", "chdir", "fchdir", "umask", "fork", "vfork", "system", "syslog", "err", "errx", "warn", "error"}
-# These remain: abort where memory for a few bytes is missing (cay_alloc and its kin, which parts of tool and wire still use)
-# or the kernel gives no random numbers, and assert of what only we can get wrong.
+# These remain: abort where a thread cannot be given back who it was, which only a daemon's ever are not, and assert of what only
+# we can get wrong.
 TOLERATED = {"abort", "__assert_fail"}
 
 
@@ -87,6 +87,14 @@ def tolerated():
     return [f"{name} is not called any more: strike it off the list" for name in sorted(TOLERATED - names)]
 
 
+def memory():
+    """Nothing that ends the process when there is no memory is in the shared library, called or not."""
+    names = set(symbols(SHARED))
+    if any(name.startswith(("__asan_", "__tsan_")) for name in names):
+        return "what is not used stays in a library that is sanitized"
+    return [f"{name} is in the library" for name in sorted(names & {"cay_alloc", "cay_realloc_array", "cay_strndup", "out_of_memory"})]
+
+
 def alone():
     """Each header compiles by itself, as C11 and as C++, also inside of what is pedantic."""
     wrong = []
@@ -109,5 +117,6 @@ if __name__ == "__main__":
         ("all symbols have a version, and the library its name", versioned),
         ("nothing is called that a library must not do", needed),
         ("what is tolerated is still needed", tolerated),
+        ("no memory is an error", memory),
         ("headers stand alone in C11 and C++", alone),
     ])
