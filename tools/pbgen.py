@@ -303,6 +303,13 @@ class Generator:
         yield f'    {stem}_METHOD_COUNT,'
         yield '};'
         yield f'extern const struct cay_pb_method {self.name}_methods[{stem}_METHOD_COUNT];'
+        yield '/* The same without messages, for whoever passes bytes on: a program that has only this, and some'
+        yield ' * methods by themselves, does not carry the tables of all others. */'
+        yield f'extern const struct cay_pb_method {self.name}_verbs[{stem}_METHOD_COUNT];'
+        for _, service in self.services:
+            for method in service.method:
+                name = self.claim(f'{self.method_constant(service, method).lower()}_method')
+                yield f'extern const struct cay_pb_method {name};'
         yield ''
 
     def method_constant(self, service, method):
@@ -439,37 +446,49 @@ class Generator:
         if path and not is_text:
             raise Failure(f'{method.name}: {path} is no string')
 
-    def method_table(self):
+    def method_fields(self, package, service, method):
+        """What is known of a method, but for its messages."""
+        full = '.'.join(filter(None, [package, service.name]))
+        path = f'/{full}/{method.name}'
+        quiet = method.options.idempotency_level == descriptor_pb2.MethodOptions.NO_SIDE_EFFECTS
+        facts = dict(raw_fields(dict(raw_fields(method.options.SerializeToString())).get(VERB, b'')))
+        session = facts.get(VERB_SESSION, b'').decode()
+        self.check_session(method, session)
+        yield f'.service = "{full}",'
+        yield f'.name = "{method.name}",'
+        yield f'.path = "{path}",'
+        yield f'.path_len = {len(path)},'
+        yield f'.index = {self.method_constant(service, method)},'
+        yield f'.client_streaming = {str(method.client_streaming).lower()},'
+        yield f'.server_streaming = {str(method.server_streaming).lower()},'
+        yield f'.no_side_effects = {str(quiet).lower()},'
+        yield f'.is_repeatable = {str(quiet or bool(facts.get(VERB_AGAIN))).lower()},'
+        yield f'.takes_token = {str(bool(facts.get(VERB_TOKEN))).lower()},'
+        yield f'.session = {chr(34) + session + chr(34) if session else "NULL"},'
+
+    def method_messages(self, method):
+        yield f'.input = &{self.model.message(method.input_type).c_name}_desc,'
+        yield f'.output = &{self.model.message(method.output_type).c_name}_desc,'
+
+    def method_tables(self):
+        """Each by itself, all of them, and all without their messages."""
         if not self.services:
             return
+        entries = [(self.method_constant(service, method), list(self.method_fields(package, service, method)),
+                    list(self.method_messages(method)))
+                   for package, service in self.services for method in service.method]
+        for constant, fields, messages in entries:
+            yield f'const struct cay_pb_method {constant.lower()}_method = {{'
+            yield from (f'    {line}' for line in fields + messages)
+            yield '};'
         count = f'{self.name.upper()}_METHOD_COUNT'
-        yield f'const struct cay_pb_method {self.name}_methods[{count}] = {{'
-        for package, service in self.services:
-            full = '.'.join(filter(None, [package, service.name]))
-            for method in service.method:
-                constant = self.method_constant(service, method)
-                path = f'/{full}/{method.name}'
-                options = descriptor_pb2.MethodOptions
-                quiet = method.options.idempotency_level == options.NO_SIDE_EFFECTS
-                facts = dict(raw_fields(dict(raw_fields(method.options.SerializeToString())).get(VERB, b'')))
-                session = facts.get(VERB_SESSION, b'').decode()
-                self.check_session(method, session)
+        for table, with_messages in (('methods', True), ('verbs', False)):
+            yield f'const struct cay_pb_method {self.name}_{table}[{count}] = {{'
+            for constant, fields, messages in entries:
                 yield f'    [{constant}] = {{'
-                yield f'        .service = "{full}",'
-                yield f'        .name = "{method.name}",'
-                yield f'        .path = "{path}",'
-                yield f'        .input = &{self.model.message(method.input_type).c_name}_desc,'
-                yield f'        .output = &{self.model.message(method.output_type).c_name}_desc,'
-                yield f'        .path_len = {len(path)},'
-                yield f'        .index = {constant},'
-                yield f'        .client_streaming = {str(method.client_streaming).lower()},'
-                yield f'        .server_streaming = {str(method.server_streaming).lower()},'
-                yield f'        .no_side_effects = {str(quiet).lower()},'
-                yield f'        .is_repeatable = {str(quiet or bool(facts.get(VERB_AGAIN))).lower()},'
-                yield f'        .takes_token = {str(bool(facts.get(VERB_TOKEN))).lower()},'
-                yield f'        .session = {chr(34) + session + chr(34) if session else "NULL"},'
+                yield from (f'        {line}' for line in fields + (messages if with_messages else []))
                 yield '    },'
-        yield '};'
+            yield '};'
 
     def source(self, header_name):
         lines = ['/* Made by tools/pbgen.py; do not edit. */', f'#include "{header_name}"', '']
@@ -477,7 +496,7 @@ class Generator:
             lines += self.enum_table(enum)
         for message in self.messages:
             lines += self.message_table(message)
-        lines += self.method_table()
+        lines += self.method_tables()
         return '\n'.join(lines).rstrip('\n') + '\n'
 
 

@@ -24,9 +24,9 @@ static const struct cay_pb_method *find_verb(const char *verb, struct cay_error 
 {
     const char *names[CAY_V1_METHOD_COUNT];
     for (size_t i = 0; i < CAY_V1_METHOD_COUNT; i++) {
-        names[i] = cay_v1_methods[i].name;
-        if (verb && *verb && is_called(&cay_v1_methods[i], verb))
-            return &cay_v1_methods[i];
+        names[i] = cay_v1_verbs[i].name;
+        if (verb && *verb && is_called(&cay_v1_verbs[i], verb))
+            return &cay_v1_verbs[i];
     }
     const char *nearest = cay_nearest(cay_str(verb), names, CAY_COUNT(names));
     cay_fail(err, CAY_R_INVALID_ARGUMENT, "the contract has no verb '%.60s'%s%s%s",

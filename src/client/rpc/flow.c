@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/rpc/flow.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -346,6 +347,7 @@ static bool has_id(const struct cay_pb_method *method, const void *message)
 bool cay_flow_send_message(struct cay_flow *flow, const void *message, struct cay_error *err)
 {
     cay_auto(cay_buf_finish) struct cay_buf body = {};
+    assert(flow->method->input); /* not of those that have bytes only */
     if (is_misused(flow, !message, err))
         return false;
     if (!message)

@@ -82,16 +82,16 @@ void cay_node_end(struct cay_node_use *use)
     cay_arena_finish(&use->arena);
 }
 
-bool cay_node_call(struct cay_node_use *use, enum cay_v1_method method, const void *request,
-                   void *out_answer, struct cay_error *err)
+bool cay_node_call(struct cay_node_use *use, const struct cay_pb_method *method,
+                   const void *request, void *out_answer, struct cay_error *err)
 {
     if (use->ends_ms) {
         use->options.timeout_ms = use->ends_ms - cay_clock_ms();
         if (use->options.timeout_ms <= 0)
             return cay_fail(err, CAY_R_DEADLINE_EXCEEDED, NULL);
     }
-    return cay_client_call_with(use->node->client, &use->options, &cay_v1_methods[method], request,
-                                &use->arena, out_answer, err);
+    return cay_client_call_with(use->node->client, &use->options, method, request, &use->arena,
+                                out_answer, err);
 }
 
 bool cay_node_is_lost(const struct cay_error *err)
@@ -165,7 +165,8 @@ bool cay_node_capabilities(struct cay_control *control, const struct cay_call_op
         cay_node_begin(&use, control, options);
         const struct cay_v1_get_capabilities_request request = {};
         struct cay_v1_get_capabilities_response answer = {};
-        if (!cay_node_call(&use, CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES, &request, &answer, err))
+        if (!cay_node_call(&use, &cay_v1_sandbox_service_get_capabilities_method, &request, &answer,
+                           err))
             return false;
         if (!answer.capabilities)
             return cay_fail(err, CAY_R_INTERNAL, "the daemon does not say what it can");

@@ -42,7 +42,7 @@ void cay_node_begin(struct cay_node_use *use, struct cay_control *control,
                     const struct cay_call_options *options);
 void cay_node_end(struct cay_node_use *use);
 
-[[nodiscard]] bool cay_node_call(struct cay_node_use *use, enum cay_v1_method method,
+[[nodiscard]] bool cay_node_call(struct cay_node_use *use, const struct cay_pb_method *method,
                                  const void *request, void *out_answer, struct cay_error *err);
 
 /* The daemon was not there, or went away: the call may have been made or not. */

@@ -69,7 +69,8 @@ static bool find(struct cay_node_use *use, struct cay_str session_id, struct cay
     const struct cay_v1_get_process_status_request request = {.session_id = session_id,
                                                               .process_id = process_id};
     struct cay_v1_get_process_status_response answer = {};
-    if (!cay_node_call(use, CAY_V1_PROCESS_SERVICE_GET_PROCESS_STATUS, &request, &answer, err))
+    if (!cay_node_call(use, &cay_v1_process_service_get_process_status_method, &request, &answer,
+                       err))
         return false;
     if (!answer.process)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon does not say how the process is");
@@ -83,7 +84,7 @@ static bool send_signal(struct cay_node_use *use, struct cay_str session_id,
     const struct cay_v1_kill_process_request request = {
         .session_id = session_id, .process_id = process_id, .signal = number};
     struct cay_v1_kill_process_response answer = {};
-    return cay_node_call(use, CAY_V1_PROCESS_SERVICE_KILL_PROCESS, &request, &answer, err);
+    return cay_node_call(use, &cay_v1_process_service_kill_process_method, &request, &answer, err);
 }
 
 /* The verb cannot be repeated: a second call would start a second process. When its answer is lost,
@@ -97,7 +98,7 @@ static bool start(struct cay_node_use *use, const struct cay_v1_launch_process_r
     if (!cay_entry_id(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-", err))
         return false;
     request->spec->tag = cay_str(name + strlen(TAG));
-    if (!cay_node_call(use, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, request, &answer, err))
+    if (!cay_node_call(use, &cay_v1_process_service_launch_process_method, request, &answer, err))
         return cay_node_is_lost(err) &&
                find(use, request->session_id, cay_str(name), out_process, &ignored);
     if (!answer.process)

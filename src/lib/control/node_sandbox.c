@@ -110,8 +110,8 @@ static bool put_network(const char *name, struct cay_v1_network_policy *out, str
 }
 
 /* For verbs that do no harm when they are repeated: an answer that was lost is asked for again. */
-static bool call_again(struct cay_node_use *use, enum cay_v1_method method, const void *request,
-                       void *out_answer, struct cay_error *err)
+static bool call_again(struct cay_node_use *use, const struct cay_pb_method *method,
+                       const void *request, void *out_answer, struct cay_error *err)
 {
     return cay_node_call(use, method, request, out_answer, err) ||
            (cay_node_is_lost(err) && cay_node_call(use, method, request, out_answer, err));
@@ -140,7 +140,7 @@ bool cay_node_create(struct cay_control *control, const struct cay_sandbox_reque
     cay_node_begin(&use, control, options);
     if (!cay_node_pairs(&use, wanted->labels, wanted->label_count, &request.labels, err) ||
         !put_network(wanted->network, &network, err) || !put_limits(&use, wanted, &limits, err) ||
-        !call_again(&use, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &answer, err))
+        !call_again(&use, &cay_v1_sandbox_service_create_session_method, &request, &answer, err))
         return false;
     if (!answer.session)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon does not say which sandbox it made");
@@ -161,7 +161,7 @@ bool cay_node_destroy(struct cay_control *control, const char *sandbox_id,
     const struct cay_v1_destroy_session_request request = {.session_id = cay_str(sandbox_id),
                                                            .missing_ok = true};
     struct cay_v1_destroy_session_response answer = {};
-    return call_again(&use, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, &request, &answer, err);
+    return call_again(&use, &cay_v1_sandbox_service_destroy_session_method, &request, &answer, err);
 }
 
 bool cay_node_pause(struct cay_control *control, const char *sandbox_id,
@@ -171,7 +171,8 @@ bool cay_node_pause(struct cay_control *control, const char *sandbox_id,
     cay_node_begin(&use, control, options);
     const struct cay_v1_pause_session_request request = {.session_id = cay_str(sandbox_id)};
     struct cay_v1_pause_session_response answer = {};
-    return cay_node_call(&use, CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, &request, &answer, err);
+    return cay_node_call(&use, &cay_v1_sandbox_service_pause_session_method, &request, &answer,
+                         err);
 }
 
 bool cay_node_resume(struct cay_control *control, const char *sandbox_id,
@@ -181,7 +182,8 @@ bool cay_node_resume(struct cay_control *control, const char *sandbox_id,
     cay_node_begin(&use, control, options);
     const struct cay_v1_resume_session_request request = {.session_id = cay_str(sandbox_id)};
     struct cay_v1_resume_session_response answer = {};
-    return cay_node_call(&use, CAY_V1_SANDBOX_SERVICE_RESUME_SESSION, &request, &answer, err);
+    return cay_node_call(&use, &cay_v1_sandbox_service_resume_session_method, &request, &answer,
+                         err);
 }
 
 /* --- all of them --- */
@@ -230,7 +232,8 @@ static bool read_pages(struct cay_node_use *use, struct cay_v1_list_sessions_req
         cay_auto(cay_node_end) struct cay_node_use page = *use;
         struct cay_v1_list_sessions_response answer = {};
         cay_arena_init(&page.arena, CAY_LIMIT_CALL_ARENA_BYTES);
-        if (!cay_node_call(&page, CAY_V1_SANDBOX_SERVICE_LIST_SESSIONS, request, &answer, err))
+        if (!cay_node_call(&page, &cay_v1_sandbox_service_list_sessions_method, request, &answer,
+                           err))
             return false;
         const char *token = cay_arena_copy(listing->arena, answer.next_page_token);
         if (!token || !add_page(listing, &answer.sessions))

@@ -103,8 +103,8 @@ static bool begin(struct cay_stream *stream, struct cay_error *err)
         .offset = stream->next_offset,
     };
     return cay_flow_start(cay_node_client(stream->control),
-                          &cay_v1_methods[CAY_V1_PROCESS_SERVICE_ATTACH_PROCESS], &options,
-                          &stream->flow, err) &&
+                          &cay_v1_process_service_attach_process_method, &options, &stream->flow,
+                          err) &&
            cay_flow_send_message(stream->flow, &request, err);
 }
 
@@ -258,7 +258,8 @@ static bool send_piece(const struct cay_stream *stream, struct cay_node_use *use
         .data = piece,
     };
     struct cay_v1_send_input_response response;
-    while (!cay_node_call(use, CAY_V1_PROCESS_SERVICE_SEND_INPUT, &request, &response, err)) {
+    while (
+        !cay_node_call(use, &cay_v1_process_service_send_input_method, &request, &response, err)) {
         if (err->reason != CAY_R_RESOURCE_EXHAUSTED)
             return false;
         struct pollfd entry = {.fd = cay_cancel_fd(use->options.cancel), .events = POLLIN};
@@ -298,7 +299,8 @@ bool cay_stream_close_input(struct cay_stream *stream, const struct cay_call_opt
         .process_id = cay_str(stream->process_id),
     };
     struct cay_v1_close_input_response response;
-    return cay_node_call(&use, CAY_V1_PROCESS_SERVICE_CLOSE_INPUT, &request, &response, err);
+    return cay_node_call(&use, &cay_v1_process_service_close_input_method, &request, &response,
+                         err);
 }
 
 bool cay_stream_resize(struct cay_stream *stream, int rows, int columns,
@@ -318,5 +320,5 @@ bool cay_stream_resize(struct cay_stream *stream, int rows, int columns,
         .size = &size,
     };
     struct cay_v1_resize_pty_response response;
-    return cay_node_call(&use, CAY_V1_PROCESS_SERVICE_RESIZE_PTY, &request, &response, err);
+    return cay_node_call(&use, &cay_v1_process_service_resize_pty_method, &request, &response, err);
 }

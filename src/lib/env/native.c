@@ -118,8 +118,8 @@ static bool ask_capabilities(struct cay_origin *origin, const struct cay_call_op
     cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
     const struct cay_v1_get_capabilities_request request = {};
     struct cay_v1_get_capabilities_response response = {};
-    if (!cay_native_call(origin, options, CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES, false, &request,
-                         &arena, &response, err))
+    if (!cay_native_call(origin, options, &cay_v1_sandbox_service_get_capabilities_method, false,
+                         &request, &arena, &response, err))
         return false;
     const struct cay_v1_capabilities none = {};
     const struct cay_v1_capabilities *told = response.capabilities ? response.capabilities : &none;
@@ -169,8 +169,8 @@ static bool get_session(struct cay_origin *origin, const char *session_id,
 {
     const struct cay_v1_get_session_request request = {.session_id = cay_str(session_id)};
     struct cay_v1_get_session_response response = {};
-    if (!cay_native_call(origin, options, CAY_V1_SANDBOX_SERVICE_GET_SESSION, false, &request,
-                         arena, &response, err))
+    if (!cay_native_call(origin, options, &cay_v1_sandbox_service_get_session_method, false,
+                         &request, arena, &response, err))
         return false;
     if (!response.session)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon did not say what the session is");
@@ -268,8 +268,8 @@ static bool request_session(struct cay_origin *origin, const struct cay_env_birt
         return false;
     if (network.mode)
         request.network = &network;
-    return cay_native_call(origin, options, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, true, &request,
-                           arena, out_response, err);
+    return cay_native_call(origin, options, &cay_v1_sandbox_service_create_session_method, true,
+                           &request, arena, out_response, err);
 }
 
 static bool create(struct cay_env *env, const struct cay_env_birth *birth,
@@ -320,8 +320,8 @@ static bool pause_session(struct cay_env *env, const struct cay_call_options *op
     const struct cay_v1_pause_session_request request = {.session_id = cay_native_session(env)};
     struct cay_v1_pause_session_response response;
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_PAUSE_SESSION, false, &request, &arena, &response,
-                           err);
+                           &cay_v1_sandbox_service_pause_session_method, false, &request, &arena,
+                           &response, err);
 }
 
 static bool resume_session(struct cay_env *env, const struct cay_call_options *options,
@@ -332,7 +332,7 @@ static bool resume_session(struct cay_env *env, const struct cay_call_options *o
     const struct cay_v1_resume_session_request request = {.session_id = cay_native_session(env)};
     struct cay_v1_resume_session_response response;
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_RESUME_SESSION, false, &request, &arena,
+                           &cay_v1_sandbox_service_resume_session_method, false, &request, &arena,
                            &response, err);
 }
 

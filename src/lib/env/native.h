@@ -54,8 +54,8 @@ void cay_native_repeat_begin(struct cay_native_repeat *repeat, const struct cay_
 /* A unary method. With is_safe it is repeated. */
 [[nodiscard]] bool cay_native_call(struct cay_origin *origin,
                                    const struct cay_call_options *options,
-                                   enum cay_v1_method method, bool is_safe, const void *request,
-                                   struct cay_arena *arena, void *out_response,
+                                   const struct cay_pb_method *method, bool is_safe,
+                                   const void *request, struct cay_arena *arena, void *out_response,
                                    struct cay_error *err);
 
 /* The call may have done something, although it failed: nobody knows. */

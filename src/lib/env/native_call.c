@@ -48,14 +48,14 @@ bool cay_native_repeat_again(struct cay_native_repeat *repeat, const struct cay_
 }
 
 bool cay_native_call(struct cay_origin *origin, const struct cay_call_options *options,
-                     enum cay_v1_method method, bool is_safe, const void *request,
+                     const struct cay_pb_method *method, bool is_safe, const void *request,
                      struct cay_arena *arena, void *out_response, struct cay_error *err)
 {
     struct cay_native_repeat repeat;
     cay_native_repeat_begin(&repeat, origin, options);
     for (;;) {
-        if (cay_client_call_with(origin->client, &repeat.options, &cay_v1_methods[method], request,
-                                 arena, out_response, err))
+        if (cay_client_call_with(origin->client, &repeat.options, method, request, arena,
+                                 out_response, err))
             return true;
         if (!is_safe || !cay_native_repeat_again(&repeat, err))
             return false;
@@ -84,6 +84,6 @@ bool cay_native_remove(struct cay_origin *origin, const char *session_id,
     const struct cay_v1_destroy_session_request request = {.session_id = cay_str(session_id),
                                                            .missing_ok = true};
     struct cay_v1_destroy_session_response response;
-    return cay_native_call(origin, options, CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION, true, &request,
-                           &arena, &response, err);
+    return cay_native_call(origin, options, &cay_v1_sandbox_service_destroy_session_method, true,
+                           &request, &arena, &response, err);
 }

@@ -16,7 +16,7 @@ bool cay_native_create_snapshot(struct cay_env *env, const char *name,
                                                            .name = cay_str(name)};
     struct cay_v1_create_snapshot_response response = {};
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_CREATE_SNAPSHOT, false, &request, &arena,
+                           &cay_v1_sandbox_service_create_snapshot_method, false, &request, &arena,
                            &response, err) &&
            cay_result_snapshot(response.snapshot, out_snapshot, err);
 }
@@ -38,8 +38,8 @@ bool cay_native_turn(struct cay_env *env, const char *message,
     };
     struct cay_v1_turn_complete_response response = {};
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_TURN_COMPLETE, true, &request, &arena, &response,
-                           err) &&
+                           &cay_v1_sandbox_service_turn_complete_method, true, &request, &arena,
+                           &response, err) &&
            cay_result_snapshot(response.snapshot, out_snapshot, err);
 }
 
@@ -52,7 +52,7 @@ bool cay_native_rollback(struct cay_env *env, const char *snapshot_id,
                                                             .snapshot = cay_str(snapshot_id)};
     struct cay_v1_rollback_session_response response;
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_ROLLBACK_SESSION, false, &request, &arena,
+                           &cay_v1_sandbox_service_rollback_session_method, false, &request, &arena,
                            &response, err);
 }
 
@@ -73,8 +73,8 @@ bool cay_native_fork(struct cay_env *env, const char *snapshot_id,
     struct cay_native *fork = cay_native_new(origin, err);
     if (!fork)
         return false;
-    if (cay_native_call(origin, options, CAY_V1_SANDBOX_SERVICE_FORK_SESSION, false, &request,
-                        &arena, &response, err)) {
+    if (cay_native_call(origin, options, &cay_v1_sandbox_service_fork_session_method, false,
+                        &request, &arena, &response, err)) {
         cay_env_bind(&fork->env, birth->session_id);
         *out_fork = &fork->env;
         return true;
@@ -110,8 +110,8 @@ bool cay_native_diff(struct cay_env *env, const char *from, const char *to,
     if (!cay_result_diff_create(&diff, err))
         return false;
     if (cay_client_call_stream_with(cay_native_of(env)->origin->client, options,
-                                    &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_DIFF_SNAPSHOTS],
-                                    &request, on_entry, diff, err) &&
+                                    &cay_v1_sandbox_service_diff_snapshots_method, &request,
+                                    on_entry, diff, err) &&
         cay_result_diff_give(diff, out_diff, err))
         return true;
     cay_result_diff_destroy(diff);
@@ -136,6 +136,6 @@ bool cay_native_restore(struct cay_env *env, const char *snapshot_id, const char
     };
     struct cay_v1_restore_paths_response response;
     return cay_native_call(cay_native_of(env)->origin, options,
-                           CAY_V1_SANDBOX_SERVICE_RESTORE_PATHS, false, &request, &arena, &response,
-                           err);
+                           &cay_v1_sandbox_service_restore_paths_method, false, &request, &arena,
+                           &response, err);
 }

@@ -53,8 +53,8 @@ static bool attempt_stream(struct tool_run *run, const struct cay_call_options *
     const struct cay_v1_execute_tool_stream_request request = {
         .session_id = cay_native_session(run->env), .call = &run->order.call};
     if (!cay_client_call_stream_with(run->origin->client, options,
-                                     &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL_STREAM],
-                                     &request, on_frame, run, err)) {
+                                     &cay_v1_sandbox_service_execute_tool_stream_method, &request,
+                                     on_frame, run, err)) {
         cay_tool_response_free(cay_take_ptr(run->order.response));
         return false;
     }
@@ -70,8 +70,8 @@ static bool attempt_unary(struct tool_run *run, const struct cay_call_options *o
                                                         .call = &run->order.call};
     struct cay_v1_execute_tool_response response = {};
     return cay_client_call_with(run->origin->client, options,
-                                &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_EXECUTE_TOOL], &request,
-                                &arena, &response, err) &&
+                                &cay_v1_sandbox_service_execute_tool_method, &request, &arena,
+                                &response, err) &&
            cay_env_order_take(&run->order, response.result, err);
 }
 
@@ -91,8 +91,8 @@ static bool is_same_daemon(struct tool_run *run, const struct cay_call_options *
     struct cay_v1_health_check_response response = {};
     int64_t since_ms = cay_clock_ms() - run->begun_ms;
     if (!cay_client_call_with(run->origin->client, options,
-                              &cay_v1_methods[CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK], &request,
-                              &arena, &response, err))
+                              &cay_v1_sandbox_service_health_check_method, &request, &arena,
+                              &response, err))
         return false;
     run->is_lost = cay_noun_duration_ms(response.uptime) <= since_ms;
     return !run->is_lost ||
@@ -134,7 +134,7 @@ static const char *find_process(struct tool_run *run, const struct cay_call_opti
         .session_id = cay_native_session(run->env), .page_size = CAY_LIMIT_PAGE_SIZE};
     struct cay_v1_list_processes_response response = {};
     struct cay_error ignored = {};
-    if (!cay_native_call(run->origin, options, CAY_V1_PROCESS_SERVICE_LIST_PROCESSES, false,
+    if (!cay_native_call(run->origin, options, &cay_v1_process_service_list_processes_method, false,
                          &request, arena, &response, &ignored))
         return NULL;
     for (size_t i = response.processes.count; i > 0; i--) { /* the newest last */
@@ -158,8 +158,8 @@ static void end_command(struct tool_run *run)
                                                         .signal = SIGKILL};
     struct cay_v1_kill_process_response response;
     struct cay_error ignored = {};
-    (void)cay_native_call(run->origin, &tidy, CAY_V1_PROCESS_SERVICE_KILL_PROCESS, false, &request,
-                          &arena, &response, &ignored);
+    (void)cay_native_call(run->origin, &tidy, &cay_v1_process_service_kill_process_method, false,
+                          &request, &arena, &response, &ignored);
 }
 
 bool cay_native_execute_tool(struct cay_env *env, const struct cay_tool_request *request,
