@@ -186,7 +186,8 @@ static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spe
     if (getrandom(description->token, sizeof(description->token), 0) !=
         (ssize_t)sizeof(description->token))
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "make a token");
-    cay_autoclose int listen_fd = cay_socket_listen(resident->runtime->run_fd, spec->id);
+    cay_autoclose int listen_fd =
+        cay_socket_listen(resident->runtime->run_fd, spec->id, spec->waits);
     if (listen_fd < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, listen_fd, "make the socket");
     if (!make_groups(resident, spec, err))

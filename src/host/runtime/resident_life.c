@@ -150,13 +150,39 @@ bool cay_resident_remove(struct cay_runtime *base, const char *id, struct cay_er
     char name[CAY_CGROUP_NAME_BYTES];
     snprintf(name, sizeof(name), "%s/%s", runtime->cgroup_parent, id);
     struct cay_cgroup group;
+    int result = 0;
+    if (runtime->has_cgroups && cay_cgroup_open(&runtime->cgroup_host, name, 0, &group) == 0) {
+        result = cay_cgroup_kill_all(&group, GROUP_TIMEOUT_MS);
+        cay_cgroup_close(&group);
+        if (result == 0)
+            result = remove_groups(runtime, id);
+    }
+    /* Last, as it was made first: of those that wait, it is the sign that there is something. */
     cay_socket_remove(runtime->run_fd, id);
-    if (!runtime->has_cgroups || cay_cgroup_open(&runtime->cgroup_host, name, 0, &group) < 0)
-        return true;
-    int result = cay_cgroup_kill_all(&group, GROUP_TIMEOUT_MS);
-    cay_cgroup_close(&group);
-    if (result == 0)
-        result = remove_groups(runtime, id);
     return result == 0 ||
            cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "remove the control groups");
+}
+
+struct removal {
+    struct cay_runtime *runtime;
+    struct cay_error *err;
+    bool is_good;
+};
+
+static bool remove_one(void *context, const char *id)
+{
+    struct removal *removal = context;
+    removal->is_good = cay_resident_remove(removal->runtime, id, removal->err) && removal->is_good;
+    return true;
+}
+
+bool cay_resident_remove_waiting(struct cay_runtime *base, struct cay_error *err)
+{
+    struct cay_resident_runtime *runtime =
+        CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
+    struct removal removal = {.runtime = base, .err = err, .is_good = true};
+    int result = cay_socket_list_waiting(runtime->run_fd, remove_one, &removal);
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "look for them");
+    return removal.is_good;
 }

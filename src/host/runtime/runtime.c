@@ -142,12 +142,49 @@ void cay_runtime_prepare(struct cay_runtime *runtime)
 bool cay_runtime_start(struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
                        struct cay_sandbox **out_sandbox, struct cay_error *err)
 {
+    assert(!spec->waits);
     if (!check_spec(runtime, spec, err) || !runtime->ops->start(runtime, spec, out_sandbox, err))
         return cay_wrap(err, "start sandbox '%.40s'", spec->id);
     (*out_sandbox)->runtime = runtime;
     memcpy((*out_sandbox)->id, spec->id, strlen(spec->id) + 1);
     (*out_sandbox)->root_fd = open_root(*out_sandbox);
     return true;
+}
+
+bool cay_runtime_start_waiting(struct cay_runtime *runtime, const struct cay_sandbox_spec *spec,
+                               struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    struct cay_sandbox_spec waiting = *spec;
+    waiting.root_fd = -1;
+    waiting.root_path = NULL;
+    waiting.waits = true;
+    if (!runtime->ops->start_waiting)
+        return not_supported(runtime, "let sandboxes wait", err);
+    if (!check_spec(runtime, &waiting, err) ||
+        !runtime->ops->start_waiting(runtime, &waiting, out_sandbox, err))
+        return cay_wrap(err, "start waiting sandbox '%.40s'", spec->id);
+    (*out_sandbox)->runtime = runtime;
+    memcpy((*out_sandbox)->id, spec->id, strlen(spec->id) + 1);
+    (*out_sandbox)->root_fd = -1;
+    return true;
+}
+
+bool cay_sandbox_hand_out(struct cay_sandbox *sandbox, const struct cay_sandbox_spec *spec,
+                          int *out_old_fd, struct cay_error *err)
+{
+    struct cay_runtime *runtime = sandbox->runtime;
+    assert(runtime->ops->hand_out && strcmp(spec->id, sandbox->id) == 0);
+    *out_old_fd = -1;
+    if (!check_spec(runtime, spec, err) || !runtime->ops->hand_out(sandbox, spec, out_old_fd, err))
+        return cay_wrap(err, "hand out sandbox '%.40s'", spec->id);
+    sandbox->root_fd = open_root(sandbox);
+    return true;
+}
+
+bool cay_runtime_remove_waiting(struct cay_runtime *runtime, struct cay_error *err)
+{
+    return !runtime->ops->remove_waiting || runtime->ops->remove_waiting(runtime, err) ||
+           cay_wrap(err, "remove sandboxes that waited");
 }
 
 bool cay_runtime_adopt(struct cay_runtime *runtime, struct cay_str description,

@@ -32,6 +32,7 @@ enum cay_runtime_caps {
     CAY_RUNTIME_SWITCHES = 1 << 6,      /* the root can be changed under a living sandbox */
     CAY_RUNTIME_ADOPTS = 1 << 7,        /* sandboxes survive the daemon: the next adopts them */
     CAY_RUNTIME_RUNS_PROGRAMS = 1 << 8, /* commands are real programs */
+    CAY_RUNTIME_WAITS = 1 << 9, /* a sandbox can be started before there is a session for it */
 };
 
 enum {
@@ -55,6 +56,7 @@ struct cay_sandbox_spec {
     const char *hostname;
     bool no_new_privs;  /* setuid programs give nothing; breaks sudo */
     uint64_t shm_bytes; /* of /dev/shm; 0: 64 MiB */
+    bool waits;         /* cay_runtime_start_waiting sets it */
 };
 
 struct cay_sandbox_stats {
@@ -89,6 +91,25 @@ void cay_runtime_prepare(struct cay_runtime *runtime);
 [[nodiscard]] bool cay_runtime_start(struct cay_runtime *runtime,
                                      const struct cay_sandbox_spec *spec,
                                      struct cay_sandbox **out_sandbox, struct cay_error *err);
+
+/* A sandbox before there is a session for it. Its id, uid_base and userns_fd are final; it has no
+ * tree, and neither limits nor a host name that count, until it is handed out. Until then it is
+ * nobody's, and remove_waiting finds it by itself. Reasons: NOT_SUPPORTED, those of start. */
+[[nodiscard]] bool cay_runtime_start_waiting(struct cay_runtime *runtime,
+                                             const struct cay_sandbox_spec *spec,
+                                             struct cay_sandbox **out_sandbox,
+                                             struct cay_error *err);
+
+/* One that waits becomes what start would have made of the spec, which names the same id and ids.
+ * What it stood on goes when *out_old_fd is closed (-1: nothing), which may take its time. Reasons:
+ * NOT_SUPPORTED for wishes that must be known at the start; RUNTIME_FAILED. It is of no use any
+ * more when this fails: destroy it and start another. */
+[[nodiscard]] bool cay_sandbox_hand_out(struct cay_sandbox *sandbox,
+                                        const struct cay_sandbox_spec *spec, int *out_old_fd,
+                                        struct cay_error *err);
+
+/* Removes those that an earlier daemon let wait. Before any is started. */
+[[nodiscard]] bool cay_runtime_remove_waiting(struct cay_runtime *runtime, struct cay_error *err);
 
 /* A living sandbox of an earlier daemon. Reasons: INVALID_ARGUMENT for a text we did not write,
  * NOT_FOUND when it is not alive any more: then remove what is left by id. */

@@ -2,6 +2,7 @@
 #include "host/runtime/socket.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdalign.h>
@@ -12,15 +13,10 @@
 
 #include "wire/frame/encode.h"
 
-enum { BACKLOG = 4, NAME_BYTES = 160 };
+enum { BACKLOG = 4, NAME_BYTES = 160, FILE_BYTES = NAME_BYTES + 8 };
 
-static bool set_address(int dir_fd, const char *id, struct sockaddr_un *out_address)
-{
-    *out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int len = snprintf(out_address->sun_path, sizeof(out_address->sun_path),
-                       "/proc/self/fd/%d/%s.sock", dir_fd, id);
-    return len > 0 && (size_t)len < sizeof(out_address->sun_path);
-}
+static const char handed_out[] = ".sock";
+static const char waiting[] = ".wait";
 
 /* A long id does not fit an address: then the socket is reached through a link with a short name.
  * It is named by what the id hashes to. */
@@ -36,20 +32,31 @@ static void short_name(const char *id, char *out_name, size_t size)
     snprintf(out_name, size, "%.40s~%016llx", id, (unsigned long long)hash);
 }
 
-static int open_socket(int dir_fd, const char *id, int flags, struct sockaddr_un *out_address)
+static void file_name(const char *id, const char *suffix, char *out_file, size_t size)
 {
     char name[NAME_BYTES];
     short_name(id, name, sizeof(name));
-    if (!set_address(dir_fd, name, out_address))
+    snprintf(out_file, size, "%s%s", name, suffix);
+}
+
+static int open_socket(int dir_fd, const char *id, const char *suffix,
+                       struct sockaddr_un *out_address)
+{
+    char file[FILE_BYTES];
+    file_name(id, suffix, file, sizeof(file));
+    *out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int len = snprintf(out_address->sun_path, sizeof(out_address->sun_path), "/proc/self/fd/%d/%s",
+                       dir_fd, file);
+    if (len <= 0 || (size_t)len >= sizeof(out_address->sun_path))
         return -ENAMETOOLONG;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return fd < 0 ? -errno : fd;
 }
 
-int cay_socket_listen(int dir_fd, const char *id)
+int cay_socket_listen(int dir_fd, const char *id, bool waits)
 {
     struct sockaddr_un address;
-    cay_autoclose int fd = open_socket(dir_fd, id, SOCK_NONBLOCK, &address);
+    cay_autoclose int fd = open_socket(dir_fd, id, waits ? waiting : handed_out, &address);
     if (fd < 0)
         return fd;
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
@@ -65,7 +72,7 @@ int cay_socket_listen(int dir_fd, const char *id)
 int cay_socket_connect(int dir_fd, const char *id)
 {
     struct sockaddr_un address;
-    cay_autoclose int fd = open_socket(dir_fd, id, SOCK_NONBLOCK, &address);
+    cay_autoclose int fd = open_socket(dir_fd, id, handed_out, &address);
     if (fd < 0)
         return fd;
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
@@ -75,11 +82,42 @@ int cay_socket_connect(int dir_fd, const char *id)
 
 void cay_socket_remove(int dir_fd, const char *id)
 {
-    char name[NAME_BYTES];
-    char file[NAME_BYTES + 8];
-    short_name(id, name, sizeof(name));
-    snprintf(file, sizeof(file), "%s.sock", name);
+    char file[FILE_BYTES];
+    file_name(id, handed_out, file, sizeof(file));
     (void)unlinkat(dir_fd, file, 0);
+    file_name(id, waiting, file, sizeof(file));
+    (void)unlinkat(dir_fd, file, 0);
+}
+
+int cay_socket_hand_out(int dir_fd, const char *id)
+{
+    char from[FILE_BYTES];
+    char to[FILE_BYTES];
+    file_name(id, waiting, from, sizeof(from));
+    file_name(id, handed_out, to, sizeof(to));
+    return renameat(dir_fd, from, dir_fd, to) < 0 ? -errno : 0;
+}
+
+int cay_socket_list_waiting(int dir_fd, bool (*visit)(void *context, const char *id), void *context)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int result = -errno;
+        cay_cleanup_close(&fd);
+        return result;
+    }
+    bool goes_on = true;
+    for (struct dirent *entry; goes_on && (entry = readdir(dir)) != NULL;) {
+        size_t len = strlen(entry->d_name);
+        size_t suffix_len = sizeof(waiting) - 1;
+        if (len <= suffix_len || strcmp(entry->d_name + len - suffix_len, waiting) != 0)
+            continue;
+        entry->d_name[len - suffix_len] = '\0';
+        goes_on = visit(context, entry->d_name);
+    }
+    closedir(dir);
+    return 0;
 }
 
 int cay_socket_send_slot(int fd, bool is_room, uint32_t index, const struct cay_cgroup_slot *slot)

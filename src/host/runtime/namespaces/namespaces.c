@@ -21,7 +21,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
         return false;
     runtime->base.caps |= CAY_RUNTIME_ISOLATES | CAY_RUNTIME_OWN_IDS | CAY_RUNTIME_OWN_PIDS |
                           CAY_RUNTIME_OWN_NETWORK | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_ADOPTS |
-                          CAY_RUNTIME_RUNS_PROGRAMS;
+                          CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_WAITS;
     *out_runtime = &runtime->base;
     return true;
 }
@@ -67,6 +67,21 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
     return cay_resident_start(runtime, spec, &launch, out_sandbox, err);
 }
 
+/* On a tree of its own that is empty, until there is another. Whoever may make the directories that
+ * are mounted on. */
+static bool start_waiting(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
+                          struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    static const struct cay_mount_option options[] = {{"mode", "777"}, {"size", "64k"}};
+    cay_autoclose int root =
+        cay_mount_new("tmpfs", options, CAY_COUNT(options), MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+    if (root < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "make an empty root");
+    struct cay_sandbox_spec waiting = *spec;
+    waiting.root_fd = root;
+    return start(base, &waiting, out_sandbox, err);
+}
+
 static void prepare(struct cay_runtime *base)
 {
     cay_spares_fill(&CAY_CONTAINER_OF(base, struct cay_resident_runtime, base)->spares);
@@ -78,6 +93,9 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .close = cay_resident_close,
     .prepare = prepare,
     .start = start,
+    .start_waiting = start_waiting,
+    .hand_out = cay_namespaces_hand_out,
+    .remove_waiting = cay_resident_remove_waiting,
     .adopt = cay_resident_adopt,
     .remove = cay_resident_remove,
     .describe = cay_resident_describe,

@@ -6,11 +6,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/runtime/resident.h"
+#include "host/runtime/socket.h"
 #include "sys/clone.h"
 #include "sys/mount.h"
 #include "sys/raw.h"
@@ -25,6 +27,8 @@ struct job {
     int root_fd; /* the new tree, detached */
     int dev_fd;  /* directories of the new tree */
     int proc_fd;
+    const char *hostname; /* a new one; NULL: it keeps its own */
+    size_t hostname_len;
     int old_fd; /* out: the old tree's mount */
     long result;
     bool pivoted; /* past the point of no return */
@@ -50,8 +54,10 @@ CAY_CLONE_CHILD static long move_in(const char *from, int target_fd)
 CAY_CLONE_CHILD static int child_main(void *arg)
 {
     struct job *job = arg;
-    long result = cay_raw2(SYS_setns, job->pidfd, CLONE_NEWNS);
+    long result = cay_raw2(SYS_setns, job->pidfd, CLONE_NEWNS | (job->hostname ? CLONE_NEWUTS : 0));
     long here = -1;
+    if (result == 0 && job->hostname)
+        result = cay_raw2(SYS_sethostname, job->hostname, job->hostname_len);
     if (result == 0)
         result = here = cay_raw3(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
     if (result >= 0)
@@ -126,13 +132,10 @@ static int run(struct job *job)
     return (int)job->result;
 }
 
-bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
-                                struct cay_error *err)
+static bool put_under(struct cay_resident *resident, int root_fd, const char *hostname,
+                      int *out_old_fd, struct cay_error *err)
 {
-    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
     uint32_t base = resident->description.uid_base;
-    if (!cay_namespaces_is_idle(sandbox))
-        return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "processes are alive in it");
     cay_autoclose int root = cay_resident_copy_root(root_fd);
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the new root");
@@ -145,8 +148,13 @@ bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *o
                               : dev < 0  ? dev
                                          : proc,
                               "prepare the new root");
-    struct job job = {
-        .pidfd = resident->pidfd, .root_fd = root, .dev_fd = dev, .proc_fd = proc, .old_fd = -1};
+    struct job job = {.pidfd = resident->pidfd,
+                      .root_fd = root,
+                      .dev_fd = dev,
+                      .proc_fd = proc,
+                      .hostname = hostname,
+                      .hostname_len = hostname ? strlen(hostname) : 0,
+                      .old_fd = -1};
     result = run(&job);
     if (result < 0) {
         cay_cleanup_close(&job.old_fd);
@@ -156,4 +164,27 @@ bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *o
     }
     *out_old_fd = job.old_fd;
     return true;
+}
+
+bool cay_namespaces_switch_root(struct cay_sandbox *sandbox, int root_fd, int *out_old_fd,
+                                struct cay_error *err)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    if (!cay_namespaces_is_idle(sandbox))
+        return cay_fail(err, CAY_R_TOOLS_IN_FLIGHT, "processes are alive in it");
+    return put_under(resident, root_fd, NULL, out_old_fd, err);
+}
+
+bool cay_namespaces_hand_out(struct cay_sandbox *sandbox, const struct cay_sandbox_spec *spec,
+                             int *out_old_fd, struct cay_error *err)
+{
+    struct cay_resident *resident = CAY_CONTAINER_OF(sandbox, struct cay_resident, base);
+    if (spec->root_fd < 0 || spec->no_new_privs || spec->shm_bytes)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "it was not started for that");
+    if (resident->has_cgroup && !cay_resident_set_limits(sandbox, &spec->limits, err))
+        return false;
+    if (!put_under(resident, spec->root_fd, spec->hostname, out_old_fd, err))
+        return false;
+    int result = cay_socket_hand_out(resident->runtime->run_fd, sandbox->id);
+    return result == 0 || cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "name its socket");
 }
