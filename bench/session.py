@@ -8,6 +8,8 @@ price of waking another CPU is in them.
 Budgets are times of an idle machine. What they are worth here is told by how long it takes to run
 a static program, measured beside each sample; the figure printed is the budget made longer or
 shorter by that. crun is judged as it is.
+
+Sandboxes are started when they are needed here; reserve.py has those that wait.
 """
 
 import contextlib
@@ -78,10 +80,10 @@ def bases(world):
 
 
 @contextlib.contextmanager
-def host_of(world, cpus):
+def host_of(world, cpus, *flags):
     if os.geteuid() != 0:
         raise harness.Skip("sandboxes need root")
-    with daemon.fresh_cayd(world, "--destroy-on-exit", cpus=cpus) as server:
+    with daemon.fresh_cayd(world, "--destroy-on-exit", *flags, cpus=cpus) as server:
         for name, directory in world.get(bases).items():
             import_base(server, name, directory)
         timing.calls(world, server, [call("-", SANDBOX + "CreateSession",
@@ -91,13 +93,13 @@ def host_of(world, cpus):
 
 @contextlib.contextmanager
 def free(world):
-    with host_of(world, timing.all_cpus()) as server:
+    with host_of(world, timing.all_cpus(), "--reserve", "0") as server:
         yield server
 
 
 @contextlib.contextmanager
 def pinned(world):
-    with host_of(world, harness.server_cpu()) as server:
+    with host_of(world, harness.server_cpu(), "--reserve", "0") as server:
         yield server
 
 

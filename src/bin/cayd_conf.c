@@ -105,6 +105,10 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {HOST(max_sessions, max_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 16384,
      .fallback = "0",
      .help = "How many sessions there may be at once; 0 for as many as fit."},
+    {HOST(reserve, reserve), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 256,
+     .fallback = "8",
+     .help = "How many sandboxes may be started ahead and wait for sessions that are still to come, which start sooner then. "
+             "As many wait as were asked for at once lately, never more than this; 'cay status' shows the memory that they take. 0 for none."},
     {HOST(max_concurrent_tools, max_concurrent_tools), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 1000000,
      .fallback = "0",
      .help = "How many tool calls may run at the same time in a session that sets no number of its own; the others wait for their turn. 0 for no limit."},

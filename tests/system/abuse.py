@@ -358,4 +358,4 @@ def long_searches(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--send-timeout", "60s", nuisance=sys.argv[3])
+    run_with_cayd("--reserve", "0", "--send-timeout", "60s", nuisance=sys.argv[3])

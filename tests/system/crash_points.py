@@ -59,12 +59,12 @@ def listed_points():
 class World:
     """A daemon, and the file by which it is told where to die."""
 
-    def __init__(self):
+    def __init__(self, *flags):
         self.folder = tempfile.TemporaryDirectory(prefix="caysys-crash-")
         self.order = Path(self.folder.name) / "order"
         self.passed_path = Path(self.folder.name) / "order.passed"
         self.forget()
-        self.cay = Cayd(*NO_HOST_BASE, environment={"CAY_TEST_CRASH": f"@{self.order}"})
+        self.cay = Cayd(*NO_HOST_BASE, *flags, environment={"CAY_TEST_CRASH": f"@{self.order}"})
         self.fresh = None
 
     def arm(self, point, nth=1):
@@ -713,6 +713,56 @@ def pools(_):
             world.folder.cleanup()
 
 
+def made(world):
+    """One is made in the place of another: the session has its sandbox then."""
+    world.cay.create("r")
+    world.died()
+
+
+def handed_out(world):
+    try:
+        world.cay.create("r")
+    except (Closed, OSError):
+        pass
+    world.died()
+
+
+def removed(world):
+    """The next daemon dies when it has removed what waited."""
+    world.cay.kill()
+    try:
+        world.cay.start()
+    except AssertionError:
+        pass
+    assert world.cay.process.poll() == -signal.SIGKILL, world.cay.log_tail()
+    world.cay.process.stdout.close()
+
+
+@case
+def reserve(_):
+    """reserve: dying while one is made, handed out or removed, nothing is left that nobody owns"""
+    world = World("--reserve", "1")
+    with world.cay as cay:
+        import_small(cay, tree_actor=ACTOR)
+        for point, dies, ids in (("reserve.started", made, ["r"]), ("create.handed_out", handed_out, []),
+                                 ("recovery.reserve_gone", removed, [])):
+            cay.reserve_full()
+            world.arm(point)
+            dies(world)
+            reached.add(point)
+            world.forget()
+            cay.start()
+            settled(cay)
+            cay.reserve_full()
+            assert cay.ids() == ids and len(cay.reserve()) == 1, (point, cay.ids(), cay.reserve())
+            assert len(cay.all_processes()) == 1 + len(ids), point
+            clear(cay)
+            cay.create("r")
+            assert cay.sh("r", "hostname") == "r\n"
+            clear(cay)
+    world.folder.cleanup()
+
+
 def scenarios(of=Scenario):
     for kind in of.__subclasses__():
         yield kind
@@ -746,7 +796,7 @@ def main():
             add_case(kind)
     list_if_asked()
     enter()
-    world = World()
+    world = World("--reserve", "0")  # it comes at moments of its own: there is a case for it
     with world.cay as cay:
         import_small(cay, tree_actor=ACTOR)
         cay.create("n")

@@ -377,10 +377,10 @@ class Cayd(Client):
     def power_off(self):
         """As far as a host can without going: the daemon and all that runs in sandboxes end at once."""
         self.kill()
-        for pid in self.processes():
+        for pid in self.all_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not self.processes(), "nothing runs")
+        eventually(lambda: not self.all_processes(), "nothing runs")
 
     def kill(self):
         """As the kernel does it: no goodbye."""
@@ -455,30 +455,55 @@ class Cayd(Client):
 
     # What it holds of the machine.
 
+    def reserve(self):
+        """Ids of sandboxes that wait for sessions to come: nobody's, and not left over. Their sockets
+        are there before them and go after them, so ask when you have looked at the rest. A daemon that
+        ended well has none."""
+        if self.process.returncode == 0:
+            return set()
+        return {path.stem for path in (self.run_dir / "sandboxes").glob("*.wait")}
+
+    def reserve_full(self, count=1):
+        """Wait until so many sandboxes wait."""
+        def waiting():
+            return int(self.call(SANDBOX + "HealthCheck").get("reserve", {}).get("waiting", 0))
+        eventually(lambda: waiting() >= count, f"{count} sandboxes wait", PATIENCE_S)
+
     def cgroups(self):
-        """Control groups below ours, in all hierarchies."""
+        """Control groups below ours, in all hierarchies, but for the reserve's."""
         roots = [root for root in (CGROUPS, *CGROUPS.glob("*")) if (root / self.cgroup).is_dir()]
-        return [path for root in roots for path in (root / self.cgroup).rglob("*/")
-                if path != root / self.cgroup]
+        found = [path for root in roots for path in (root / self.cgroup).rglob("*/")
+                 if path != root / self.cgroup]
+        waiting = self.reserve()
+        return [path for path in found if not waiting.intersection(path.parts)]
+
+    def group_of(self, pid):
+        """The control groups of a process, as /proc tells them; empty when it is gone."""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+        return ""
+
+    def all_processes(self):
+        """Processes in our control groups, zombies too, by pid; with their groups."""
+        groups = {int(entry.name): self.group_of(entry.name) for entry in Path("/proc").iterdir()
+                  if entry.name.isdigit()}
+        return {pid: group for pid, group in groups.items() if f"/{self.cgroup}/" in group}
 
     def processes(self):
-        """Processes in our control groups, zombies too."""
-        name = f"/{self.cgroup}/".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if name in (entry / "cgroup").read_bytes():
-                        found.append(int(entry.name))
-        return found
+        """The same, but for the reserve's."""
+        found = self.all_processes()
+        waiting = self.reserve()
+        return [pid for pid, group in found.items() if not any(name in group for name in waiting)]
 
     def children(self):
-        """Of the daemon itself."""
+        """Of the daemon itself, but for the reserve's."""
         found = []
         for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             with contextlib.suppress(OSError):
                 found += path.read_text().split()
-        return found
+        groups = {pid: self.group_of(pid) for pid in found}
+        waiting = self.reserve()
+        return [pid for pid in found if not any(name in groups[pid] for name in waiting)]
 
     def namespaces(self):
         """Namespaces other than ours that one of our processes is in."""
@@ -517,7 +542,9 @@ class Cayd(Client):
         return mebibytes * MIB * (5 if self.is_sanitized else 1)
 
     def sockets(self):
-        return sorted(path.name for path in (self.run_dir / "sandboxes").iterdir())
+        waiting = () if self.process.returncode == 0 else (".wait",)
+        return sorted(path.name for path in (self.run_dir / "sandboxes").iterdir()
+                      if path.suffix not in waiting)
 
     def store(self):
         """What the store has on disk, by kind: sessions, snapshots, layers, rubbish. Blank layers
@@ -541,11 +568,11 @@ class Cayd(Client):
 
     def sweep(self):
         """Away with everything, however the test ended."""
-        for pid in self.processes():
+        for pid in self.all_processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + 10
-        while self.processes() and time.monotonic() < until:
+        while self.all_processes() and time.monotonic() < until:
             time.sleep(0.02)
         for root in (CGROUPS, *CGROUPS.glob("*")):
             for path in sorted((root / self.cgroup).rglob("*/"), reverse=True):

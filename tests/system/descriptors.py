@@ -177,4 +177,4 @@ def works_again(cay):
 
 
 if __name__ == "__main__":
-    run_on(Few)
+    run_on(lambda: Few("--reserve", "0"))  # it is counted what is open

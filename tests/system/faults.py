@@ -366,4 +366,4 @@ def add_refusals():
 
 if __name__ == "__main__":
     add_refusals()
-    run_with_cayd(*NO_HOST_BASE, tree_actor=ACTOR)
+    run_with_cayd(*NO_HOST_BASE, "--reserve", "0", tree_actor=ACTOR)

@@ -18,6 +18,7 @@ from small_base import run_with_cayd
 WARM_UP = 3  # until caches have what they will ever have
 THREADS_MAX = 24  # the loop and its workers
 SPARES_MAX = 4
+WAITING = 2  # in reserve: fewer than are asked for at once
 ROUNDS = 60 if IS_FULL else 10
 MEMORY_MIB = 12  # by which the heap may differ; a leak of one session's tree per round is more
 
@@ -117,11 +118,13 @@ def once(cay):
 
 def held(cay):
     """What the daemon holds of the machine, by kind."""
+    cay.reserve_full(WAITING)
     process = Path(f"/proc/{cay.process.pid}")
     kinds = Counter()
     for name in cay.fds():
         name = name.removesuffix(" (deleted)").replace(str(cay.folder), "")
         name = re.sub(r"#\d+$", "#", name)  # a file without a name
+        name = re.sub(r"/[0-9a-f]{16}\b", "/ID", name)  # of a sandbox that waits
         kinds[f"fd {name.split(':')[0] if ':' in name else name}"] += 1
     # Network namespaces are made ahead, up to a bound, by whoever has the time.
     kinds["fd net"] = max(SPARES_MAX, kinds["fd net"])
@@ -170,4 +173,4 @@ def restart(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd(*NO_HOST_BASE, tree_actor=ACTOR)
+    run_with_cayd(*NO_HOST_BASE, "--reserve", str(WAITING), tree_actor=ACTOR)

@@ -572,4 +572,4 @@ def nothing_held(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd("--default-base", "small", echo_server=sys.argv[3])
+    run_with_cayd("--default-base", "small", "--reserve", "0", echo_server=sys.argv[3])

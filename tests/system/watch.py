@@ -271,4 +271,4 @@ def destroyed_meanwhile(cay):
 
 
 if __name__ == "__main__":
-    run_with_cayd(session=SID, swapper=sys.argv[3])
+    run_with_cayd("--reserve", "0", session=SID, swapper=sys.argv[3])

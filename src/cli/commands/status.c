@@ -101,6 +101,12 @@ static void print_health(struct cay_output *out, const struct cay_v1_health_chec
     snprintf(text, sizeof(text), "%" PRId64 ", %" PRId64 " tool call%s running",
              health->session_count, health->active_tools, health->active_tools == 1 ? "" : "s");
     cay_output_field(out, "sessions", CAY_STYLE_PLAIN, cay_str(text));
+    if (health->reserve && health->reserve->memory_bytes >= 0) {
+        cay_size_format((uint64_t)health->reserve->memory_bytes, used);
+        snprintf(text, sizeof(text), "%" PRId64 " of at most %" PRId64 " sandboxes wait, %s",
+                 health->reserve->waiting, health->reserve->size, used);
+        cay_output_field(out, "reserve", CAY_STYLE_PLAIN, cay_str(text));
+    }
     if (health->pool_size_bytes > 0 && health->pool_used_bytes >= 0) {
         cay_size_format((uint64_t)health->pool_used_bytes, used);
         cay_size_format((uint64_t)health->pool_size_bytes, size);

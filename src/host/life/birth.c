@@ -26,11 +26,12 @@ static bool birth_begin(struct cay_op *op, struct cay_error *err)
 {
     struct cay_birth *birth = birth_of(op);
     struct cay_session *session = op->session;
-    if (!cay_session_take_slot(session, err))
+    if (!session->waiting && !cay_session_take_slot(session, err))
         return false;
     cay_session_record_take(&birth->record, session);
     bool needs_sandbox = birth->waking.needs_sandbox;
     cay_waking_init(&birth->waking, session, needs_sandbox);
+    birth->waking.waiting = cay_take_ptr(session->waiting);
     birth->cwd = session->spec->default_cwd; /* stays where it is: nobody else is in the gate */
     const struct cay_v1_resource_limits *limits = session->spec->limits;
     birth->disk_bytes = limits->has_disk_bytes ? limits->disk_bytes : 0;
@@ -132,6 +133,7 @@ static void birth_end(struct cay_op *op)
         cay_host_prepare_soon(op->host);
         cay_host_spares_soon(op->host);
     } else {
+        cay_waiting_drop(op->host, cay_take_ptr(birth->waking.waiting));
         cay_session_forget(session);
         birth->session = NULL;
         cay_host_collect_soon(op->host); /* what there was of its tree */
@@ -148,6 +150,14 @@ static const struct cay_op_steps birth_steps = {
     .end = birth_end,
 };
 
+void cay_birth_name(struct cay_session *session, bool is_lazy)
+{
+    if (!session->store_id[0] && !is_lazy)
+        cay_reserve_take(session);
+    if (!session->store_id[0])
+        cay_store_new_id(session->store_id);
+}
+
 static void start_birth(struct cay_session *session, struct cay_call *call,
                         const struct cay_birth_source *source, bool is_lazy, bool is_held,
                         cay_birth_fn *born)
@@ -163,8 +173,7 @@ static void start_birth(struct cay_session *session, struct cay_call *call,
     if (source->snapshot_store_id)
         snprintf(birth->snapshot_store_id, sizeof(birth->snapshot_store_id), "%s",
                  source->snapshot_store_id);
-    if (!session->store_id[0])
-        cay_store_new_id(session->store_id);
+    cay_birth_name(session, is_lazy);
     cay_op_start_on(&birth->op, session, call, CAY_VERB_CREATED, true, &birth_steps);
 }
 

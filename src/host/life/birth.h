@@ -39,6 +39,10 @@ struct cay_birth {
     int64_t disk_bytes;    /* its limit; 0: none */
 };
 
+/* Gives a session that is to be born its name in the store, if it has none yet: for who must know
+ * it before. Its runtime is known by then. */
+void cay_birth_name(struct cay_session *session, bool is_lazy);
+
 /* `session` is new and in the table; on failure it is gone when `born` runs. */
 void cay_birth_start(struct cay_session *session, struct cay_call *call,
                      const struct cay_birth_source *source, bool is_lazy, cay_birth_fn *born);

@@ -3,12 +3,14 @@
 
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/watching.h"
 #include "host/session/host.h"
 #include "host/session/session.h"
+#include "host/session/tidy.h"
 #include "sys/descriptors.h"
 #include "sys/userns.h"
 
@@ -32,6 +34,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
+        .old_fd = -1,
         .limits = cay_session_cgroup_limits(session->spec->limits),
     };
     memcpy(waking->store_id, session->store_id, sizeof(waking->store_id));
@@ -53,9 +56,29 @@ static int shared_userns(const struct cay_waking *waking, struct cay_host *host)
     return is_shared ? cay_userns_open(waking->uid_base, CAY_SESSION_ID_COUNT) : -1;
 }
 
+/* Whatever is wrong with one that waited, the session does not suffer for it. */
+static bool start_sandbox(struct cay_waking *waking, const struct cay_sandbox_spec *spec,
+                          struct cay_error *err)
+{
+    struct cay_waiting *waiting = waking->waiting;
+    struct cay_error why = {};
+    if (!waiting)
+        return cay_runtime_start(waking->runtime, spec, &waking->sandbox, err);
+    waking->was_waiting = cay_sandbox_hand_out(waiting->sandbox, spec, &waking->old_fd, &why);
+    CAY_CRASH_POINT("create.handed_out");
+    if (waking->was_waiting) {
+        waking->sandbox = cay_take_ptr(waiting->sandbox);
+        return true;
+    }
+    cay_log(CAY_WARN, "reserve.hand_out_failed", CAY_ERR(&why));
+    return cay_sandbox_destroy(cay_take_ptr(waiting->sandbox), err) &&
+           cay_runtime_start(waking->runtime, spec, &waking->sandbox, err);
+}
+
 bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct cay_error *err)
 {
-    cay_autoclose int userns_fd = shared_userns(waking, host);
+    cay_autoclose int made_userns = waking->waiting ? -1 : shared_userns(waking, host);
+    int userns_fd = waking->waiting ? waking->waiting->userns_fd : made_userns;
     const struct cay_store_owner owner = {
         .id_base = waking->uid_base, .id_count = CAY_SESSION_ID_COUNT, .userns_fd = userns_fd};
     if (waking->needs_sandbox && !cay_runtimes_offer(&host->runtimes, waking->runtime, err))
@@ -76,7 +99,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .limits = waking->limits,
         .hostname = waking->hostname,
     };
-    if (cay_runtime_start(waking->runtime, &spec, &waking->sandbox, err) &&
+    if (start_sandbox(waking, &spec, err) &&
         (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))
         return true;
     cay_waking_undo(waking, host);
@@ -90,6 +113,11 @@ void cay_waking_undo(struct cay_waking *waking, struct cay_host *host)
         cay_log(CAY_WARN, "network.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
     if (waking->sandbox && !cay_sandbox_destroy(cay_take_ptr(waking->sandbox), &err))
         cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
+    if (waking->waiting && waking->waiting->sandbox &&
+        !cay_sandbox_destroy(cay_take_ptr(waking->waiting->sandbox), &err))
+        cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
+    if (waking->old_fd >= 0)
+        close(cay_take_fd(waking->old_fd));
     if (waking->needs_mount && waking->root_fd >= 0)
         close(cay_take_fd(waking->root_fd));
 }
@@ -102,7 +130,10 @@ void cay_waking_install(struct cay_waking *waking, struct cay_session *session)
         cay_watching_end(session, &err);
     }
     session->root_fd = waking->root_fd;
+    cay_host_close_later(session->host, cay_take_fd(waking->old_fd));
+    cay_waiting_drop(session->host, cay_take_ptr(waking->waiting));
     if (waking->sandbox) {
+        cay_reserve_count(session->host, waking->was_waiting);
         session->state_text[0] = session->state_reason[0] = '\0';
         session->sandbox = cay_take_ptr(waking->sandbox);
         cay_live_open(session, false);

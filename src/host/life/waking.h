@@ -3,6 +3,7 @@
 
 /* The work of waking, as a step of who needs it: a tree is mounted, a sandbox started in it. */
 
+#include "host/life/reserve.h"
 #include "host/runtime/runtime.h"
 #include "host/session/session.h"
 
@@ -19,6 +20,9 @@ struct cay_waking {
     bool needs_sandbox;
     int root_fd; /* in when mounted already; out otherwise. The session's own copy */
     struct cay_sandbox *sandbox;
+    struct cay_waiting *waiting; /* in: of the reserve, to be the sandbox; NULL: one is started */
+    bool was_waiting;            /* it is */
+    int old_fd;                  /* what it stood on, to be closed */
 };
 
 /* As the kernel takes them. */

@@ -134,7 +134,7 @@ static bool reserve(struct fork_op *self, struct cay_session *source, struct cay
         cay_session_ref(self->forks[i]); /* somebody may destroy it before it is born */
         cay_gate_enter(&self->forks[i]->gate, &self->tickets[i], true, reserved);
         cay_session_set_spec(self->forks[i], &spec);
-        cay_store_new_id(self->forks[i]->store_id);
+        cay_birth_name(self->forks[i], request->lazy_start);
         memcpy(self->store_ids[i], self->forks[i]->store_id, CAY_STORE_ID_SIZE);
     }
     return true;

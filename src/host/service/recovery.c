@@ -500,6 +500,17 @@ static bool recover_sessions(struct loading *loading, struct cay_error *err)
     return is_good;
 }
 
+/* Of an earlier daemon's reserve: nobody's. */
+static void remove_waiting(struct cay_host *host)
+{
+    for (size_t i = 0; i < host->runtimes.count; i++) {
+        struct cay_error left = {};
+        if (!cay_runtime_remove_waiting(host->runtimes.open[i], &left))
+            tell_left("reserve", cay_runtime_name(host->runtimes.open[i]), &left);
+    }
+    CAY_CRASH_POINT("recovery.reserve_gone");
+}
+
 /* Ids in the store that no record knows. */
 struct orphans {
     struct cay_map known;
@@ -566,8 +577,10 @@ bool cay_host_recover(struct cay_host *host, struct cay_error *err)
                    cay_process_records_load(host->db, load_process, host, err) &&
                    recover_sessions(&loading, err) && cay_network_recover(host, err) &&
                    remove_orphans(host, err) && cay_bases_recover(host, err);
-    if (is_good)
+    if (is_good) {
+        remove_waiting(host);
         recover_processes(host);
+    }
     is_good = is_good && cay_ports_recover(host, err);
     struct cay_session_record left = {};
     while (loading.first && take_unsettled(&loading, loading.first->session, &left))

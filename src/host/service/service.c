@@ -31,6 +31,7 @@
 #include "host/file/verbs.h"
 #include "host/life/expiry.h"
 #include "host/life/pause.h"
+#include "host/life/reserve.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs.h"
 #include "host/live/hearing.h"
@@ -97,6 +98,21 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
                    "# TYPE cay_jobs_waiting gauge\n"
                    "cay_jobs_waiting %zu\n",
                    at_work, queued);
+    const struct cay_reserve_figures reserve = cay_reserve_figures(host);
+    cay_buf_printf(out,
+                   "# HELP cay_reserve_sandboxes Sandboxes that wait for sessions to come.\n"
+                   "# TYPE cay_reserve_sandboxes gauge\n"
+                   "cay_reserve_sandboxes %zu\n"
+                   "# HELP cay_reserve_memory_bytes Memory that those take.\n"
+                   "# TYPE cay_reserve_memory_bytes gauge\n"
+                   "cay_reserve_memory_bytes %llu\n"
+                   "# HELP cay_sandbox_starts_total Sandboxes that sessions got, by where they "
+                   "came from.\n"
+                   "# TYPE cay_sandbox_starts_total counter\n"
+                   "cay_sandbox_starts_total{from=\"reserve\"} %llu\n"
+                   "cay_sandbox_starts_total{from=\"new\"} %llu\n",
+                   reserve.waiting, (unsigned long long)reserve.memory_bytes,
+                   (unsigned long long)reserve.handed_out, (unsigned long long)reserve.cold);
     static const char *const kinds[] = {NULL,      "session", "snapshot", "tool",
                                         "process", "port",    "policy",   "host"};
     cay_buf_append_text(out, "# HELP cay_events_total Events by what they are about.\n"
@@ -141,19 +157,13 @@ static const struct cay_service_ops ops = {
 
 /* Freed in this order. */
 static const struct cay_session_part *const session_parts[] = {
-    &cay_account_part,
-    &cay_snapshots_part,
-    &cay_tools_part,
-    &cay_users_part,
-    &cay_ports_part,
-    &cay_hearing_part,
-    &cay_processes_part,
-    &cay_watching_part,
-    &cay_held_part,
-    &cay_live_part,
-    &cay_expiry_part,
-    &cay_usage_part,
-    NULL,
+    &cay_account_part,   &cay_snapshots_part,
+    &cay_tools_part,     &cay_users_part,
+    &cay_ports_part,     &cay_hearing_part,
+    &cay_processes_part, &cay_watching_part,
+    &cay_held_part,      &cay_live_part,
+    &cay_expiry_part,    &cay_reserve_part,
+    &cay_usage_part,     NULL,
 };
 
 static void on_flush_keys(struct cay_timer *timer)
@@ -304,6 +314,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     host->host_base->has_old = true; /* perhaps: an earlier life may have left some */
     cay_bases_sweep_now(host);
     cay_host_prepare_soon(host);
+    cay_reserve_start(host);
     cay_host_base_start(host);
     return true;
 }
@@ -452,6 +463,7 @@ void cay_host_stop(struct cay_host *host)
     cay_timer_close(&host->spares);
     cay_timer_close(&host->cut);
     cay_aftermath_stop(host);
+    cay_reserve_stop(host);
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_op_wait_no_longer(session);
     cay_stop_ask(&host->is_freeing_over);
@@ -470,6 +482,7 @@ void cay_host_destroy(struct cay_host *host)
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table)
         cay_pause_leave(session);
     cay_sessions_finish(&host->sessions);
+    cay_reserve_destroy(host);
     cay_build_files_destroy(host->build_files);
     cay_accounts_finish(host);
     cay_gone_finish(&host->gone);

@@ -2,6 +2,7 @@
 #include "api/cay_v1.h"
 #include "api/noun.h"
 #include "host/base/host_base.h"
+#include "host/life/reserve.h"
 #include "host/live/network.h"
 #include "host/service/verbs.h"
 #include "host/session/host.h"
@@ -23,6 +24,14 @@ static void tell_health(struct cay_host *host, struct cay_call *call)
                         "%d of the sessions failed; 'cay ls --state failed' lists them and 'cay "
                         "show' says why; remove them",
                         failed);
+    const struct cay_reserve_figures figures = cay_reserve_figures(host);
+    struct cay_v1_reserve reserve = {
+        .waiting = (int64_t)figures.waiting,
+        .size = (int64_t)figures.size_max,
+        .memory_bytes = (int64_t)figures.memory_bytes,
+        .handed_out = (int64_t)figures.handed_out,
+        .started = (int64_t)figures.cold,
+    };
     struct cay_v1_health_check_response response = {
         .status = problems.count ? problems.items[0].status : CAY_V1_HEALTH_STATUS_HEALTHY,
         .problems = {problems.items, problems.count},
@@ -33,6 +42,7 @@ static void tell_health(struct cay_host *host, struct cay_call *call)
         .active_tools = active_tools,
         .uptime = cay_noun_duration(&call->arena, cay_clock_ns() - host->started_ns),
         .checked_at = cay_noun_time(&call->arena, host->space->seen.looked_ns),
+        .reserve = figures.size_max ? &reserve : NULL,
     };
     cay_call_done(call, &response);
 }

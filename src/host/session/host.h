@@ -46,6 +46,7 @@ struct cay_host_base;
 struct cay_journal;
 struct cay_measuring;
 struct cay_network_guard;
+struct cay_reserve;
 struct cay_sampling;
 struct cay_session_part;
 struct cay_space_watch;
@@ -94,7 +95,8 @@ struct cay_host {
     struct cay_sessions sessions;
     const struct cay_session_part *const *parts; /* of each: session.h. NULL ends them */
     struct cay_gone_table gone;
-    struct cay_map bases; /* struct cay_base_entry, by name */
+    struct cay_reserve *reserve; /* sandboxes made ahead; NULL: none are */
+    struct cay_map bases;        /* struct cay_base_entry, by name */
     struct cay_builds *builds;
     struct cay_build_files *build_files;
     struct cay_v1_resource_limits default_limits; /* as set, as far as this machine has it */

@@ -25,7 +25,7 @@ static void free_session(struct cay_session *session)
             (*part)->free(session);
     }
     if (session->uid_slot < CAY_UID_SLOT_COUNT) {
-        sessions->slot_used[session->uid_slot / 64] &= ~(UINT64_C(1) << session->uid_slot % 64);
+        cay_sessions_free_slot(sessions, session->uid_slot);
         cay_store_forget_owner(session->host->store, cay_session_uid_base(session));
     }
     cay_host_close_later(session->host, session->root_fd);
@@ -198,34 +198,56 @@ bool cay_session_step(struct cay_session *session, enum cay_session_verb verb,
     return true;
 }
 
-bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
+static bool claim(struct cay_sessions *sessions, uint32_t slot)
 {
-    if (slot >= CAY_UID_SLOT_COUNT)
-        return false;
-    uint64_t *word = &session->host->sessions.slot_used[slot / 64];
+    uint64_t *word = &sessions->slot_used[slot / 64];
     if (*word & UINT64_C(1) << slot % 64)
         return false;
     *word |= UINT64_C(1) << slot % 64;
+    return true;
+}
+
+bool cay_sessions_take_slot(struct cay_sessions *sessions, uint32_t *out_slot)
+{
+    for (uint32_t word = 0; word < CAY_COUNT(sessions->slot_used); word++) {
+        uint64_t used = sessions->slot_used[word];
+        if (!~used)
+            continue;
+        *out_slot = word * 64 + (uint32_t)__builtin_ctzll(~used);
+        return claim(sessions, *out_slot);
+    }
+    return false;
+}
+
+void cay_sessions_free_slot(struct cay_sessions *sessions, uint32_t slot)
+{
+    sessions->slot_used[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+}
+
+bool cay_session_claim_slot(struct cay_session *session, uint32_t slot)
+{
+    if (slot >= CAY_UID_SLOT_COUNT || !claim(&session->host->sessions, slot))
+        return false;
     session->uid_slot = slot;
     return true;
 }
 
+uint32_t cay_uid_base_of(const struct cay_runtime *runtime, uint32_t slot)
+{
+    if (!cay_runtime_can(runtime, CAY_RUNTIME_OWN_IDS))
+        return 0;
+    return (CAY_UID_SLOT_FIRST + slot) * (uint32_t)CAY_UID_SLOT_SIZE;
+}
+
 uint32_t cay_session_uid_base(const struct cay_session *session)
 {
-    if (!cay_runtime_can(session->runtime, CAY_RUNTIME_OWN_IDS))
-        return 0;
-    return (CAY_UID_SLOT_FIRST + session->uid_slot) * (uint32_t)CAY_UID_SLOT_SIZE;
+    return cay_uid_base_of(session->runtime, session->uid_slot);
 }
 
 bool cay_session_take_slot(struct cay_session *session, struct cay_error *err)
 {
-    const struct cay_sessions *sessions = &session->host->sessions;
-    for (uint32_t word = 0; word < CAY_COUNT(sessions->slot_used); word++) {
-        uint64_t used = sessions->slot_used[word];
-        if (~used)
-            return cay_session_claim_slot(session, word * 64 + (uint32_t)__builtin_ctzll(~used));
-    }
-    return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
+    return cay_sessions_take_slot(&session->host->sessions, &session->uid_slot) ||
+           cay_fail(err, CAY_R_RESOURCE_EXHAUSTED,
                     "this host has no free range of uids for another session");
 }
 

@@ -35,6 +35,7 @@ struct cay_sandbox;
 struct cay_sessions;
 struct cay_start_waiting;
 struct cay_usage_history;
+struct cay_waiting;
 struct cay_watching;
 
 struct cay_snapshot {
@@ -122,6 +123,7 @@ struct cay_session {
     uint64_t generation;           /* of the mounted root */
     struct cay_sandbox *sandbox;   /* running or frozen; NULL when there is none */
     struct cay_live *live;         /* the talk with it; NULL: it rests since the daemon started */
+    struct cay_waiting *waiting;   /* of the reserve, to be its sandbox once it is born */
     struct cay_pausing *pausing;   /* about to pause: takes no new tools */
     int64_t paused_ns;             /* monotonic */
     struct cay_timer deadline;
@@ -191,12 +193,17 @@ void cay_session_break(struct cay_session *session, const struct cay_error *err)
                                     struct cay_error *err);
 
 /* The smallest free range of uids; false when all are taken. */
+[[nodiscard]] bool cay_sessions_take_slot(struct cay_sessions *sessions, uint32_t *out_slot);
+void cay_sessions_free_slot(struct cay_sessions *sessions, uint32_t slot);
+
+/* The same for a session. */
 [[nodiscard]] bool cay_session_take_slot(struct cay_session *session, struct cay_error *err);
 [[nodiscard]] bool cay_session_claim_slot(struct cay_session *session, uint32_t slot);
 
 /* The host's id of the sandbox's root. 0 where it has no ids of its own: commands are processes
  * of the host there, and files have the owners that those see. */
 uint32_t cay_session_uid_base(const struct cay_session *session);
+uint32_t cay_uid_base_of(const struct cay_runtime *runtime, uint32_t slot);
 
 /* A frozen sandbox that nobody has talked to since the daemon started. */
 static inline bool cay_session_is_resting(const struct cay_session *session)

@@ -28,6 +28,7 @@ struct cay_host_settings {
     const char *network_pool;
     struct cay_conf_list network_allow;
     int64_t max_sessions;         /* 0: as many as fit */
+    int64_t reserve;              /* sandboxes that may wait for sessions to come; 0: none do */
     int64_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
     int64_t tool_timeout_ms;      /* of commands of tools that name none; 0: each tool's own */
     int64_t pause_drain_ms;       /* how long a pause waits for tools that does not say */
