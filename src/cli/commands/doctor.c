@@ -9,12 +9,12 @@
 #include "api/cay_v1.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/programs.h"
 
 enum {
     DAEMON_TIMEOUT_MS = 1000,
     LISTING_BYTES_MAX = 256 * 1024,
     FINDINGS_MAX = 64,
-    PATH_BYTES = 4096,
 };
 
 enum verdict { VERDICT_OK = 1, VERDICT_WARN, VERDICT_FAIL };
@@ -42,21 +42,6 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     if (doctor->count < FINDINGS_MAX)
         doctor->findings[doctor->count++] =
             (struct finding){verdict, cay_str(name), cay_str(text), cay_str(fix)};
-}
-
-/* Beside this program, in the folder of daemons next to it, else in PATH. */
-static const char *find_cayd(struct cay_arena *arena)
-{
-    static const char *const places[] = {"cayd", "../sbin/cayd"};
-    char self[PATH_BYTES];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = len > 0 ? memrchr(self, '/', (size_t)len) : NULL;
-    for (size_t i = 0; slash && i < CAY_COUNT(places); i++) {
-        const char *path = cay_arena_printf(arena, "%.*s/%s", (int)(slash - self), self, places[i]);
-        if (path && access(path, X_OK) == 0)
-            return path;
-    }
-    return "cayd";
 }
 
 /* What the program says on its standard output; its errors are ours. 0 or an errno. */
@@ -107,7 +92,8 @@ static void take_findings(struct doctor *doctor)
 static void check_machine(struct doctor *doctor)
 {
     struct cay_arena *arena = &doctor->cli->arena;
-    const char *program = find_cayd(arena);
+    const char *found = cay_program_find(arena, CAY_PROGRAM_DAEMON);
+    const char *program = found ? found : "cayd"; /* in PATH, perhaps */
     const char *data_dir = cay_args_text(&doctor->cli->args, "data");
     char name[] = "cayd";
     char flag[] = "--check";
