@@ -49,7 +49,7 @@ NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\
 DEFINITION = re.compile(r"\b(static|void|int|bool|char|ssize_t|FILE|struct \w+|\[\[\w+\]\])\s+\**$")
 
 # Rooms that have no rights which their user has not, or that wait inside the sandbox; and the home of the safe forms.
-OUTSIDE = ("sys/", "init/", "base/", "client/", "cli/", "bin/")
+OUTSIDE = ("sys/", "init/", "probe/", "base/", "client/", "cli/", "bin/")
 # Commands of the CLI that write what came from a sandbox.
 INSIDE = ("cli/commands/cp", "cli/commands/transfer")
 # Rooms that never get a descriptor of a tree: their paths are /proc, /sys and the daemon's own directories.
