@@ -36,8 +36,8 @@ def version(world):
     return timing.command(world, RUNS, [world.program("src/bin/cay"), "version"], harness.client_cpu()).p50_us / 1000
 
 
-def hello(world):
-    return timing.command(world, RUNS, [world.program("bench/bench_hello")], harness.client_cpu()).p50_us / 1000
+def hello(program):
+    return lambda world: timing.command(world, RUNS, [world.program(program)], harness.client_cpu()).p50_us / 1000
 
 
 def exec_true(world):
@@ -69,7 +69,8 @@ def size(world):
 BENCHES = [
     Bench("library call", "us", health(session.free, "unix:"), health(session.free, ""), "raw", at_most=1.15),
     Bench("library call one cpu", "us", health(session.pinned, "unix:"), health(session.pinned, ""), "raw", at_most=1.15),
-    Bench("cay version", "ms", version, hello, "hello", at_most=2),
+    Bench("cay version", "ms", version, hello("bench/bench_hello"), "hello", at_most=2),
+    Bench("cay version", "ms", version, hello("bench/bench_hello_musl"), "musl"),
     Bench("cay exec true", "ms", exec_true, EXEC_BUDGET_MS, "budget", at_most=1),
     Bench("local over its tool", "us", over_the_tool, TOOL_BUDGET_US, "budget", at_most=1),
     Bench("libcay.so stripped", "kB", size, SIZE_BUDGET_KB, "budget", at_most=1, rounds=1),

@@ -91,10 +91,13 @@ int main(int argc, char **argv)
         return 2;
     }
     make_file(dir_fd);
-    const struct cay_tool_tree tree = {
-        .root_fd = dir_fd, .is_own = true, .uid = geteuid(), .gid = getegid()};
+    const struct cay_tool_tree tree = {.root_fd = dir_fd,
+                                       .is_own = true,
+                                       .uid = geteuid(),
+                                       .gid = getegid(),
+                                       .name = CAY_STR("/workspace")};
     struct google_protobuf_value path = {.which_kind = GOOGLE_PROTOBUF_VALUE_KIND_STRING_VALUE,
-                                         .kind.string_value = CAY_STR("/" FILE_NAME)};
+                                         .kind.string_value = CAY_STR(FILE_NAME)};
     struct google_protobuf_struct_fields_entry field = {CAY_STR("path"), &path};
     const struct google_protobuf_struct params = {.fields = {&field, 1}};
     cay_autofree char *address = cay_asprintf("local:%s", argv[1]);
