@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
-#include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,8 +19,6 @@ static void fill_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     fill_standard_descriptors();
-    /* Texts are UTF-8 whatever the environment says; this is only for the width of characters. */
-    setlocale(LC_CTYPE, "C.UTF-8");
     /* A reader that went away is an error of the write, not a reason to die in the middle. */
     signal(SIGPIPE, SIG_IGN);
     return cay_cli_main(argc, (const char *const *)argv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/output.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,13 +91,26 @@ void cay_output_clean(struct cay_buf *buf, struct cay_str text)
     }
 }
 
+/* Texts are UTF-8 whatever the environment says. The table is read when the first character needs
+ * it, which is as long a way as all else that a command does before it calls. */
+static size_t columns_of(uint32_t c)
+{
+    static bool is_set;
+    if (c < 0x80)
+        return 1;
+    if (!is_set)
+        (void)setlocale(LC_CTYPE, "C.UTF-8");
+    is_set = true;
+    int columns = wcwidth((wchar_t)c);
+    return columns < 0 ? 1 : (size_t)columns;
+}
+
 size_t cay_output_width(struct cay_str clean)
 {
     size_t width = 0;
     for (size_t at = 0; at < clean.len;) {
         int step = cay_utf8_step(clean.ptr + at, clean.len - at);
-        int columns = step > 0 ? wcwidth((wchar_t)code_point(clean.ptr + at, step)) : 1;
-        width += columns < 0 ? 1 : (size_t)columns;
+        width += step > 0 ? columns_of(code_point(clean.ptr + at, step)) : 1;
         at += (size_t)(step > 0 ? step : -step);
     }
     return width;
