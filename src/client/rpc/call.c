@@ -24,6 +24,7 @@ static bool begin(struct cay_client *client, const struct cay_call_options *opti
 static bool next(struct cay_flow *flow, struct cay_arena *arena, const void **out_message,
                  struct cay_error *err)
 {
+    cay_flow_set_patient(flow, true);
     for (;;) {
         enum cay_flow_news news = cay_flow_next_message(flow, arena, out_message, err);
         if (news == CAY_FLOW_END)

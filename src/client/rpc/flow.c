@@ -37,6 +37,7 @@ struct cay_flow {
     bool has_given;      /* the caller has had a message */
     bool is_ended;       /* the client's stream is */
     bool is_cut_short;   /* the line took no more before all was sent */
+    bool is_patient;     /* a step may wait */
     bool is_over;
     struct cay_error err; /* of a flow that is over; without a reason it went well */
 };
@@ -78,6 +79,11 @@ bool cay_flow_start(struct cay_client *client, const struct cay_pb_method *metho
 void cay_flow_set_codec(struct cay_flow *flow, enum cay_codec codec)
 {
     flow->talk.codec = codec == CAY_CODEC_JSON ? CAY_RPC_JSON : CAY_RPC_PROTO;
+}
+
+void cay_flow_set_patient(struct cay_flow *flow, bool is_patient)
+{
+    flow->is_patient = is_patient;
 }
 
 void cay_flow_close(struct cay_flow *flow)
@@ -205,10 +211,12 @@ static bool has_to_send(const struct cay_flow *flow)
     return flow->has_begun && flow->out_sent < flow->out.len && !is_refused(flow);
 }
 
-/* Sends what the line takes. A line that takes no more may still have something to say. */
-static void send_some(struct cay_flow *flow)
+/* Sends what the line takes; true when that was something. A line that takes no more may still have
+ * something to say. */
+static bool send_some(struct cay_flow *flow)
 {
     bool is_stream = flow->method->client_streaming;
+    bool has_sent = false;
     while (has_to_send(flow)) {
         ssize_t sent = cay_line_send(flow->line, flow->out.data + flow->out_sent,
                                      flow->out.len - flow->out_sent);
@@ -218,25 +226,32 @@ static void send_some(struct cay_flow *flow)
             flow->is_cut_short = true;
             flow->talk.answer.is_last = true;
             flow->out_sent = flow->out.len;
-            return;
+            return false;
         }
         flow->out_sent += (size_t)sent;
+        has_sent = true;
     }
     /* What a call that does not stream has sent is kept: it may have to be sent again. */
-    if (!is_stream || !flow->out_sent)
-        return;
-    if (flow->out_sent < flow->out.len && flow->out_sent < CAY_LIMIT_SEND_HIGH_BYTES)
-        return;
+    if (!is_stream || !flow->out_sent ||
+        (flow->out_sent < flow->out.len && flow->out_sent < CAY_LIMIT_SEND_HIGH_BYTES))
+        return has_sent;
     cay_wipe(flow->out.data, CAY_MIN(flow->out_sent, (size_t)CAY_LIMIT_HEAD_BYTES)); /* the key */
     cay_buf_consume(&flow->out, flow->out_sent);
     flow->out_sent = 0;
+    return has_sent;
+}
+
+/* Whether to wait for an answer, and for nothing else, is all there is to do. */
+static bool has_only_to_wait(const struct cay_flow *flow)
+{
+    return flow->is_patient && !flow->cancel && !flow->deadline_ns && !has_to_send(flow);
 }
 
 /* True when something came, or the end did. */
 static bool read_some(struct cay_flow *flow, struct cay_error *err, bool *out_is_bad)
 {
-    char data[READ_BYTES];
-    ssize_t got = cay_line_receive(flow->line, data, sizeof(data));
+    [[gnu::uninitialized]] char data[READ_BYTES]; /* to clear it takes longer than most reads */
+    ssize_t got = cay_line_receive(flow->line, data, sizeof(data), has_only_to_wait(flow));
     if (got == -EAGAIN)
         return false;
     if (got <= 0)
@@ -259,7 +274,7 @@ static enum cay_flow_news advance(struct cay_flow *flow, struct cay_str *out_mes
             return CAY_FLOW_FAILED;
         if (line <= 0)
             return CAY_FLOW_NOTHING;
-        send_some(flow);
+        bool has_asked = send_some(flow) && !flow->method->client_streaming;
         switch (cay_talk_next_bytes(&flow->talk, out_message, &err)) {
         case CAY_TALK_MESSAGE: flow->has_given = true; return CAY_FLOW_MESSAGE;
         case CAY_TALK_END: return end(flow, NULL);
@@ -269,6 +284,9 @@ static enum cay_flow_news advance(struct cay_flow *flow, struct cay_str *out_mes
             continue;
         case CAY_TALK_NOTHING: break;
         }
+        /* Who has only just asked has no answer yet: to look would be a call of the kernel's. */
+        if (has_asked && !has_only_to_wait(flow))
+            return CAY_FLOW_NOTHING;
         if (!read_some(flow, &err, &is_bad))
             return CAY_FLOW_NOTHING;
         if (is_bad)
@@ -281,7 +299,7 @@ void cay_flow_push(struct cay_flow *flow)
 {
     struct cay_error ignored;
     if (!flow->is_over && find_line(flow, &ignored) == 1)
-        send_some(flow);
+        (void)send_some(flow);
 }
 
 static enum cay_flow_news told(const struct cay_flow *flow, enum cay_flow_news news,
@@ -397,7 +415,9 @@ enum cay_flow_news cay_flow_receive(struct cay_flow *flow, const char **out_mess
         return told(flow, end(flow, &failure), err);
     }
     for (;;) {
+        cay_flow_set_patient(flow, true);
         enum cay_flow_news news = cay_flow_step(flow, out_message, out_len, err);
+        cay_flow_set_patient(flow, false);
         if (news != CAY_FLOW_NOTHING)
             return news;
         cay_flow_wait(flow, true, -1, 0, NULL);

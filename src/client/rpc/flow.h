@@ -22,6 +22,9 @@ void cay_flow_set_codec(struct cay_flow *flow, enum cay_codec codec);
 [[nodiscard]] bool cay_flow_send_message(struct cay_flow *flow, const void *message,
                                          struct cay_error *err);
 
+/* Whoever steps does so to wait, and for nothing else: a step may wait by itself. */
+void cay_flow_set_patient(struct cay_flow *flow, bool is_patient);
+
 /* As cay_flow_step; decodes into the arena. */
 [[nodiscard]] enum cay_flow_news cay_flow_next_message(struct cay_flow *flow,
                                                        struct cay_arena *arena,

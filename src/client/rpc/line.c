@@ -2,6 +2,7 @@
 #include "client/rpc/line.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -39,6 +40,7 @@ struct cay_line {
     int last_errno; /* of the address tried last */
     bool is_tunnel;
     bool has_asked;         /* the proxy */
+    bool can_wait;          /* the socket blocks */
     struct addrinfo *found; /* NULL for a Unix socket */
     const struct addrinfo *to;
     int64_t rest_ns;     /* since when it rests */
@@ -210,6 +212,8 @@ static int arrive(struct cay_line *line, struct cay_error *err)
 {
     if (!line->client->address.is_plain)
         return begin_veil(line, err) ? 1 : -1;
+    /* From here on each call says whether it waits. */
+    line->can_wait = fcntl(line->fd, F_SETFL, 0) == 0;
     line->step = STEP_OPEN;
     return 1;
 }
@@ -324,17 +328,17 @@ ssize_t cay_line_send(struct cay_line *line, const void *data, size_t len)
 {
     if (line->veil)
         return cay_veil_send(line->veil, data, len);
-    ssize_t sent = send(line->fd, data, len, MSG_NOSIGNAL);
+    ssize_t sent = send(line->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0)
         return sent;
     return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EPIPE;
 }
 
-ssize_t cay_line_receive(struct cay_line *line, void *out, size_t size)
+ssize_t cay_line_receive(struct cay_line *line, void *out, size_t size, bool waits)
 {
     if (line->veil)
         return cay_veil_receive(line->veil, out, size);
-    ssize_t got = recv(line->fd, out, size, 0);
+    ssize_t got = recv(line->fd, out, size, waits && line->can_wait ? 0 : MSG_DONTWAIT);
     if (got >= 0)
         return got;
     return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EPIPE;

@@ -3,7 +3,7 @@
 
 /*
  * A connection to the daemon: a Unix socket or TCP, through a proxy if the environment names one,
- * with TLS if the address says so. Nothing here waits but the look-up of a name.
+ * with TLS if the address says so. Nothing here waits but the look-up of a name, and who says so.
  *
  * Order: create -> (advance until 1) -> (send | receive)* -> destroy. Between two steps, poll `fd`
  * for cay_line_events, no longer than until cay_line_deadline_ns.
@@ -27,9 +27,9 @@ void cay_line_destroy(struct cay_line *line); /* accepts NULL */
 /* 1: it stands. 0: not yet. -1: *err says why it does not. */
 [[nodiscard]] int cay_line_advance(struct cay_line *line, struct cay_error *err);
 
-/* A count; 0 at the end; -EAGAIN, -EPIPE. */
+/* A count; 0 at the end; -EAGAIN, -EPIPE. `waits`: until there is something, on a line that can. */
 [[nodiscard]] ssize_t cay_line_send(struct cay_line *line, const void *data, size_t len);
-[[nodiscard]] ssize_t cay_line_receive(struct cay_line *line, void *out, size_t size);
+[[nodiscard]] ssize_t cay_line_receive(struct cay_line *line, void *out, size_t size, bool waits);
 
 [[nodiscard]] int cay_line_fd(const struct cay_line *line); /* -1: there is none at the moment */
 [[nodiscard]] short cay_line_events(const struct cay_line *line, bool reads, bool writes);

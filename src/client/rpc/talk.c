@@ -8,7 +8,10 @@
 #include "client/rpc/refusal.h"
 #include "wire/gzip.h"
 
-enum { TIMEOUT_HEADER_MAX = 999'999'999 }; /* Connect-Timeout-Ms has at most 10 digits */
+enum {
+    TIMEOUT_HEADER_MAX = 999'999'999, /* Connect-Timeout-Ms has at most 10 digits */
+    HEAD_BYTES = 512,
+};
 
 static bool is_stream(const struct cay_talk *talk)
 {
@@ -40,16 +43,40 @@ void cay_talk_finish(struct cay_talk *talk)
     cay_arena_finish(&talk->arena);
 }
 
+/* Every call has one, and most of what printf can is not needed for it. */
+static void write_length(size_t len, struct cay_buf *out)
+{
+    char text[32] = "";
+    char *at = text + sizeof(text) - sizeof("\r\n\r\n");
+    memcpy(at, "\r\n\r\n", sizeof("\r\n\r\n"));
+    do {
+        *--at = (char)('0' + len % 10);
+        len /= 10;
+    } while (len);
+    cay_buf_append_text(out, "Content-Length: ");
+    cay_buf_append_text(out, at);
+}
+
 static void write_head(const struct cay_talk *talk, size_t body_len, struct cay_buf *out)
 {
     const struct cay_client *client = talk->client;
     const struct cay_address *address = &client->address;
     struct cay_str key = cay_secret_view(&client->key);
-    cay_buf_printf(out,
-                   "POST %s%s%s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\n"
-                   "Connect-Protocol-Version: 1\r\nUser-Agent: cay/" CAY_VERSION "\r\n",
-                   talk->is_relayed ? "http://" : "", talk->is_relayed ? address->authority : "",
-                   address->path, talk->method->path, address->authority, content_type(talk));
+    const char *const words[] = {
+        "POST ",
+        talk->is_relayed ? "http://" : "",
+        talk->is_relayed ? address->authority : "",
+        address->path,
+        talk->method->path,
+        " HTTP/1.1\r\nHost: ",
+        address->authority,
+        "\r\nContent-Type: ",
+        content_type(talk),
+        "\r\nConnect-Protocol-Version: 1\r\nUser-Agent: cay/" CAY_VERSION "\r\n",
+    };
+    (void)cay_buf_reserve(out, HEAD_BYTES + body_len); /* most need no more */
+    for (size_t i = 0; i < CAY_COUNT(words); i++)
+        cay_buf_append_text(out, words[i]);
     if (talk->is_relayed)
         cay_client_write_proxy_rights(client, out);
     if (talk->offers_gzip)
@@ -63,7 +90,7 @@ static void write_head(const struct cay_talk *talk, size_t body_len, struct cay_
     if (talk->method->client_streaming)
         cay_buf_append_text(out, "Transfer-Encoding: chunked\r\n\r\n");
     else
-        cay_buf_printf(out, "Content-Length: %zu\r\n\r\n", body_len);
+        write_length(body_len, out);
 }
 
 static bool is_written(const struct cay_buf *out, struct cay_error *err)
