@@ -18,6 +18,7 @@
 enum {
     QUIET_MS = 20,        /* after somebody asked: more may come, and they go first */
     PAUSE_MS = 2,         /* between two that are made */
+    BUSY_MS = 100,        /* when others have work to do */
     RETRY_MS = 30 * 1000, /* after one could not be made */
     LOOK_MS = 60 * 1000,  /* how often demand is forgotten a little */
 };
@@ -40,6 +41,7 @@ struct cay_reserve {
     struct cay_timer look;
     bool is_filling;
     bool is_over;
+    uint64_t not_before_ms; /* one could not be made: when to try again */
     uint64_t handed_out;
     uint64_t cold;
 };
@@ -153,6 +155,7 @@ static void fill_done(struct cay_job *job)
         free_waiting(waiting);
         if (self->is_short)
             empty(reserve);
+        reserve->not_before_ms = cay_loop_now_ms(reserve->host->loop) + RETRY_MS;
         refill_in(reserve, RETRY_MS);
     }
     free(self);
@@ -184,6 +187,11 @@ static void fill(struct cay_reserve *reserve, struct shelf *shelf)
 static void on_refill(struct cay_timer *timer)
 {
     struct cay_reserve *reserve = CAY_CONTAINER_OF(timer, struct cay_reserve, refill);
+    uint64_t now_ms = cay_loop_now_ms(reserve->host->loop);
+    if (now_ms < reserve->not_before_ms) {
+        refill_in(reserve, reserve->not_before_ms - now_ms);
+        return;
+    }
     for (size_t i = 0; i < reserve->shelf_count; i++) {
         struct shelf *shelf = &reserve->shelves[i];
         if (shelf->count >= wanted(reserve, shelf)) {
@@ -193,7 +201,7 @@ static void on_refill(struct cay_timer *timer)
         if (is_host_idle(reserve))
             fill(reserve, shelf);
         else
-            refill_in(reserve, QUIET_MS);
+            refill_in(reserve, BUSY_MS);
         return;
     }
 }
