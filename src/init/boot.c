@@ -18,6 +18,7 @@ struct gifts {
     int root_fd;
     int userns_fd;
     int tasks_fd[TASKS_MAX];
+    struct view_groups groups;
 };
 
 /* START is small and comes with all its descriptors in one message. */
@@ -50,9 +51,10 @@ static int read_start(struct init *init, int channel_fd, struct gifts *gifts)
         frame.type != CAY_FRAME_START || !cay_frame_get_start(&frame, &init->spec))
         return -EPROTO;
     memcpy(init->hostname, init->spec.hostname.ptr, init->spec.hostname.len);
-    int *roles[] = {&init->listen_fd,    &gifts->root_fd,     &gifts->userns_fd,
-                    &gifts->tasks_fd[0], &gifts->tasks_fd[1], &gifts->tasks_fd[2],
-                    &gifts->tasks_fd[3]};
+    int *roles[] = {&init->listen_fd,        &gifts->root_fd,          &gifts->userns_fd,
+                    &gifts->tasks_fd[0],     &gifts->tasks_fd[1],      &gifts->tasks_fd[2],
+                    &gifts->tasks_fd[3],     &gifts->groups.memory_fd, &gifts->groups.cpu_fd,
+                    &gifts->groups.usage_fd, &init->view.cgroups_fd};
     uint32_t used = 0;
     for (size_t i = 0; i < CAY_COUNT(roles); i++) {
         if (!(init->spec.fds & 1u << i))
@@ -88,11 +90,13 @@ static int open_null(struct init *init)
     return 0;
 }
 
-static int load_filter(void)
+static int load_filter(struct init *init)
 {
     static struct cay_seccomp filter;
-    int result = cay_seccomp_build(&filter);
-    return result < 0 ? result : cay_seccomp_load(&filter);
+    int result = cay_seccomp_build(&filter, CAY_SECCOMP_LISTENS);
+    if (result == 0)
+        result = init->told_fd = cay_seccomp_load_listening(&filter);
+    return CAY_MIN(result, 0);
 }
 
 static int start_plain(struct init *init, const struct gifts *gifts, uint32_t *out_stage)
@@ -105,7 +109,8 @@ static int start_plain(struct init *init, const struct gifts *gifts, uint32_t *o
 
 static int start(struct init *init, int channel_fd, uint32_t *out_stage)
 {
-    struct gifts gifts = {.root_fd = -1, .userns_fd = -1, .tasks_fd = {-1, -1, -1, -1}};
+    struct gifts gifts = {
+        .root_fd = -1, .userns_fd = -1, .tasks_fd = {-1, -1, -1, -1}, .groups = {-1, -1, -1}};
     *out_stage = CAY_STAGE_SPEC;
     int result = read_start(init, channel_fd, &gifts);
     if (result < 0)
@@ -119,6 +124,7 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
     } else {
         /* A keyring of its own, or commands would find the daemon's (session-keyring(7)). */
         (void)cay_raw2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
+        view_open(&init->view, &gifts.groups);
         result = setup_namespaces(init, gifts.root_fd, gifts.userns_fd, out_stage);
     }
     if (result < 0)
@@ -129,7 +135,7 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
         return result;
     *out_stage = CAY_STAGE_SECCOMP;
     cay_seccomp_build_gate(&init->gate);
-    result = load_filter();
+    result = load_filter(init);
     if (result < 0)
         return result;
     /* What is left to do to commands it may do as the owner of their namespace. */

@@ -245,6 +245,16 @@ static int64_t next_deadline_ms(const struct call *call)
     return CAY_MIN(call->wall_deadline_ms, call->quiet_deadline_ms);
 }
 
+uint32_t calls_running(const struct init *init)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < init->calls_used; i++) {
+        const struct call *call = &init->calls[i];
+        count += call->id && (call->pid || call->leftovers) ? 1 : 0;
+    }
+    return count;
+}
+
 int calls_timeout_ms(const struct init *init, int64_t now)
 {
     int64_t first_ms = INT64_MAX;

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #include "init/ring.h"
+#include "init/view.h"
 #include "sys/cgroup.h"
 #include "sys/seccomp.h"
 #include "wire/frame/decode.h"
@@ -113,7 +114,9 @@ struct init {
     int null_fd;
     int root_fd;   /* plain mode: what working directories are under; -1 otherwise */
     int userns_fd; /* where commands live; -1 in plain mode */
+    int told_fd;   /* system calls that we answer; -1: none */
     struct cay_seccomp gate;
+    struct view view;
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
     struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
@@ -157,6 +160,7 @@ void call_free(struct init *init, struct call *call);
 void call_settle(struct init *init, struct call *call);
 void calls_reap(struct init *init);
 void calls_detach(struct init *init);
+uint32_t calls_running(const struct init *init);
 int calls_timeout_ms(const struct init *init, int64_t now_ms);
 void calls_check_deadlines(struct init *init, int64_t now_ms);
 void calls_skip_clock(struct init *init, uint64_t ms);
@@ -195,6 +199,9 @@ void tree_note_killed(struct init *init, struct call *call);
 uint32_t tree_oom_kills(struct init *init, const struct call *call);
 struct cay_frame_slots slots_report(const struct init *init);
 
+/* answer.c: one system call that waits for us. */
+void answer_told(struct init *init);
+
 /* events of epoll */
 enum event_kind {
     EVENT_SIGNAL = 1,
@@ -204,6 +211,8 @@ enum event_kind {
     EVENT_STDOUT,
     EVENT_STDERR,
     EVENT_STDIN,
+    EVENT_TOLD,
+    EVENT_VIEW,
 };
 void watch(const struct init *init, int fd, uint32_t events, enum event_kind kind,
            const struct call *call);

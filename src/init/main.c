@@ -85,6 +85,8 @@ static void handle(struct init *init, const struct epoll_event *event)
         if (init->candidate.fd >= 0)
             link_readable(init, &init->candidate);
         return;
+    case EVENT_TOLD: answer_told(init); return;
+    case EVENT_VIEW: view_opened(&init->view); return;
     case EVENT_STDOUT:
     case EVENT_STDERR:
     case EVENT_STDIN: break;
@@ -99,13 +101,21 @@ static void handle(struct init *init, const struct epoll_event *event)
         stdio_output_ready(init, call, kind == EVENT_STDERR);
 }
 
+static int next_timeout_ms(struct init *init, int64_t now)
+{
+    init->view.running = calls_running(init);
+    int calls_ms = calls_timeout_ms(init, now);
+    int view_ms = view_timeout_ms(&init->view, now);
+    return calls_ms < 0 || view_ms < 0 ? CAY_MAX(calls_ms, view_ms) : CAY_MIN(calls_ms, view_ms);
+}
+
 /* Deadlines come after everything that has arrived: SKIP_CLOCK, sent while we were frozen, must
  * count before a timeout does. */
 static void run(struct init *init)
 {
     struct epoll_event events[EVENTS_MAX];
     while (!init->leaving) {
-        int timeout_ms = calls_timeout_ms(init, now_ms());
+        int timeout_ms = next_timeout_ms(init, now_ms());
         int count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, timeout_ms);
         /* Frozen and thawed: interrupted, or the time was over before we could look. */
         if (count < 0)
@@ -117,6 +127,7 @@ static void run(struct init *init)
         if (count < EVENTS_MAX)
             calls_check_deadlines(init, now_ms());
         link_flush(init);
+        view_tick(&init->view, now_ms());
     }
 }
 
@@ -151,7 +162,8 @@ int main(void)
     (void)cay_pace_set(0, CAY_SLICE_SHORT_USEC); /* it does little, and commands wait for it */
     umask(0); /* modes are meant as they are written; commands get their own */
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd =
-        init->next_room = -1;
+        init->next_room = init->told_fd = -1;
+    view_init(&init->view);
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     init->child_stack = cay_clone_stack_open();
@@ -159,7 +171,12 @@ int main(void)
         return 1;
     if (boot(init, CHANNEL_FD) < 0)
         return 1;
+    view_fill(&init->view, now_ms()); /* the daemon goes on meanwhile */
+    if (init->view.watch_fd >= 0)
+        watch(init, init->view.watch_fd, EPOLLIN, EVENT_VIEW, NULL);
     watch(init, init->signal_fd, EPOLLIN, EVENT_SIGNAL, NULL);
+    if (init->told_fd >= 0)
+        watch(init, init->told_fd, EPOLLIN, EVENT_TOLD, NULL);
     if (init->listen_fd >= 0)
         watch(init, init->listen_fd, EPOLLIN, EVENT_LISTEN, NULL);
     run(init);

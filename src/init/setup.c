@@ -89,8 +89,8 @@ static int mount_shm(int dev_fd, uint32_t uid_base)
     return result < 0 ? result : attach_at(shm, dev_fd, "shm");
 }
 
-/* One file system holds /dev and /dev/shm, and what hides parts of /proc: each would cost time, and
- * kernel memory in every control group of the host (mm/list_lru.c). */
+/* One file system holds /dev, /dev/shm and /sys, and what hides parts of /proc: each would cost
+ * time, and kernel memory in every control group of the host (mm/list_lru.c). */
 static int mount_dev(const struct init *init, int root_fd, int *out_dev)
 {
     char owner[16];
@@ -127,8 +127,12 @@ static int mount_dev(const struct init *init, int root_fd, int *out_dev)
     return result;
 }
 
-/* Lays a copy of what `from` is over `name` in /proc, read-only. A name this kernel does not have
- * needs no cover. */
+enum {
+    SHUT = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+};
+
+/* Lays a copy of what `from` is over `name` in /proc, read-only: /sys is so already. A name this
+ * kernel does not have needs no cover. */
 static int cover(int proc_fd, const char *name, int from_fd, const char *from)
 {
     cay_autoclose int target = openat(proc_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -137,9 +141,41 @@ static int cover(int proc_fd, const char *name, int from_fd, const char *from)
     cay_autoclose int copy = cay_mount_clone(from_fd, from, false);
     if (copy < 0)
         return copy;
-    int result = cay_mount_set(
-        copy, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, false);
-    return result < 0 ? result : cay_mount_attach(copy, target);
+    int result = from_fd == proc_fd ? cay_mount_set(copy, SHUT, false) : 0;
+    if (result == 0)
+        result = cay_mount_attach(copy, target);
+    return result < 0 ? result : cay_mount_verify(proc_fd, name, from_fd);
+}
+
+/* A directory of /dev, which init goes on writing to (view.h) and nobody else can. Where the host
+ * has control groups of version 2 only, the session's own lies in it. */
+static int mount_sys(struct init *init, int root_fd, int dev_fd, int *out_shut)
+{
+    static const char name[] = ".sys";
+    uint32_t base = init->spec.uid_base;
+    cay_autoclose int groups_fd = cay_take_fd(init->view.cgroups_fd);
+    int result = view_make_sys(&init->view, dev_fd, name, base + CAY_USERNS_COUNT - 1);
+    cay_autoclose int sys = result == 0 ? cay_mount_clone(dev_fd, name, false) : result;
+    if (sys < 0)
+        return sys;
+    cay_autoclose int target = open_mount_point(root_fd, "sys", base);
+    if (target < 0)
+        return target;
+    result = cay_mount_set(sys, SHUT, false);
+    if (result == 0)
+        result = cay_mount_attach(sys, target);
+    if (result == 0)
+        result = cay_mount_verify(root_fd, "sys", dev_fd);
+    if (result == 0 && groups_fd >= 0) {
+        result = cay_mount_set(groups_fd, SHUT, false);
+        if (result == 0)
+            result = attach_at(groups_fd, sys, "fs/cgroup");
+        if (result == 0)
+            result = cay_mount_verify(sys, "fs/cgroup", groups_fd);
+    }
+    if (result == 0)
+        *out_shut = cay_take_fd(sys);
+    return result;
 }
 
 /* A random UUID, as the kernel has one for its own boot. Programs take it for the sign that
@@ -166,43 +202,50 @@ static int write_boot_id(int dir_fd)
 }
 
 /* The empty file hides files, the empty directory directories, the third is the number of this
- * boot. They are in /dev until they are laid over what they hide, without a name after that. */
-static int make_masks(int dev_fd)
+ * boot, and the others say what the sandbox may have of the machine. They are in /sys until they
+ * are laid over what they hide, without a name after that. */
+static int make_masks(struct init *init, int proc_fd)
 {
-    cay_autoclose int file = openat(dev_fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
-    if (file < 0 || mkdirat(dev_fd, "none", 0555) < 0)
+    int sys_fd = init->view.sys_fd;
+    cay_autoclose int file = openat(sys_fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0 || mkdirat(sys_fd, "none", 0555) < 0)
         return -errno;
-    return write_boot_id(dev_fd);
+    int result = write_boot_id(sys_fd);
+    return result < 0 ? result : view_make_files(&init->view, sys_fd, proc_fd);
 }
 
-static int drop_masks(int dev_fd)
+static int drop_masks(int sys_fd)
 {
-    return unlinkat(dev_fd, "empty", 0) < 0 || unlinkat(dev_fd, "none", AT_REMOVEDIR) < 0 ||
-                   unlinkat(dev_fd, "boot_id", 0) < 0
-               ? -errno
-               : 0;
+    if (unlinkat(sys_fd, "empty", 0) < 0 || unlinkat(sys_fd, "none", AT_REMOVEDIR) < 0 ||
+        unlinkat(sys_fd, "boot_id", 0) < 0)
+        return -errno;
+    for (int i = 0; i < VIEW_FILES; i++) {
+        if (unlinkat(sys_fd, view_file_name(i), 0) < 0)
+            return -errno;
+    }
+    return 0;
 }
 
 /* Most of this is closed already, because nobody in the sandbox is the host's root. It is closed
  * again, so that one wrong mode in the kernel is not enough. */
-static int mask_proc(int proc_fd, int dev_fd)
+static int mask_proc(struct init *init, int proc_fd, int shut_fd)
 {
     static const char *const read_only[] = {"sys", "sysrq-trigger", "irq", "bus", "fs"};
     static const char *const hidden_files[] = {
         "kcore", "keys", "kmsg", "timer_list", "kallsyms", "sched_debug", "latency_stats"};
     static const char *const hidden_dirs[] = {"acpi", "scsi"};
-    int result = 0;
+    int result = make_masks(init, proc_fd);
     for (size_t i = 0; i < CAY_COUNT(read_only) && result == 0; i++)
         result = cover(proc_fd, read_only[i], proc_fd, read_only[i]);
-    if (result == 0)
-        result = make_masks(dev_fd);
     for (size_t i = 0; i < CAY_COUNT(hidden_files) && result == 0; i++)
-        result = cover(proc_fd, hidden_files[i], dev_fd, "empty");
+        result = cover(proc_fd, hidden_files[i], shut_fd, "empty");
     for (size_t i = 0; i < CAY_COUNT(hidden_dirs) && result == 0; i++)
-        result = cover(proc_fd, hidden_dirs[i], dev_fd, "none");
+        result = cover(proc_fd, hidden_dirs[i], shut_fd, "none");
     if (result == 0)
-        result = cover(proc_fd, "sys/kernel/random/boot_id", dev_fd, "boot_id");
-    return result < 0 ? result : drop_masks(dev_fd);
+        result = cover(proc_fd, "sys/kernel/random/boot_id", shut_fd, "boot_id");
+    for (int i = 0; i < VIEW_FILES && result == 0; i++)
+        result = cover(proc_fd, view_file_name(i), shut_fd, view_file_name(i));
+    return result < 0 ? result : drop_masks(init->view.sys_fd);
 }
 
 static int write_sysctl(int proc_fd, const char *name, const char *text)
@@ -225,7 +268,7 @@ static int set_network(int proc_fd, uint32_t uid_base)
     return result;
 }
 
-static int mount_proc(const struct init *init, int root_fd, int dev_fd, uint32_t *out_stage)
+static int mount_proc(struct init *init, int root_fd, int shut_fd, uint32_t *out_stage)
 {
     cay_autoclose int proc =
         cay_mount_new("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
@@ -242,7 +285,7 @@ static int mount_proc(const struct init *init, int root_fd, int dev_fd, uint32_t
     if (result < 0)
         return result;
     *out_stage = CAY_STAGE_PROC;
-    return mask_proc(proc, dev_fd);
+    return mask_proc(init, proc, shut_fd);
 }
 
 /* The session's tree over the host's, then everything else away. */
@@ -292,6 +335,7 @@ int setup_namespaces(struct init *init, int root_fd, int userns_fd, uint32_t *ou
 {
     int result = root_fd < 0 || userns_fd < 0 ? -EPROTO : 0;
     cay_autoclose int dev_fd = -1;
+    cay_autoclose int shut_fd = -1;
 #define STEP(at, step)         \
     do {                       \
         if (result == 0) {     \
@@ -301,7 +345,8 @@ int setup_namespaces(struct init *init, int root_fd, int userns_fd, uint32_t *ou
     } while (0)
     STEP(CAY_STAGE_ROOT, attach_root(root_fd));
     STEP(CAY_STAGE_DEV, mount_dev(init, root_fd, &dev_fd));
-    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, dev_fd, out_stage));
+    STEP(CAY_STAGE_SYS, mount_sys(init, root_fd, dev_fd, &shut_fd));
+    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, shut_fd, out_stage));
     STEP(CAY_STAGE_PIVOT, pivot(root_fd));
     STEP(CAY_STAGE_HOSTNAME, sethostname(init->hostname, strlen(init->hostname)) < 0 ? -errno : 0);
     STEP(CAY_STAGE_USERNS, drop_to_range(init, userns_fd));

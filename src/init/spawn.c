@@ -95,6 +95,7 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     call->window_bytes = exec->window_bytes;
     call->attached = exec->window_bytes > 0;
     int result = take_slot(init, call);
+    view_before_start(&init->view, now_ms());
     if (result == 0 && !call->ring.data)
         result = cay_ring_open(&call->ring, exec->ring_bytes);
     struct ends ends = {{-1, -1, -1}};
@@ -128,6 +129,8 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     if (result < 0)
         return result;
     call->pid = call->group = result;
+    init->view.last_pid = (uint32_t)result;
+    view_after_start(&init->view);
     /* It has become the command by now, or left a note why not: then its end comes alone. */
     call->tell_start = exec->flags & CAY_EXEC_TELL_START && cell->stage == CAY_STAGE_NONE;
     int64_t now = call->started_usec / 1000;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/stat.h>
 #include <sys/types.h>
 
 #include "sys/raw.h"
@@ -62,6 +63,23 @@ int cay_mount_set_idmap(int mount_fd, int userns_fd)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns_fd};
     return (int)cay_raw5(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+}
+
+int cay_mount_verify(int dir_fd, const char *name, int mount_fd)
+{
+    struct statx like = {};
+    struct statx found = {};
+    long result = cay_raw5(SYS_statx, mount_fd, "", AT_EMPTY_PATH, 0, &like);
+    if (result == 0)
+        result =
+            cay_raw5(SYS_statx, dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &found);
+    if (result < 0)
+        return (int)result;
+    return found.stx_attributes & STATX_ATTR_MOUNT_ROOT &&
+                   found.stx_dev_major == like.stx_dev_major &&
+                   found.stx_dev_minor == like.stx_dev_minor
+               ? 0
+               : -EXDEV;
 }
 
 int cay_mount_make_private(void)

@@ -32,6 +32,10 @@ struct cay_mount_option {
 /* Shows ids through the map of the user namespace. For a detached mount. */
 [[nodiscard]] int cay_mount_set_idmap(int mount_fd, int userns_fd);
 
+/* 0 when the name is the root of a mount of the file system that mount_fd is on; -EXDEV when it is
+ * not: something else is where the mount was meant to be. */
+[[nodiscard]] int cay_mount_verify(int dir_fd, const char *name, int mount_fd);
+
 /* No mount made here or elsewhere travels between this mount namespace and its origin. */
 [[nodiscard]] int cay_mount_make_private(void);
 

@@ -55,7 +55,9 @@ enum verdict {
     CHECK_PERSONALITY,
     CHECK_SOCKET_FAMILY,
     CHECK_IOCTL_REQUEST,
+    CHECK_AFFINITY,
     FAMILY_REFUSED,
+    TELL,
     VERDICTS,
 };
 
@@ -76,11 +78,13 @@ static const unsigned char verdicts[NUMBERS] = {
 #define CAY_ABSENT(name)       [SYS_##name] = ABSENT,
 #define CAY_CHECK(name, check) [SYS_##name] = CHECK_##check,
 #define CAY_GATED(name)        [SYS_##name] = ALLOW,
+#define CAY_TOLD(name)         [SYS_##name] = TELL,
 #include "sys/syscalls.def"
 #undef CAY_ALLOW
 #undef CAY_ABSENT
 #undef CAY_CHECK
 #undef CAY_GATED
+#undef CAY_TOLD
 };
 
 struct range {
@@ -181,6 +185,10 @@ static void emit_checks(struct builder *builder)
     emit_load_arg(builder, 1);
     emit_jump(builder, BPF_JEQ, TERMINAL_INPUT, DENY, VERDICTS);
     emit_jump(builder, BPF_JEQ, TERMINAL_CONSOLE, DENY, ALLOW);
+
+    begin(builder, CHECK_AFFINITY);
+    emit_load_arg(builder, 1);
+    emit_jump(builder, BPF_JEQ, CAY_SECCOMP_AFFINITY_BYTES, ALLOW, TELL);
 }
 
 static void emit_returns(struct builder *builder)
@@ -189,10 +197,9 @@ static void emit_returns(struct builder *builder)
         enum verdict verdict;
         uint32_t action;
     } returns[] = {
-        {ALLOW, SECCOMP_RET_ALLOW},
-        {DENY, SECCOMP_RET_ERRNO | EPERM},
-        {ABSENT, SECCOMP_RET_ERRNO | ENOSYS},
-        {FAMILY_REFUSED, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {ALLOW, SECCOMP_RET_ALLOW},           {DENY, SECCOMP_RET_ERRNO | EPERM},
+        {ABSENT, SECCOMP_RET_ERRNO | ENOSYS}, {FAMILY_REFUSED, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {TELL, SECCOMP_RET_USER_NOTIF},
     };
     for (size_t i = 0; i < CAY_COUNT(returns); i++) {
         begin(builder, returns[i].verdict);
@@ -211,12 +218,19 @@ static void link_verdicts(struct builder *builder)
     }
 }
 
-int cay_seccomp_build(struct cay_seccomp *out_filter)
+static unsigned char verdict_of(uint32_t number, unsigned flags)
+{
+    unsigned char verdict = number < NUMBERS ? verdicts[number] : ABSENT;
+    bool is_told = verdict == TELL || verdict == CHECK_AFFINITY;
+    return is_told && !(flags & CAY_SECCOMP_LISTENS) ? ALLOW : verdict;
+}
+
+int cay_seccomp_build(struct cay_seccomp *out_filter, unsigned flags)
 {
     struct range ranges[CAY_SECCOMP_PROGRAM_MAX];
     unsigned count = 0;
     for (uint32_t number = 0; number <= NUMBERS; number++) {
-        unsigned char verdict = number < NUMBERS ? verdicts[number] : ABSENT;
+        unsigned char verdict = verdict_of(number, flags);
         if (count && ranges[count - 1].verdict == verdict)
             continue;
         if (count == CAY_COUNT(ranges))
@@ -262,9 +276,19 @@ void cay_seccomp_build_gate(struct cay_seccomp *out_filter)
     memcpy(out_filter->program, program, sizeof(program));
 }
 
-int cay_seccomp_load(const struct cay_seccomp *filter)
+static int load(const struct cay_seccomp *filter, unsigned flags)
 {
     struct sock_fprog program = {.len = filter->len,
                                  .filter = (struct sock_filter *)(uintptr_t)filter->program};
-    return (int)cay_raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+    return (int)cay_raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+int cay_seccomp_load(const struct cay_seccomp *filter)
+{
+    return load(filter, 0);
+}
+
+int cay_seccomp_load_listening(const struct cay_seccomp *filter)
+{
+    return load(filter, SECCOMP_FILTER_FLAG_NEW_LISTENER); /* close-on-exec by itself */
 }

@@ -10,6 +10,9 @@
  * one for itself and so for all its children; it leaves init the calls that start a command
  * (clone3, setns, unshare). Each command then loads the gate, a dozen instructions that take those
  * away.
+ *
+ * Two calls tell a program how large the machine is, and know nothing of control groups: sysinfo
+ * and sched_getaffinity. Where init listens, they wait for its answer.
  */
 
 #include <linux/filter.h>
@@ -23,8 +26,15 @@ struct cay_seccomp {
     unsigned short len;
 };
 
-/* The long one. -E2BIG when the table does not fit the program. */
-[[nodiscard]] int cay_seccomp_build(struct cay_seccomp *out_filter);
+enum {
+    CAY_SECCOMP_LISTENS = 1 << 0, /* somebody answers what is told */
+    /* The length by which sched_getaffinity is answered by the kernel all the same: whoever answers
+     * asks with it. */
+    CAY_SECCOMP_AFFINITY_BYTES = 4104,
+};
+
+/* The long one; flags of CAY_SECCOMP_*. -E2BIG when the table does not fit the program. */
+[[nodiscard]] int cay_seccomp_build(struct cay_seccomp *out_filter, unsigned flags);
 
 /* The short one, to be loaded on top. */
 void cay_seccomp_build_gate(struct cay_seccomp *out_filter);
@@ -32,3 +42,7 @@ void cay_seccomp_build_gate(struct cay_seccomp *out_filter);
 /* For the calling thread, by raw system call. Needs CAP_SYS_ADMIN in the caller's user namespace or
  * no_new_privs. */
 [[nodiscard]] int cay_seccomp_load(const struct cay_seccomp *filter);
+
+/* The same, and the descriptor on which calls come that are told (seccomp_unotify(2)). Only one
+ * filter of a process can have one. */
+[[nodiscard]] int cay_seccomp_load_listening(const struct cay_seccomp *filter);

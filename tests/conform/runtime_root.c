@@ -56,7 +56,8 @@ static bool write_text(int root_fd, const char *path, const char *text)
 
 bool root_make(struct root *root, const char *probe)
 {
-    static const char *const dirs[] = {"bin", "dev", "proc", "etc", "root", "home", "workspace"};
+    static const char *const dirs[] = {"bin", "dev",  "proc", "sys",
+                                       "etc", "root", "home", "workspace"};
     static const char *const links[] = {
         "sh",       "ash",   "cat",    "echo",  "sleep",   "id",       "ls",     "ps",
         "true",     "false", "kill",   "mount", "umount",  "mknod",    "yes",    "head",

@@ -475,7 +475,7 @@ static void the_root_is_switched_under_a_living_sandbox(void **)
                                                  "cat /proc/mounts | grep -c ' / '"});
         assert_non_null(call);
         assert_string_equal(driver_text(&call->out),
-                            "fresh\ncat\ndev\nbin dev etc home proc root tmp workspace 1\n");
+                            "fresh\ncat\ndev\nbin dev etc home proc root sys tmp workspace 1\n");
     }
     driver_close(&driver);
     assert_true(cay_sandbox_destroy(sandbox, &err));

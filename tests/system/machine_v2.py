@@ -78,6 +78,22 @@ def runs(guest):
 
 
 @case
+def shown(guest):
+    """programs see the limits: in /proc, and in the session's own group, which they cannot change"""
+    assert guest.sh("grep MemTotal /proc/meminfo").split()[1] == str(96 << 10)
+    assert guest.sh("cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/cpu.max") == f"{96 << 20}\n150000 100000\n"
+    assert " - cgroup2 " in guest.sh("grep ' /sys/fs/cgroup ' /proc/self/mountinfo")
+    assert guest.sh("cat /proc/self/cgroup") == "0::/\n"
+    for file in ("memory.max", "cgroup.procs", "cgroup.kill", "cgroup.freeze", "init/cgroup.procs"):
+        said = guest.sh(f"(echo 1 > /sys/fs/cgroup/{file}) 2>&1 || echo refused")
+        assert said.endswith("refused\n"), (file, said)
+    guest.machine.sh("cay update v --memory 128M --cpus 1")
+    assert guest.sh("grep MemTotal /proc/meminfo").split()[1] == str(128 << 10)
+    assert guest.sh("cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/cpu.max") == f"{128 << 20}\n100000 100000\n"
+    assert guest.sh("nproc; grep -c ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online") == "1\n1\n0\n"
+
+
+@case
 def memory(guest):
     """a call that takes too much memory is killed and told so, and the session's others go on"""
     for _ in range(2):

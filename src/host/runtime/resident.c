@@ -135,7 +135,34 @@ static void add_fd(struct cay_init_launch *launch, uint32_t role, int fd)
     launch->fds[launch->fd_count++] = fd;
 }
 
-/* Descriptors are sent in the order of their roles: listen comes first, tasks last. */
+/* What init reads limits and use from. */
+static void add_groups(struct cay_init_launch *launch, const struct cay_cgroup *group,
+                       int cgroups_fd)
+{
+    const struct cay_cgroup_host *host = group->host;
+    int memory_fd = group->v1_fd[CAY_CGROUP_MEMORY];
+    int cpu_fd = group->v1_fd[CAY_CGROUP_CPU];
+    if (memory_fd < 0 && host->unified_has[CAY_CGROUP_MEMORY])
+        memory_fd = group->unified_fd;
+    if (cpu_fd < 0 && host->unified_has[CAY_CGROUP_CPU])
+        cpu_fd = group->unified_fd;
+    const int fds[] = {memory_fd, cpu_fd, group->unified_fd, cgroups_fd};
+    for (size_t i = 0; i < CAY_COUNT(fds); i++) {
+        if (fds[i] >= 0)
+            add_fd(launch, (uint32_t)CAY_FRAME_FD_MEMORY << i, fds[i]);
+    }
+}
+
+/* The session's group as a file system, where all its limits are in that one. */
+static int mount_groups(const struct cay_cgroup *group)
+{
+    const struct cay_cgroup_host *host = group->host;
+    return host->unified_has[CAY_CGROUP_MEMORY] && host->unified_has[CAY_CGROUP_CPU]
+               ? cay_mount_clone(group->unified_fd, "", false)
+               : -1;
+}
+
+/* Descriptors are sent in the order of their roles: listen comes first. */
 static void order_fds(struct cay_init_launch *launch, int listen_fd, const int *tasks,
                       int task_count)
 {
@@ -164,7 +191,11 @@ static int launch_init(struct cay_resident *resident, const struct cay_sandbox_s
         task_count = cay_cgroup_open_tasks(&resident->cgroup, tasks);
     if (task_count < 0)
         return task_count;
+    bool is_shown = resident->has_cgroup && launch->start.mode == CAY_FRAME_MODE_NAMESPACES;
+    cay_autoclose int cgroups_fd = is_shown ? mount_groups(&resident->cgroup) : -1;
     order_fds(launch, listen_fd, tasks, task_count);
+    if (is_shown)
+        add_groups(launch, &resident->cgroup, cgroups_fd);
     launch->image_fd = runtime->image_fd;
     launch->cgroup_fd = resident->has_cgroup ? resident->cgroup.init_fd : -1;
     launch->start.uid_base = spec->uid_base;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sys/pin.h"
@@ -13,11 +14,12 @@
 #include "tool/tree/tree_internal.h"
 
 /*
- * The mounts of a running sandbox: its /dev with /dev/shm, and its /proc. Whoever can change a
- * name there is as hostile as elsewhere, and two things are new. Devices must not be opened, since
- * opening is an act: everything is looked up first and opened by descriptor. And /proc judges its
- * readers by more than the mode of a file: it is read without any capability, also for the
- * sandbox's root, since what that one has inside counts for nothing in the host's own files.
+ * The mounts of a running sandbox: its /dev with /dev/shm, its /proc and its /sys. Whoever can
+ * change a name there is as hostile as elsewhere, and two things are new. Devices must not be
+ * opened, since opening is an act: everything is looked up first and opened by descriptor. And
+ * /proc judges its readers by more than the mode of a file: it is read without any capability, also
+ * for the sandbox's root, since what that one has inside counts for nothing in the host's own
+ * files.
  *
  * What is more, much of /proc answers by the namespaces and the effective user of who reads, and
  * those are the daemon's: /proc/sys would tell the host's name and network, /proc/sysvipc its
@@ -25,13 +27,16 @@
  * those files are read that say the same to everybody.
  */
 
-enum { PROC_FILE_BYTES_MAX = 16 * 1024 * 1024 };
+enum {
+    PROC_FILE_BYTES_MAX = 16 * 1024 * 1024,
+    CONTENT_WAIT_MS = 50,
+};
 
 #define ACROSS (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
 
 bool cay_tree_is_mounted(struct cay_str path)
 {
-    static const char *const places[] = {"/dev", "/proc"};
+    static const char *const places[] = {"/dev", "/proc", "/sys"};
     for (size_t i = 0; i < CAY_COUNT(places); i++) {
         size_t len = strlen(places[i]);
         if (path.len >= len && memcmp(path.ptr, places[i], len) == 0 &&
@@ -130,6 +135,19 @@ static int reopen_proc(int fd, int flags)
     return opened;
 }
 
+/* Files that init lays over those of /proc get their content a moment after the sandbox has
+ * started. What is to hide something stays empty. */
+static void await_content(const char *path, int fd, struct stat *st)
+{
+    const struct timespec step = {.tv_nsec = 1'000'000};
+    bool is_in_proc = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "proc/", 5) == 0;
+    for (int i = 0; i < CONTENT_WAIT_MS && is_in_proc && st->st_size == 0; i++) {
+        (void)nanosleep(&step, NULL);
+        if (fstat(fd, st) < 0)
+            return;
+    }
+}
+
 int cay_tree_cross(const struct cay_tool_tree *tree, const char *path, int flags)
 {
     cay_autoclose int fd = look_up(tree, path, O_PATH | (flags & (O_NOFOLLOW | O_DIRECTORY)));
@@ -142,8 +160,10 @@ int cay_tree_cross(const struct cay_tool_tree *tree, const char *path, int flags
         return -ELOOP;
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return -ENXIO;
-    if (!cay_tree_is_proc(fd))
+    if (!cay_tree_is_proc(fd)) {
+        await_content(path, fd, &st);
         return reopen(fd, flags);
+    }
     if ((flags & O_ACCMODE) == O_RDONLY && !may_read_proc(tree, fd, &st))
         return -EREMOTE;
     return reopen_proc(fd, flags);

@@ -430,6 +430,7 @@ const char *cay_frame_stage_name(uint32_t stage)
         [CAY_STAGE_LIMITS] = "limits",     [CAY_STAGE_STDIO] = "stdio",
         [CAY_STAGE_USER] = "user",         [CAY_STAGE_CWD] = "cwd",
         [CAY_STAGE_EXEC] = "exec",         [CAY_STAGE_FORK] = "fork",
+        [CAY_STAGE_SYS] = "sys",
     };
     return stage < CAY_STAGES ? names[stage] : "unknown";
 }

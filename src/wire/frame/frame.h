@@ -43,7 +43,7 @@ enum {
     CAY_FRAME_WHO_MAX = 64,
     CAY_FRAME_WHO_TEXT_BYTES_MAX = 200, /* of one command line */
     CAY_FRAME_WHO_BYTES_MAX = 8 + CAY_FRAME_WHO_MAX * (CAY_FRAME_WHO_TEXT_BYTES_MAX + 9),
-    CAY_FRAME_START_FDS_MAX = 8,
+    CAY_FRAME_START_FDS_MAX = 11,
     CAY_FRAME_SLOT_FDS = 5,
     CAY_FRAME_ROOM_FDS = 7,
     CAY_FRAME_SLOTS_MAX = 128,
@@ -87,6 +87,11 @@ enum cay_frame_start_fd {
     CAY_FRAME_FD_TASKS_1 = 1 << 4,
     CAY_FRAME_FD_TASKS_2 = 1 << 5,
     CAY_FRAME_FD_TASKS_3 = 1 << 6,
+    /* Directories of the session's control groups, to read what the sandbox may have and has: */
+    CAY_FRAME_FD_MEMORY = 1 << 7,   /* ... its memory */
+    CAY_FRAME_FD_CPU = 1 << 8,      /* ... its processors */
+    CAY_FRAME_FD_USAGE = 1 << 9,    /* ... what it used of them */
+    CAY_FRAME_FD_CGROUPS = 1 << 10, /* a detached mount of its group, version 2 */
 };
 
 struct cay_frame_start {
@@ -120,6 +125,7 @@ enum cay_frame_stage {
     CAY_STAGE_CWD,
     CAY_STAGE_EXEC,
     CAY_STAGE_FORK,
+    CAY_STAGE_SYS,
     CAY_STAGES,
 };
 

@@ -48,7 +48,7 @@ static uint32_t first_verdict(int number, uint64_t a, uint64_t b, uint64_t c)
     static struct cay_seccomp filter;
     static struct cay_seccomp gate;
     if (!filter.len) {
-        assert_int_equal(cay_seccomp_build(&filter), 0);
+        assert_int_equal(cay_seccomp_build(&filter, 0), 0);
         cay_seccomp_build_gate(&gate);
     }
     struct seccomp_data data = {.nr = number, .arch = NATIVE, .args = {a, b, c}};
@@ -68,6 +68,7 @@ static void every_name_of_the_table_has_its_verdict_and_nothing_else_is_allowed(
 #define CAY_ABSENT(name) \
     assert_int_equal(first_verdict(SYS_##name, 0, 0, 0), SECCOMP_RET_ERRNO | ENOSYS);
 #define CAY_CHECK(name, check)
+#define CAY_TOLD(name) listed[SYS_##name] = true;
 #define CAY_GATED(name)
 #define SYS_cachestat        451
 #define SYS_fchmodat2        452
@@ -77,6 +78,7 @@ static void every_name_of_the_table_has_its_verdict_and_nothing_else_is_allowed(
 #define SYS_futex_requeue    456
 #define SYS_mseal            462
 #include "sys/syscalls.def"
+    listed[SYS_sched_getaffinity] = true;
     for (int number = 0; number < (int)CAY_COUNT(listed); number++) {
         if (number == SYS_clone || number == SYS_unshare || number == SYS_personality ||
             number == SYS_socket || number == SYS_socketpair || number == SYS_ioctl)
@@ -178,7 +180,7 @@ static void arguments_are_looked_at(void **)
 static void other_processor_modes_do_not_go_around_it(void **)
 {
     struct cay_seccomp filter;
-    assert_int_equal(cay_seccomp_build(&filter), 0);
+    assert_int_equal(cay_seccomp_build(&filter, 0), 0);
     struct seccomp_data data = {.nr = SYS_read, .arch = AUDIT_ARCH_I386};
     assert_int_equal(run(&filter, &data), SECCOMP_RET_KILL_PROCESS);
     data = (struct seccomp_data){.nr = 0x40000000 | SYS_read, .arch = NATIVE};
@@ -191,7 +193,7 @@ static void the_kernel_takes_both_programs(void **)
 {
     struct cay_seccomp filter;
     struct cay_seccomp gate;
-    assert_int_equal(cay_seccomp_build(&filter), 0);
+    assert_int_equal(cay_seccomp_build(&filter, 0), 0);
     cay_seccomp_build_gate(&gate);
     pid_t pid = fork();
     assert_true(pid >= 0);

@@ -29,6 +29,7 @@ struct job {
     int proc_fd;
     const char *hostname; /* a new one; NULL: it keeps its own */
     size_t hostname_len;
+    int sys_fd;
     int old_fd; /* out: the old tree's mount */
     long result;
     bool pivoted; /* past the point of no return */
@@ -63,10 +64,13 @@ CAY_CLONE_CHILD static int child_main(void *arg)
     if (result >= 0)
         result = attach(job->root_fd, (int)here);
     if (result >= 0) {
-        /* The old tree's own /dev and /proc are picked while "/" still means the old tree. */
+        /* The old tree's own mounts are picked while "/" still means the old tree. */
         result = move_in("/dev", job->dev_fd);
         if (result == 0)
             result = move_in("/proc", job->proc_fd);
+        /* Inits of earlier daemons have nothing there. */
+        if (result == 0 && (result = move_in("/sys", job->sys_fd)) == -EINVAL)
+            result = 0;
         job->pivoted = true;
     }
     if (result == 0)
@@ -142,18 +146,17 @@ static bool put_under(struct cay_resident *resident, int root_fd, const char *ho
     int result = cay_mount_set(root, MOUNT_ATTR_NODEV, false);
     cay_autoclose int dev = open_mount_point(root, "dev", base);
     cay_autoclose int proc = open_mount_point(root, "proc", base);
-    if (result < 0 || dev < 0 || proc < 0)
-        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED,
-                              result < 0 ? result
-                              : dev < 0  ? dev
-                                         : proc,
-                              "prepare the new root");
+    cay_autoclose int sys = open_mount_point(root, "sys", base);
+    int worst = CAY_MIN(CAY_MIN(result, dev), CAY_MIN(proc, sys));
+    if (worst < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, worst, "prepare the new root");
     struct job job = {.pidfd = resident->pidfd,
                       .root_fd = root,
                       .dev_fd = dev,
                       .proc_fd = proc,
                       .hostname = hostname,
                       .hostname_len = hostname ? strlen(hostname) : 0,
+                      .sys_fd = sys,
                       .old_fd = -1};
     result = run(&job);
     if (result < 0) {

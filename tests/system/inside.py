@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a sandbox is shown of the machine: its own limits, wherever programs look for them."""
+
+import os
+
+from daemon import MIB, SANDBOX, case, eventually
+from small_base import run_with_cayd
+
+CPUS = len(os.sched_getaffinity(0))
+MEMORY = {"memoryBytes": str(300 * MIB)}
+ONE = {"cpus": 0.5} | MEMORY
+
+
+def meminfo(cay, session_id, name="MemTotal"):
+    """In bytes."""
+    line = cay.sh(session_id, f"grep ^{name}: /proc/meminfo").split()
+    assert line[2] == "kB", line
+    return int(line[1]) * 1024
+
+
+def shown_cpus(cay, session_id):
+    """As many as each of the places says where programs look."""
+    said = cay.sh(session_id, "nproc; grep -c ^processor /proc/cpuinfo; grep -c '^cpu[0-9]' /proc/stat;"
+                              "ls -d /sys/devices/system/cpu/cpu[0-9]* | wc -l; cat /sys/devices/system/cpu/online")
+    *counts, online = said.split()
+    assert all(int(count) == int(counts[0]) for count in counts), said
+    assert online == ("0" if counts[0] == "1" else f"0-{int(counts[0]) - 1}"), said
+    return int(counts[0])
+
+
+def update(cay, session_id, **limits):
+    cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id, "limits": limits})
+
+
+@case
+def memory(cay):
+    """memory is the session's: in /proc/meminfo, by sysinfo, and in what free says"""
+    cay.create("s", limits=MEMORY)
+    assert meminfo(cay, "s") == 300 * MIB
+    assert 200 * MIB < meminfo(cay, "s", "MemAvailable") <= 300 * MIB
+    assert meminfo(cay, "s", "SwapTotal") == 0
+    for user in ("root", "user"):
+        assert int(cay.sh("s", "free -b | awk '/^Mem/ {print $2}'", user=user)) == 300 * MIB
+
+
+@case
+def processors(cay):
+    """processors are the session's: half of one is one, more than there are is all there are"""
+    cay.create("one", limits=ONE)
+    assert shown_cpus(cay, "one") == 1
+    cay.create("all", limits={"cpus": CPUS + 0.5} | MEMORY)
+    assert shown_cpus(cay, "all") == CPUS
+    cay.create("free")
+    assert shown_cpus(cay, "free") == CPUS
+
+
+@case
+def changed(cay):
+    """a changed limit is what the next command sees, and soon what runs already"""
+    cay.create("s", limits=ONE)
+    looks = "while :; do nproc > new; awk 'NR == 1 {print $2}' /proc/meminfo >> new; mv new seen; usleep 50000; done"
+    cay.background("s", f"echo ready; {looks}")
+    update(cay, "s", cpus=CPUS, memoryBytes=str(400 * MIB))
+    assert shown_cpus(cay, "s") == CPUS and meminfo(cay, "s") == 400 * MIB
+    seen = lambda: cay.sh("s", "cat seen").split()  # noqa: E731
+    eventually(lambda: seen() == [str(CPUS), str(400 * 1024)], "what runs sees it")
+    update(cay, "s", cpus=1, memoryBytes=str(200 * MIB))
+    assert shown_cpus(cay, "s") == 1 and meminfo(cay, "s") == 200 * MIB
+    eventually(lambda: seen() == ["1", str(200 * 1024)], "what runs sees it")
+
+
+@case
+def kept(cay):
+    """it stays so over a turn, a rollback, a pause and the end of the daemon"""
+    cay.create("s", limits=ONE)
+    cay.turn("s")
+    assert shown_cpus(cay, "s") == 1 and meminfo(cay, "s") == 300 * MIB
+    cay.sh("s", "echo changed > a")
+    cay.rollback("s", "turn-0001")
+    assert shown_cpus(cay, "s") == 1 and meminfo(cay, "s") == 300 * MIB
+    cay.call(SANDBOX + "PauseSession", {"sessionId": "s"})
+    cay.call(SANDBOX + "ResumeSession", {"sessionId": "s"})
+    assert shown_cpus(cay, "s") == 1 and meminfo(cay, "s") == 300 * MIB
+    cay.restart()
+    assert shown_cpus(cay, "s") == 1 and meminfo(cay, "s") == 300 * MIB
+    update(cay, "s", memoryBytes=str(200 * MIB))
+    assert meminfo(cay, "s") == 200 * MIB
+    fork = cay.fork("s")[0]["id"]
+    assert shown_cpus(cay, fork) == 1 and meminfo(cay, fork) == 200 * MIB
+
+
+@case
+def used(cay):
+    """memory and time that are in use are told, while the one who asks goes on"""
+    cay.create("s", limits=ONE | {"memoryBytes": str(600 * MIB)})
+    before = meminfo(cay, "s", "MemAvailable")
+    script = ("echo ready; x=$(head -c 50000000 /dev/zero | tr '\\0' x); "
+              "while :; do grep ^MemAvailable /proc/meminfo > m; head -1 /proc/stat > t; mv m mem; mv t time; done")
+    cay.background("s", script)
+    eventually(lambda: before - meminfo(cay, "s", "MemAvailable") > 30 * MIB, "it is used")
+    eventually(lambda: cay.bash("s", "test -e time")["exec"].get("exitCode", 0) == 0, "it looks")
+    eventually(lambda: int(cay.sh("s", "awk '{print $2}' mem")) * 1024 < before - 30 * MIB,
+               "the process itself sees it")
+    ticks = lambda: sum(int(word) for word in cay.sh("s", "cat time").split()[1:4])  # noqa: E731
+    first = ticks()
+    eventually(lambda: ticks() > first, "its time counts")
+    fields = cay.sh("s", "cat /proc/loadavg").split()
+    assert len(fields) == 5 and float(fields[0]) <= 2, fields
+
+
+@case
+def affinity(cay):
+    """a process that chose its processors itself is told these, and others theirs by number"""
+    cay.create("s", limits={"cpus": 1} | MEMORY)
+    said = cay.sh("s", "taskset -p $$")
+    assert said.split()[-1] == "1", said
+    last = 1 << (CPUS - 1)
+    said = cay.sh("s", f"taskset -p {last:x} $$ > /dev/null; taskset -p $$; nproc").split()
+    assert said[-2:] == [f"{last:x}", "1"], said
+
+
+@case
+def groups(cay):
+    """the control groups are told in /sys/fs/cgroup, and nothing there can be changed"""
+    cay.create("s", limits=ONE)
+    if os.path.isdir("/sys/fs/cgroup/memory"):
+        assert int(cay.sh("s", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes")) == 300 * MIB
+        assert cay.sh("s", "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us") == "50000\n100000\n"
+    else:
+        assert int(cay.sh("s", "cat /sys/fs/cgroup/memory.max")) == 300 * MIB
+        assert cay.sh("s", "cat /sys/fs/cgroup/cpu.max") == "50000 100000\n"
+    for user in ("root", "user"):
+        for path in ("/sys/new", "/sys/devices/system/cpu/online", "/proc/meminfo", "/proc/stat",
+                     "/dev/.sys/new", "/dev/.sys/devices/system/cpu/online"):
+            said = cay.sh("s", f"(echo x > {path}) 2>&1 || echo refused", user=user)
+            assert said.endswith("refused\n"), (user, path, said)
+        assert cay.sh("s", "(rm -r /dev/.sys /sys/devices) 2>/dev/null; cat /sys/devices/system/cpu/online",
+                      user=user) == "0\n"
+
+
+@case
+def tools(cay):
+    """tools that read files see what commands see"""
+    cay.create("s", limits=ONE)
+    cay.sh("s", "true")
+    for path in ("/proc/meminfo", "/sys/devices/system/cpu/online"):
+        seen = cay.read("s", path).decode()
+        assert seen.split()[:2] == cay.sh("s", f"cat {path}").split()[:2], seen
+
+
+if __name__ == "__main__":
+    run_with_cayd()
