@@ -67,7 +67,7 @@ static void it_becomes_what_a_start_would_have_made(void **)
         run_script("hostname; ls / | tr '\\n' ' '; ls -d /proc/self /dev/null; "
                    "grep -c ' / ' /proc/mounts; id -u");
     assert_string_equal(driver_text(&call->out),
-                        "handed-out\nbin dev etc home proc root tmp workspace "
+                        "handed-out\nbin dev etc home proc root sys tmp workspace "
                         "/dev/null\n/proc/self\n1\n0\n");
     assert_true(cay_sandbox_root(fixture.sandbox) >= 0);
     assert_int_equal(faccessat(cay_sandbox_root(fixture.sandbox), "bin/busybox", F_OK, 0), 0);
