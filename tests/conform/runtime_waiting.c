@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "host/runtime/runtimes.h"
 #include "sys/mount.h"
 #include "sys/pidfd.h"
 #include "sys/userns.h"
@@ -53,6 +54,16 @@ static void hand_out(struct cay_sandbox *sandbox, const struct cay_cgroup_limits
     assert_true(driver_open(&fixture.driver, sandbox));
 }
 
+/* As the next daemon does it. */
+static void remove_waiting(void)
+{
+    struct cay_error err = {};
+    const struct cay_runtimes all = {
+        .run_dir = fixture.run_dir, .open = {fixture.runtime}, .count = 1};
+    if (!cay_runtimes_remove_waiting(&all, &err))
+        fail_msg("%s", err.text);
+}
+
 static int start_empty(void **)
 {
     fixture.sandbox = NULL;
@@ -87,7 +98,7 @@ static void it_is_adopted_once_it_is_handed_out(void **)
     driver_close(&fixture.driver);
     cay_sandbox_leave(cay_take_ptr(fixture.sandbox));
     struct cay_error err = {};
-    assert_true(cay_runtime_remove_waiting(fixture.runtime, &err)); /* it waits no more */
+    remove_waiting(); /* it waits no more */
     if (!cay_runtime_adopt(fixture.runtime, cay_buf_str(&text), &fixture.sandbox, &err))
         fail_msg("%s", err.text);
     assert_true(driver_open(&fixture.driver, fixture.sandbox));
@@ -100,13 +111,11 @@ static void what_waits_is_found_without_its_id(void **)
     struct cay_sandbox *sandbox = start_waiting("orphan");
     int pidfd = fcntl(cay_sandbox_pidfd(sandbox), F_DUPFD_CLOEXEC, 0);
     cay_sandbox_leave(sandbox);
-    struct cay_error err = {};
-    if (!cay_runtime_remove_waiting(fixture.runtime, &err))
-        fail_msg("%s", err.text);
+    remove_waiting();
     assert_int_equal(cay_pidfd_wait(pidfd, 2000), 0);
     cay_pidfd_reap(pidfd);
     close(pidfd);
-    assert_true(cay_runtime_remove_waiting(fixture.runtime, &err)); /* nothing is done */
+    remove_waiting(); /* nothing is left to do */
 }
 
 static void it_can_be_destroyed_while_it_waits(void **)

@@ -54,7 +54,6 @@ void cay_resident_close(struct cay_runtime *runtime);
 bool cay_resident_adopt(struct cay_runtime *runtime, struct cay_str description,
                         struct cay_sandbox **out_sandbox, struct cay_error *err);
 bool cay_resident_remove(struct cay_runtime *runtime, const char *id, struct cay_error *err);
-bool cay_resident_remove_waiting(struct cay_runtime *runtime, struct cay_error *err);
 void cay_resident_describe(const struct cay_sandbox *sandbox, struct cay_buf *out_text);
 int cay_resident_pidfd(const struct cay_sandbox *sandbox);
 int cay_resident_netns(const struct cay_sandbox *sandbox);

@@ -136,7 +136,7 @@ bool cay_resident_destroy(struct cay_sandbox *sandbox, struct cay_error *err)
     struct cay_resident_runtime *runtime = resident->runtime;
     bool killed = cay_resident_kill(sandbox, err);
     int result = killed ? remove_groups(runtime, sandbox->id) : 0;
-    cay_socket_remove(runtime->run_fd, sandbox->id);
+    cay_socket_remove(runtime->run_fd, sandbox->id, true);
     cay_resident_leave(sandbox);
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "remove the control groups");
@@ -157,32 +157,7 @@ bool cay_resident_remove(struct cay_runtime *base, const char *id, struct cay_er
         if (result == 0)
             result = remove_groups(runtime, id);
     }
-    /* Last, as it was made first: of those that wait, it is the sign that there is something. */
-    cay_socket_remove(runtime->run_fd, id);
+    cay_socket_remove(runtime->run_fd, id, false);
     return result == 0 ||
            cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "remove the control groups");
-}
-
-struct removal {
-    struct cay_runtime *runtime;
-    struct cay_error *err;
-    bool is_good;
-};
-
-static bool remove_one(void *context, const char *id)
-{
-    struct removal *removal = context;
-    removal->is_good = cay_resident_remove(removal->runtime, id, removal->err) && removal->is_good;
-    return true;
-}
-
-bool cay_resident_remove_waiting(struct cay_runtime *base, struct cay_error *err)
-{
-    struct cay_resident_runtime *runtime =
-        CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
-    struct removal removal = {.runtime = base, .err = err, .is_good = true};
-    int result = cay_socket_list_waiting(runtime->run_fd, remove_one, &removal);
-    if (result < 0)
-        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "look for them");
-    return removal.is_good;
 }

@@ -181,12 +181,6 @@ bool cay_sandbox_hand_out(struct cay_sandbox *sandbox, const struct cay_sandbox_
     return true;
 }
 
-bool cay_runtime_remove_waiting(struct cay_runtime *runtime, struct cay_error *err)
-{
-    return !runtime->ops->remove_waiting || runtime->ops->remove_waiting(runtime, err) ||
-           cay_wrap(err, "remove sandboxes that waited");
-}
-
 bool cay_runtime_adopt(struct cay_runtime *runtime, struct cay_str description,
                        struct cay_sandbox **out_sandbox, struct cay_error *err)
 {

@@ -94,7 +94,7 @@ void cay_runtime_prepare(struct cay_runtime *runtime);
 
 /* A sandbox before there is a session for it. Its id, uid_base and userns_fd are final; it has no
  * tree, and neither limits nor a host name that count, until it is handed out. Until then it is
- * nobody's, and remove_waiting finds it by itself. Reasons: NOT_SUPPORTED, those of start. */
+ * nobody's, and cay_runtimes_remove_waiting finds it. Reasons: NOT_SUPPORTED, those of start. */
 [[nodiscard]] bool cay_runtime_start_waiting(struct cay_runtime *runtime,
                                              const struct cay_sandbox_spec *spec,
                                              struct cay_sandbox **out_sandbox,
@@ -107,9 +107,6 @@ void cay_runtime_prepare(struct cay_runtime *runtime);
 [[nodiscard]] bool cay_sandbox_hand_out(struct cay_sandbox *sandbox,
                                         const struct cay_sandbox_spec *spec, int *out_old_fd,
                                         struct cay_error *err);
-
-/* Removes those that an earlier daemon let wait. Before any is started. */
-[[nodiscard]] bool cay_runtime_remove_waiting(struct cay_runtime *runtime, struct cay_error *err);
 
 /* A living sandbox of an earlier daemon. Reasons: INVALID_ARGUMENT for a text we did not write,
  * NOT_FOUND when it is not alive any more: then remove what is left by id. */

@@ -44,12 +44,12 @@ struct cay_runtime_ops {
     void (*prepare)(struct cay_runtime *);
     bool (*start)(struct cay_runtime *, const struct cay_sandbox_spec *, struct cay_sandbox **,
                   struct cay_error *);
-    /* The three of CAY_RUNTIME_WAITS; NULL without it. */
+    /* Those of CAY_RUNTIME_WAITS; NULL without it. While it waits, its socket says so (socket.h):
+     * made before anything else of it, and renamed when nothing can fail any more. */
     bool (*start_waiting)(struct cay_runtime *, const struct cay_sandbox_spec *,
                           struct cay_sandbox **, struct cay_error *);
     bool (*hand_out)(struct cay_sandbox *, const struct cay_sandbox_spec *, int *out_old_fd,
                      struct cay_error *);
-    bool (*remove_waiting)(struct cay_runtime *, struct cay_error *);
     bool (*adopt)(struct cay_runtime *, struct cay_str description, struct cay_sandbox **,
                   struct cay_error *);
     bool (*remove)(struct cay_runtime *, const char *id, struct cay_error *);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/runtime/runtimes.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "host/runtime/socket.h"
 
 static bool open_one(struct cay_runtimes *runtimes, const char *name, struct cay_error *err)
 {
@@ -131,4 +135,35 @@ bool cay_runtimes_remove(const struct cay_runtimes *runtimes, const char *id, st
             return false;
     }
     return true;
+}
+
+struct removal {
+    const struct cay_runtimes *runtimes;
+    int dir_fd;
+    struct cay_error *err;
+    bool is_good;
+};
+
+/* Its socket goes last, as it was made first: it is the sign that there may be something. */
+static bool remove_one(void *context, const char *id)
+{
+    struct removal *self = context;
+    if (cay_runtimes_remove(self->runtimes, id, self->err))
+        cay_socket_remove(self->dir_fd, id, true);
+    else
+        self->is_good = false;
+    return true;
+}
+
+bool cay_runtimes_remove_waiting(const struct cay_runtimes *runtimes, struct cay_error *err)
+{
+    cay_autoclose int dir_fd = open(runtimes->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return errno == ENOENT ||
+               cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "open '%s'", runtimes->run_dir);
+    struct removal self = {.runtimes = runtimes, .dir_fd = dir_fd, .err = err, .is_good = true};
+    int result = cay_socket_list_waiting(dir_fd, remove_one, &self);
+    if (result < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "list '%s'", runtimes->run_dir);
+    return self.is_good;
 }

@@ -58,6 +58,10 @@ static inline struct cay_runtime *cay_runtimes_default(const struct cay_runtimes
 /* Whether sessions may have one that can do this. */
 [[nodiscard]] bool cay_runtimes_can(const struct cay_runtimes *runtimes, enum cay_runtime_caps cap);
 
+/* Those that an earlier daemon let wait. Before any is started. */
+[[nodiscard]] bool cay_runtimes_remove_waiting(const struct cay_runtimes *runtimes,
+                                               struct cay_error *err);
+
 /* Whatever exists under the id, by whichever runtime. */
 [[nodiscard]] bool cay_runtimes_remove(const struct cay_runtimes *runtimes, const char *id,
                                        struct cay_error *err);

@@ -62,7 +62,7 @@ int cay_socket_listen(int dir_fd, const char *id, bool waits)
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
         if (errno != EADDRINUSE)
             return -errno;
-        cay_socket_remove(dir_fd, id);
+        cay_socket_remove(dir_fd, id, waits);
         if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
             return -errno;
     }
@@ -80,13 +80,14 @@ int cay_socket_connect(int dir_fd, const char *id)
     return cay_take_fd(fd);
 }
 
-void cay_socket_remove(int dir_fd, const char *id)
+void cay_socket_remove(int dir_fd, const char *id, bool also_waiting)
 {
     char file[FILE_BYTES];
     file_name(id, handed_out, file, sizeof(file));
     (void)unlinkat(dir_fd, file, 0);
     file_name(id, waiting, file, sizeof(file));
-    (void)unlinkat(dir_fd, file, 0);
+    if (also_waiting)
+        (void)unlinkat(dir_fd, file, 0);
 }
 
 int cay_socket_hand_out(int dir_fd, const char *id)

@@ -16,8 +16,8 @@
                                           void *context);
 /* Non-blocking. */
 [[nodiscard]] int cay_socket_connect(int dir_fd, const char *id);
-/* Under either name. */
-void cay_socket_remove(int dir_fd, const char *id);
+/* Also under the name of one that waits, for who knows that nothing else is left of it. */
+void cay_socket_remove(int dir_fd, const char *id, bool also_waiting);
 
 /* Sends a SLOT frame with its descriptors. 0, -EAGAIN when the socket is full, -errno. */
 [[nodiscard]] int cay_socket_send_slot(int fd, bool is_room, uint32_t index,

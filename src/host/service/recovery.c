@@ -503,11 +503,9 @@ static bool recover_sessions(struct loading *loading, struct cay_error *err)
 /* Of an earlier daemon's reserve: nobody's. */
 static void remove_waiting(struct cay_host *host)
 {
-    for (size_t i = 0; i < host->runtimes.count; i++) {
-        struct cay_error left = {};
-        if (!cay_runtime_remove_waiting(host->runtimes.open[i], &left))
-            tell_left("reserve", cay_runtime_name(host->runtimes.open[i]), &left);
-    }
+    struct cay_error left = {};
+    if (!cay_runtimes_remove_waiting(&host->runtimes, &left))
+        tell_left("reserve", "", &left);
     CAY_CRASH_POINT("recovery.reserve_gone");
 }
 

@@ -95,7 +95,6 @@ const struct cay_runtime_ops cay_runtime_namespaces = {
     .start = start,
     .start_waiting = start_waiting,
     .hand_out = cay_namespaces_hand_out,
-    .remove_waiting = cay_resident_remove_waiting,
     .adopt = cay_resident_adopt,
     .remove = cay_resident_remove,
     .describe = cay_resident_describe,
