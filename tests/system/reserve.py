@@ -22,6 +22,7 @@ grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|NSpid)' /proc/self/status | gre
 sed 's/ [0-9]\\{6,\\} / N /' /proc/self/uid_map /proc/self/gid_map
 cat /proc/self/limits /proc/net/dev /proc/sys/net/ipv4/ip_unprivileged_port_start
 cat /proc/sys/net/ipv4/ping_group_range | wc -w; cat /proc/self/cgroup | sed 's/[0-9a-f]\\{16\\}/ID/'
+nproc; grep -E '^(MemTotal|SwapTotal)' /proc/meminfo; grep -c processor /proc/cpuinfo; cat /sys/devices/system/cpu/online
 df /dev/shm | tail -n 1 | awk '{print $2}'; ls -A /; ls -A / /dev /proc/self/fd | wc -l; cat /proc/keys /proc/kcore | wc -c
 """
 
