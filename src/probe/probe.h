@@ -106,3 +106,6 @@ void scratch_path(const struct world *world, const char *name, char out[PROBE_PA
 
 /* hold.c: a process that holds prizes until its input ends. */
 int hold(int argc, char **argv);
+
+/* tricks.c: one that is watched by somebody else; -1 when there is none of that name. */
+int trick(int argc, char **argv);

@@ -3,6 +3,7 @@
  * More than the sandbox may have, by a quarter: enough to see that a limit is missing, and little
  * enough for a machine where it is.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -166,4 +167,48 @@ ATTEMPT(many_threads)
         count++;
     return count == wanted ? reached("%d of them", count)
                            : denied("%d, then %s", count, strerror(error));
+}
+
+/* How many processes are dead and still there. */
+static int count_zombies(void)
+{
+    DIR *dir = opendir("/proc");
+    int count = 0;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[64];
+        char text[128] = "";
+        int pid = 0;
+        if (sscanf(entry->d_name, "%d", &pid) != 1)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        cay_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const char *state =
+            fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 ? strrchr(text, ')') : NULL;
+        count += state && state[1] == ' ' && state[2] == 'Z';
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* Orphans are the first process's; in the control they are ours, and we do not look after them. */
+ATTEMPT(zombies)
+{
+    enum { ORPHANS = 64, LOOKS = 100, LOOK_US = 10'000 };
+    int before = count_zombies();
+    for (int i = 0; i < ORPHANS; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (!world->is_control && fork() == 0)
+                usleep(1000);
+            _exit(0);
+        }
+        if (pid > 0 && !world->is_control)
+            (void)waitpid(pid, NULL, 0);
+    }
+    int count = ORPHANS;
+    int looks = world->is_control ? 1 : LOOKS;
+    for (int i = 0; i < looks && (count = count_zombies() - before) > 0; i++)
+        usleep(LOOK_US);
+    return count > 0 ? reached("%d are left", count) : denied("none is left");
 }

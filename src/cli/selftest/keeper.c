@@ -220,7 +220,7 @@ bool cay_selftest_find_runtimes(struct cay_selftest *self, const char *wanted,
                     self->runtimes[0].note ? self->runtimes[0].note : "");
 }
 
-static int copy_file(const char *from, const char *to)
+int cay_selftest_copy(const char *from, const char *to)
 {
     char piece[65536];
     cay_autoclose int in = open(from, O_RDONLY | O_CLOEXEC);
@@ -270,7 +270,7 @@ static int make_tree(const struct cay_selftest *self, const char *root)
     (void)mknod(path, S_IFCHR | 0666, makedev(1, 5));
     (void)chmod(path, 0666);
     snprintf(path, sizeof(path), "%s/bin/cay-probe", root);
-    return result < 0 ? result : copy_file(self->probe_path, path);
+    return result < 0 ? result : cay_selftest_copy(self->probe_path, path);
 }
 
 struct import {
@@ -293,16 +293,22 @@ static bool give_options(void *state, struct cay_arena *arena, const void **out_
     return true;
 }
 
-bool cay_selftest_import(struct cay_selftest *self, struct cay_error *err)
+bool cay_selftest_import_tree(struct cay_selftest *self, const char *name, const char *root,
+                              struct cay_error *err)
 {
-    const char *root = cay_arena_printf(&self->arena, "%s/base", self->dir);
-    struct import import = {.options = {.name = CAY_STR("selftest"),
+    struct import import = {.options = {.name = cay_str(name),
                                         .format = CAY_V1_BASE_FORMAT_DIRECTORY,
                                         .host_path = cay_str(root)}};
     struct cay_v1_import_base_response response = {};
+    return cay_client_call_upload(self->client, &cay_v1_methods[CAY_V1_BASE_SERVICE_IMPORT_BASE],
+                                  give_options, &import, &self->arena, &response, err);
+}
+
+bool cay_selftest_import(struct cay_selftest *self, struct cay_error *err)
+{
+    const char *root = cay_arena_printf(&self->arena, "%s/base", self->dir);
     int result = root ? make_tree(self, root) : -ENOMEM;
     if (result < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, result, "make a tree in '%.100s'", root);
-    return cay_client_call_upload(self->client, &cay_v1_methods[CAY_V1_BASE_SERVICE_IMPORT_BASE],
-                                  give_options, &import, &self->arena, &response, err);
+    return cay_selftest_import_tree(self, "selftest", root, err);
 }

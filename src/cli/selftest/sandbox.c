@@ -51,14 +51,16 @@ static struct cay_pb_strs strings(struct cay_selftest *self, const char *const *
     return made;
 }
 
-bool cay_selftest_run(struct cay_selftest *self, const char *id, const char *user,
+bool cay_selftest_run(struct cay_selftest *self, const char *id, const char *user, const char *cwd,
                       const char *const *words, struct cay_selftest_ran *out, struct cay_error *err)
 {
     struct google_protobuf_duration patience = {.seconds = RUN_TIMEOUT_S};
     struct cay_v1_exec_policy policy = {.timeout = &patience,
                                         .leftovers = CAY_V1_LEFTOVER_POLICY_KILL};
-    struct cay_v1_process_spec spec = {
-        .argv = strings(self, words), .user = cay_str(user), .policy = &policy};
+    struct cay_v1_process_spec spec = {.argv = strings(self, words),
+                                       .user = cay_str(user),
+                                       .cwd = cay_str(cwd),
+                                       .policy = &policy};
     struct cay_v1_launch_process_response response = {};
     struct cay_v1_launch_process_request request = {
         .session_id = cay_str(id),

@@ -110,7 +110,11 @@ enum cay_selftest_kind { CAY_SELFTEST_CONTROL = 1, CAY_SELFTEST_ALL, CAY_SELFTES
 void cay_selftest_kill_daemon(struct cay_selftest *self, int signal);
 [[nodiscard]] bool cay_selftest_find_runtimes(struct cay_selftest *self, const char *wanted,
                                               struct cay_error *err);
+/* The base of all sandboxes here; and a base of a directory. */
 [[nodiscard]] bool cay_selftest_import(struct cay_selftest *self, struct cay_error *err);
+[[nodiscard]] bool cay_selftest_import_tree(struct cay_selftest *self, const char *name,
+                                            const char *root, struct cay_error *err);
+[[nodiscard]] int cay_selftest_copy(const char *from, const char *to);
 
 /* Starts a program of ours with these descriptors; the pid or -errno. */
 [[nodiscard]] pid_t cay_selftest_spawn(const char *const *argv, const char *const *environment,
@@ -131,9 +135,10 @@ struct cay_selftest_ran {
     int exit_code; /* -1: it did not exit by itself */
     int cause;     /* enum cay_v1_end_cause */
 };
+/* `cwd` may be NULL. */
 [[nodiscard]] bool cay_selftest_run(struct cay_selftest *self, const char *id, const char *user,
-                                    const char *const *words, struct cay_selftest_ran *out,
-                                    struct cay_error *err);
+                                    const char *cwd, const char *const *words,
+                                    struct cay_selftest_ran *out, struct cay_error *err);
 
 /* Starts a holder in the sandbox, which stays. */
 [[nodiscard]] bool cay_selftest_hold(struct cay_selftest *self, const char *id,
@@ -143,7 +148,7 @@ struct cay_selftest_ran {
 [[nodiscard]] bool cay_selftest_stages(struct cay_selftest *self, size_t runtime,
                                        struct cay_error *err);
 
-/* outside.c: those that call the daemon. */
+/* outside.c: those that call the daemon, once each. */
 void cay_selftest_outside(struct cay_selftest *self, size_t runtime);
 void cay_selftest_outside_control(struct cay_selftest *self);
 

@@ -103,7 +103,7 @@ static bool try_as(struct cay_selftest *self, size_t runtime, const struct stage
         cay_selftest_words(self, stage->has_new_limits ? CAY_SELFTEST_ALL : CAY_SELFTEST_FRUGAL);
     char where[64];
     snprintf(where, sizeof(where), "%s, %s", stage->name, user);
-    if (!cay_selftest_run(self, id, user, words, &ran, err))
+    if (!cay_selftest_run(self, id, user, NULL, words, &ran, err))
         return cay_wrap(err, "%s", where);
     cay_selftest_take(self, runtime, where, ran.output);
     return ran.exit_code == 0 ||
