@@ -35,6 +35,13 @@ def stale_verbs():
     return []
 
 
+def stale_probes():
+    tool = load("security-page")
+    if not tool.PAGE.exists() or tool.page_rows(tool.PAGE.read_text()) != tool.probes():
+        return ["docs/security.md has other probes than src/probe and src/cli/selftest: run tools/security-page"]
+    return []
+
+
 def broken_links():
     broken = []
     for path in checks.repository_files():
@@ -68,6 +75,7 @@ if __name__ == "__main__":
     checks.run([
         ("docs/errors.md is made from the table of reasons", stale_errors),
         ("docs/verbs.md is made from the contract", stale_verbs),
+        ("docs/security.md has every probe", stale_probes),
         ("links between pages lead somewhere", broken_links),
         ("sentences that nobody understood do not come back", unclear_sentences),
     ])
