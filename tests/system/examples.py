@@ -6,6 +6,7 @@
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,24 @@ def orchestrator(cay):
                  "worker-2: the server ended by signal 15", "done"):
         assert part in text, (part, text)
     assert not cay.ids(), cay.ids()
+
+
+def printed():
+    """What examples/README.md says that each program prints: {name: lines}."""
+    text = (ROOT / "examples/README.md").read_text()
+    return {name: lines.splitlines() for name, lines in re.findall(r"^```\n\$ \./(\w+) [^\n]*\n(.*?)^```$", text,
+                                                                  re.DOTALL | re.MULTILINE)}
+
+
+@case
+def as_printed(cay):
+    """the examples print what their page says, but for ports"""
+    pages = printed()
+    assert set(pages) == {path.stem for path in (ROOT / "examples").glob("*.c")}, pages
+    for name, kind in (("agent", "native"), ("orchestrator", "node")):
+        here = installed.run(name, f"{kind}:unix:{cay.socket_path}", "small").splitlines()
+        ports = re.compile(r"127\.0\.0\.1:\d+")
+        assert [ports.sub("PORT", line) for line in here] == [ports.sub("PORT", line) for line in pages[name]], here
 
 
 # Prints what C must say of each struct of the binding: its size, and where its fields are.
