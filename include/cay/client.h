@@ -22,6 +22,13 @@
  * cay_flow_fd for cay_flow_events within cay_flow_timeout_ms, then cay_flow_step. One flow is used
  * by one thread at a time; to end it from another thread is what cay_cancel is for.
  *
+ * A call that has a timeout returns half a second after it at the latest: the daemon's own word for
+ * that gets so long to arrive. A cancel ends a call at once. Neither ends the look-up of a host's
+ * name, which the system does.
+ *
+ * What needs an object or a place for a result and gets NULL fails with `invalid_argument`, and
+ * what cannot fail does nothing.
+ *
  * Order: client open -> (ask | flow open -> (send* , receive*)* -> close)* -> client close. A
  * client may be closed while calls use it: they go on, and it is released with the last of them.
  */
@@ -49,7 +56,8 @@ CAY_API bool cay_client_open(const struct cay_client_options *options,
 CAY_API void cay_client_close(struct cay_client *client); /* accepts NULL */
 
 /* Ends calls from another thread, or from a handler of a signal: whoever waits with it returns at
- * once with the reason `canceled`, and so does every later call, until it is reset. */
+ * once with the reason `canceled`, and so does every later call, until it is reset. A call that
+ * takes back what it began does so first (cay/env.h says which, and for how long). */
 CAY_API bool cay_cancel_create(struct cay_cancel **out_cancel, struct cay_error *err);
 CAY_API void cay_cancel_fire(struct cay_cancel *cancel); /* safe in signal handlers */
 CAY_API void cay_cancel_reset(struct cay_cancel *cancel);
@@ -63,7 +71,7 @@ enum cay_codec {
 /* How a call is made; NULL stands for all defaults. */
 struct cay_call_options {
     size_t size;
-    int64_t timeout_ms;        /* 0: the client's; negative: none */
+    int64_t timeout_ms;        /* 0: the client's; negative: none; half a second may be added */
     struct cay_cancel *cancel; /* NULL: nobody ends it */
     int codec;                 /* enum cay_codec, of requests and answers */
 };
@@ -78,7 +86,7 @@ CAY_API void cay_text_free(struct cay_text *text);
 
 /* One request, one answer. `verb` is a method of the contract: "GetSession", or
  * "cay.v1.SandboxService/GetSession". `request` is its message in JSON; NULL: an empty one.
- * `out_answer` may be NULL. A connection that was
+ * `out_answer` may be NULL. An answer that is no message in JSON is an error. A connection that was
  * closed before the daemon can have read the request is replaced; what breaks later is tried again
  * only where the verb is safe to repeat. */
 CAY_API bool cay_client_ask(struct cay_client *client, const char *verb, const char *request,
@@ -120,7 +128,8 @@ CAY_API int cay_flow_fd(const struct cay_flow *flow);
 CAY_API short cay_flow_events(const struct cay_flow *flow);   /* POLLIN, POLLOUT */
 CAY_API int cay_flow_timeout_ms(const struct cay_flow *flow); /* for poll; -1: none */
 /* Does what can be done without waiting, and gives the next message if it is there. While it gives
- * messages there may be more: call it until CAY_FLOW_NOTHING. */
+ * messages there may be more: call it until CAY_FLOW_NOTHING. Of a peer that never pauses it reads
+ * 1 MiB at a time, and the next timeout is 0. */
 CAY_API enum cay_flow_news cay_flow_step(struct cay_flow *flow, const char **out_message,
                                          size_t *out_len, struct cay_error *err);
 

@@ -29,6 +29,10 @@
  * session that was not made yet with `not_active`. After destroy everything fails with
  * `not_active`, but destroy itself, which succeeds again. A create that failed may be tried again.
  *
+ * Timeouts and cancels are as cay/client.h has them. Three functions take back what they began when
+ * that ends them (create and fork, of an id that was made up, and execute_tool without a
+ * tool_call_id): this takes a second more at most, also when the daemon does not answer.
+ *
  * All functions may be called by several threads at once, also from a progress callback; closing or
  * destroying an environment inside of one is allowed, and it is released when the call returns.
  *

@@ -12,6 +12,7 @@ enum {
     /* HTTP */
     CAY_LIMIT_HEAD_BYTES          = 32 * 1024,        /* request line and header fields */
     CAY_LIMIT_HEADER_COUNT        = 100,
+    CAY_LIMIT_HINTS               = 32,               /* heads with a status of 1xx before an answer's own */
     CAY_LIMIT_H2_STREAMS          = 128,              /* at once on one connection */
     CAY_LIMIT_H2_WINDOW_BYTES     = 256 * 1024,       /* per stream, not yet taken by its handler */
     CAY_LIMIT_H2_RESETS           = 20000,            /* burst of streams a client may cancel */

@@ -19,7 +19,9 @@ bool cay_entry_take(const void *given, void *out, size_t size, const char *what,
     size_t given_size = size;
     if (given)
         memcpy(&given_size, given, sizeof(given_size));
-    if (given_size < sizeof(given_size) || given_size > CAY_ENTRY_SIZE_MAX)
+    /* A struct of any version ends behind a field, never in the middle of a pointer. */
+    if (given_size < sizeof(given_size) || given_size > CAY_ENTRY_SIZE_MAX ||
+        given_size % sizeof(void *))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "%s: its size is not set; initialize it with the macro of its name", what);
     if (given_size > size && !is_zero((const char *)given + size, given_size - size))

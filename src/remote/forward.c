@@ -20,6 +20,7 @@ enum {
     KNOCK_AGAIN_MS = 10, /* at a Unix socket whose queue is full */
     TIMEOUT_MS_MAX = 999'999'999,
     HEADERS_BYTES_MAX = 1024,
+    READS_MAX = 16, /* in one turn of the loop: others have theirs */
 };
 
 struct forwarded {
@@ -104,13 +105,16 @@ static ssize_t receive(struct forwarded *self, char *out, size_t size)
     return got < 0 ? 0 : got;
 }
 
-/* Reads until there is nothing, the caller has enough, or it is over. */
+/* Reads until there is nothing, the caller has enough, or it is over. What is left of a connection
+ * that is not broken is there in the loop's next turn. */
 static void read_on(struct forwarded *self)
 {
     pass_answers(self);
-    while (!self->is_over && !self->is_full && self->is_open) {
+    for (unsigned reads = 0; !self->is_over && !self->is_full && self->is_open; reads++) {
         char *scratch = cay_loop_scratch(self->remote->loop);
         struct cay_error err = {};
+        if (reads == READS_MAX && !self->stream.is_broken)
+            break;
         ssize_t got = receive(self, scratch, CAY_LOOP_SCRATCH_BYTES);
         if (got == -EAGAIN)
             break;

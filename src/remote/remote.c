@@ -132,6 +132,10 @@ bool cay_remote_create(const struct cay_remote_options *options, struct cay_remo
     };
     remote->service.ops = &remote->ops;
     if (cay_client_open(&client, &remote->client, err) && find_address(remote, err)) {
+        /* From now on errors are read by who calls here: where the other daemon is, is not theirs
+         * to know. */
+        snprintf(remote->client->address.text, sizeof(remote->client->address.text),
+                 "the machine behind this gateway");
         *out_remote = remote;
         return true;
     }

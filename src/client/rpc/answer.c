@@ -78,8 +78,12 @@ static int take_head(struct cay_answer *answer)
         if (!len)
             return 0;
         answer->has_head = parsed.status >= 200;
-        if (!answer->has_head)
-            cay_buf_consume(&answer->head, (size_t)len);
+        if (answer->has_head)
+            break;
+        /* 100 and 103 are hints on the way; whoever has nothing else to say does not answer. */
+        if (++answer->hint_count > CAY_LIMIT_HINTS)
+            return -EBADMSG;
+        cay_buf_consume(&answer->head, (size_t)len);
     }
     struct cay_str type = cay_http_header(&parsed.headers, "content-type");
     memcpy(answer->type, type.ptr ? type.ptr : "", CAY_MIN(type.len, sizeof(answer->type) - 1));

@@ -13,6 +13,7 @@ struct cay_answer {
     struct cay_http1_chunks chunks;
     uint64_t body_left;
     int status;
+    unsigned hint_count; /* heads before its own */
     char type[64];
     bool has_head;
     bool is_chunked;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/cay_v1.h"
+#include "api/limits.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "client/rpc/client_internal.h"
 #include "client/rpc/flow.h"
@@ -42,6 +45,8 @@ static bool open_flow(struct cay_client *client, const struct cay_pb_method *met
                       struct cay_error *err)
 {
     struct cay_call_options taken;
+    if (!client || !out_flow)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a flow needs a client and a place for it");
     if (!cay_options_take(&taken, sizeof(taken), options, "CAY_CALL_OPTIONS", err))
         return false;
     if (taken.codec != CAY_CODEC_JSON && taken.codec != CAY_CODEC_PROTO)
@@ -60,6 +65,20 @@ bool cay_flow_open(struct cay_client *client, const char *verb,
     err = err ? err : &ignored;
     const struct cay_pb_method *method = find_verb(verb, err);
     return method && open_flow(client, method, options, out_flow, err);
+}
+
+/* A message in JSON is an object, whatever is in it. */
+static bool check_json(struct cay_str message, struct cay_error *err)
+{
+    struct cay_json_reader json;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
+    cay_json_reader_init(&json, message, &arena);
+    if (cay_json_next(&json) == CAY_JSON_OBJECT_BEGIN && cay_json_skip(&json) == 0 &&
+        cay_json_next(&json) == CAY_JSON_END)
+        return true;
+    return cay_fail(err, json.status == -ENOMEM ? CAY_R_OUT_OF_MEMORY : CAY_R_INTERNAL,
+                    "the daemon's answer is no message in JSON; is it of the same version?");
 }
 
 static bool keep(const char *message, size_t len, struct cay_text *out_text, struct cay_error *err)
@@ -82,6 +101,9 @@ bool cay_client_ask_bytes(struct cay_client *client, const char *verb, const voi
     const char *message = NULL;
     size_t len = 0;
     err = err ? err : &ignored;
+    if (!request && request_len)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there are none of %zu bytes to send",
+                        request_len);
     const struct cay_pb_method *method = find_verb(verb, err);
     if (!method)
         return false;
@@ -91,6 +113,8 @@ bool cay_client_ask_bytes(struct cay_client *client, const char *verb, const voi
     bool is_done = open_flow(client, method, options, &flow, err) &&
                    cay_flow_send(flow, request ? request : "", request_len, err) &&
                    cay_flow_receive(flow, &message, &len, err) == CAY_FLOW_MESSAGE &&
+                   (cay_flow_codec(flow) != CAY_CODEC_JSON ||
+                    check_json((struct cay_str){message, len}, err)) &&
                    (!out_answer || keep(message, len, out_answer, err));
     /* Its end, so that the connection can be kept. */
     if (is_done)
@@ -104,6 +128,14 @@ bool cay_client_ask(struct cay_client *client, const char *verb, const char *req
                     struct cay_error *err)
 {
     const char *text = request && *request ? request : "{}";
+    struct cay_error ignored;
+    struct cay_call_options taken;
+    err = err ? err : &ignored;
+    if (!cay_options_take(&taken, sizeof(taken), options, "CAY_CALL_OPTIONS", err))
+        return false;
+    if (taken.codec != CAY_CODEC_JSON)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "codec: this function speaks JSON; cay_client_ask_bytes speaks others");
     return cay_client_ask_bytes(client, verb, text, strlen(text), options, out_answer, err);
 }
 

@@ -11,6 +11,8 @@ bool cay_cancel_create(struct cay_cancel **out_cancel, struct cay_error *err)
 {
     struct cay_error ignored;
     err = err ? err : &ignored;
+    if (!out_cancel)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the cancellation");
     struct cay_cancel *cancel = calloc(1, sizeof(*cancel));
     if (!cancel)
         return cay_fail(err, CAY_R_OUT_OF_MEMORY, NULL);
@@ -37,6 +39,8 @@ void cay_cancel_fire(struct cay_cancel *cancel)
 {
     int before = errno; /* of whom a signal interrupts */
     uint64_t one = 1;
+    if (!cancel)
+        return;
     ssize_t written = write(cancel->fd, &one, sizeof(one));
     (void)written;
     errno = before;
@@ -45,6 +49,8 @@ void cay_cancel_fire(struct cay_cancel *cancel)
 void cay_cancel_reset(struct cay_cancel *cancel)
 {
     uint64_t count = 0;
+    if (!cancel)
+        return;
     ssize_t got = read(cancel->fd, &count, sizeof(count));
     (void)got;
 }

@@ -29,7 +29,8 @@ bool cay_options_take(void *out, size_t size, const void *given, const char *mac
     if (!given)
         return true;
     memcpy(&known, given, sizeof(known)); /* every such struct begins with it */
-    if (known < sizeof(known))
+    /* A struct of any version ends behind a field, never in the middle of a pointer. */
+    if (known < sizeof(known) || known % sizeof(void *))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "the size of the options is not set; begin them with %s", macro);
     memcpy(out, given, CAY_MIN(known, size));
@@ -74,6 +75,8 @@ bool cay_client_open(const struct cay_client_options *given, struct cay_client *
     struct cay_error ignored;
     struct cay_client_options options;
     err = err ? err : &ignored;
+    if (!out_client)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the client");
     if (!cay_options_take(&options, sizeof(options), given, "CAY_CLIENT_OPTIONS", err))
         return false;
     struct cay_client *client = calloc(1, sizeof(*client));

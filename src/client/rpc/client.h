@@ -22,6 +22,10 @@
 
 #define CAY_CLIENT_URL_DEFAULT "unix:/run/cay/cayd.sock"
 
+/* The daemon's own "deadline exceeded" is better than ours: it gets a moment to arrive, which
+ * include/cay/client.h tells of. */
+enum { CAY_CLIENT_GRACE_MS = 500 };
+
 void cay_client_cleanup(struct cay_client **client); /* for cay_auto */
 
 /* The daemon is on this machine, as far as its address says. */

@@ -14,11 +14,7 @@
 #include "client/rpc/proxy.h"
 #include "client/rpc/tls.h"
 
-enum {
-    CAY_CLIENT_REST_MAX = 8, /* connections that are kept between calls */
-    /* The daemon's own "deadline exceeded" is better than ours: it gets a moment to arrive. */
-    CAY_CLIENT_GRACE_MS = 500,
-};
+enum { CAY_CLIENT_REST_MAX = 8 }; /* connections that are kept between calls */
 
 struct cay_client {
     struct cay_address address;

@@ -14,8 +14,9 @@
 
 enum {
     READ_BYTES = 64 * 1024,
-    TRIES_MAX = 4, /* of a call that may be repeated */
-    AGAIN_MS = 30, /* before the second; each pause is three times the one before */
+    READS_MAX = 16, /* in one step: a peer that never pauses does not hold up its caller */
+    TRIES_MAX = 4,  /* of a call that may be repeated */
+    AGAIN_MS = 30,  /* before the second; each pause is three times the one before */
 };
 
 struct cay_flow {
@@ -38,6 +39,7 @@ struct cay_flow {
     bool is_ended;       /* the client's stream is */
     bool is_cut_short;   /* the line took no more before all was sent */
     bool is_patient;     /* a step may wait */
+    bool has_paused;     /* the last step left off before all was read */
     bool is_over;
     struct cay_error err; /* of a flow that is over; without a reason it went well */
 };
@@ -84,6 +86,11 @@ void cay_flow_set_codec(struct cay_flow *flow, enum cay_codec codec)
 void cay_flow_set_patient(struct cay_flow *flow, bool is_patient)
 {
     flow->is_patient = is_patient;
+}
+
+enum cay_codec cay_flow_codec(const struct cay_flow *flow)
+{
+    return flow->talk.codec == CAY_RPC_JSON ? CAY_CODEC_JSON : CAY_CODEC_PROTO;
 }
 
 void cay_flow_close(struct cay_flow *flow)
@@ -265,6 +272,8 @@ static bool read_some(struct cay_flow *flow, struct cay_error *err, bool *out_is
 static enum cay_flow_news advance(struct cay_flow *flow, struct cay_str *out_message)
 {
     struct cay_error err = {};
+    unsigned reads = 0;
+    flow->has_paused = false;
     while (!flow->is_over) {
         bool is_bad = false;
         if (!check_clock(flow, &err))
@@ -287,7 +296,8 @@ static enum cay_flow_news advance(struct cay_flow *flow, struct cay_str *out_mes
         /* Who has only just asked has no answer yet: to look would be a call of the kernel's. */
         if (has_asked && !has_only_to_wait(flow))
             return CAY_FLOW_NOTHING;
-        if (!read_some(flow, &err, &is_bad))
+        flow->has_paused = ++reads > READS_MAX;
+        if (flow->has_paused || !read_some(flow, &err, &is_bad))
             return CAY_FLOW_NOTHING;
         if (is_bad)
             return end(flow, &err);
@@ -350,6 +360,10 @@ bool cay_flow_send(struct cay_flow *flow, const void *message, size_t len, struc
 {
     struct cay_error ignored;
     err = err ? err : &ignored;
+    if (!flow || (!message && len))
+        return cay_fail(
+            err, CAY_R_INVALID_ARGUMENT,
+            flow ? "there are none of %zu bytes to send" : "there is no flow for %zu bytes", len);
     if (is_misused(flow, !message, err))
         return false;
     return message ? send_bytes(flow, (struct cay_str){message, len}, err) : send_end(flow, err);
@@ -378,7 +392,7 @@ bool cay_flow_send_message(struct cay_flow *flow, const void *message, struct ca
 
 bool cay_flow_is_full(const struct cay_flow *flow)
 {
-    return flow->out.len - flow->out_sent >= CAY_LIMIT_SEND_HIGH_BYTES;
+    return flow && flow->out.len - flow->out_sent >= CAY_LIMIT_SEND_HIGH_BYTES;
 }
 
 enum cay_flow_news cay_flow_next_message(struct cay_flow *flow, struct cay_arena *arena,
@@ -393,10 +407,22 @@ enum cay_flow_news cay_flow_next_message(struct cay_flow *flow, struct cay_arena
     return told(flow, news, err);
 }
 
+/* A flow stays as it is when a caller has no place for what comes of it. */
+static bool check_places(const struct cay_flow *flow, const char *const *message, const size_t *len,
+                         struct cay_error *err)
+{
+    struct cay_error ignored;
+    return (flow && message && len) ||
+           cay_fail(err ? err : &ignored, CAY_R_INVALID_ARGUMENT,
+                    "to receive takes a flow, and places for a message and its length");
+}
+
 enum cay_flow_news cay_flow_step(struct cay_flow *flow, const char **out_message, size_t *out_len,
                                  struct cay_error *err)
 {
     struct cay_str bytes = {};
+    if (!check_places(flow, out_message, out_len, err))
+        return CAY_FLOW_FAILED;
     enum cay_flow_news news = advance(flow, &bytes);
     if (news == CAY_FLOW_MESSAGE) {
         *out_message = bytes.len ? bytes.ptr : "";
@@ -408,6 +434,8 @@ enum cay_flow_news cay_flow_step(struct cay_flow *flow, const char **out_message
 enum cay_flow_news cay_flow_receive(struct cay_flow *flow, const char **out_message,
                                     size_t *out_len, struct cay_error *err)
 {
+    if (!check_places(flow, out_message, out_len, err))
+        return CAY_FLOW_FAILED;
     if (!flow->has_begun && !flow->is_over) {
         struct cay_error failure = {};
         cay_fail(&failure, CAY_R_INVALID_ARGUMENT, "%s waits for its request; send it first",
@@ -426,12 +454,12 @@ enum cay_flow_news cay_flow_receive(struct cay_flow *flow, const char **out_mess
 
 int cay_flow_fd(const struct cay_flow *flow)
 {
-    return flow->line ? cay_line_fd(flow->line) : -1;
+    return flow && flow->line ? cay_line_fd(flow->line) : -1;
 }
 
 short cay_flow_events(const struct cay_flow *flow)
 {
-    return flow->line ? cay_line_events(flow->line, true, has_to_send(flow)) : 0;
+    return flow && flow->line ? cay_line_events(flow->line, true, has_to_send(flow)) : 0;
 }
 
 /* The first of three times, where 0 is never. */
@@ -445,12 +473,12 @@ static int64_t earliest(int64_t a, int64_t b, int64_t c)
 
 int cay_flow_timeout_ms(const struct cay_flow *flow)
 {
-    if (flow->is_over)
+    if (!flow || flow->is_over)
         return 0;
     int64_t at_ns = earliest(flow->deadline_ns, flow->line ? 0 : flow->again_ns,
                              flow->line ? cay_line_deadline_ns(flow->line) : 0);
-    /* A flow that has not begun to connect has something to do now. */
-    if (!flow->line && !flow->again_ns)
+    /* A flow that has not begun to connect, or that left off, has something to do now. */
+    if ((!flow->line && !flow->again_ns) || flow->has_paused)
         return 0;
     if (at_ns == INT64_MAX)
         return -1;

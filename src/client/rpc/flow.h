@@ -17,6 +17,7 @@
 
 /* Before anything is sent; it is CAY_CODEC_PROTO. */
 void cay_flow_set_codec(struct cay_flow *flow, enum cay_codec codec);
+[[nodiscard]] enum cay_codec cay_flow_codec(const struct cay_flow *flow);
 
 /* As cay_flow_send, for a struct of the method's input. */
 [[nodiscard]] bool cay_flow_send_message(struct cay_flow *flow, const void *message,

@@ -288,7 +288,7 @@ static bool create(struct cay_env *env, const struct cay_env_birth *birth,
     if (is_made)
         is_made = check_expected(origin, response.session, err);
     if (!is_made && is_ours) {
-        const struct cay_call_options tidy = cay_native_tidy_options();
+        const struct cay_call_options tidy = cay_native_tidy_options(cay_native_tidy_until());
         struct cay_error ignored = {};
         (void)cay_native_remove(origin, birth->session_id, &tidy, &ignored);
     }

@@ -61,8 +61,10 @@ void cay_native_repeat_begin(struct cay_native_repeat *repeat, const struct cay_
 /* The call may have done something, although it failed: nobody knows. */
 [[nodiscard]] bool cay_native_is_open_ended(const struct cay_error *err);
 
-/* Options of a call that tidies up after one that failed. */
-[[nodiscard]] struct cay_call_options cay_native_tidy_options(void);
+/* Until when may be tidied up after a call that failed, and the options of a call that does so: it
+ * is back by then. */
+[[nodiscard]] int64_t cay_native_tidy_until(void);
+[[nodiscard]] struct cay_call_options cay_native_tidy_options(int64_t until_ms);
 
 /* Removes a session, if it is there. */
 [[nodiscard]] bool cay_native_remove(struct cay_origin *origin, const char *session_id,

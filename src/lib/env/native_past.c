@@ -81,7 +81,7 @@ bool cay_native_fork(struct cay_env *env, const char *snapshot_id,
     }
     cay_env_close(&fork->env);
     if (birth->is_made_up && cay_native_is_open_ended(err)) {
-        const struct cay_call_options tidy = cay_native_tidy_options();
+        const struct cay_call_options tidy = cay_native_tidy_options(cay_native_tidy_until());
         struct cay_error ignored = {};
         (void)cay_native_remove(origin, birth->session_id, &tidy, &ignored);
     }

@@ -149,10 +149,12 @@ static void end_command(struct tool_run *run)
 {
     cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_arena_init(&arena, CAY_LIMIT_CALL_ARENA_BYTES);
-    const struct cay_call_options tidy = cay_native_tidy_options();
+    const int64_t until_ms = cay_native_tidy_until();
+    struct cay_call_options tidy = cay_native_tidy_options(until_ms);
     const char *process_id = find_process(run, &tidy, &arena);
     if (!process_id)
         return;
+    tidy = cay_native_tidy_options(until_ms);
     const struct cay_v1_kill_process_request request = {.session_id = cay_native_session(run->env),
                                                         .process_id = cay_str(process_id),
                                                         .signal = SIGKILL};

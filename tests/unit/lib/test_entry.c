@@ -38,7 +38,8 @@ static void newer_callers_may_not_set_what_is_unknown(void **)
 
 static void sizes_that_were_not_set_are_refused(void **)
 {
-    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, CAY_ENTRY_SIZE_MAX + 1, SIZE_MAX};
+    static const size_t sizes[] = {
+        0, 1, sizeof(size_t) - 1, sizeof(size_t) + 1, CAY_ENTRY_SIZE_MAX + 1, SIZE_MAX};
     for (size_t i = 0; i < CAY_COUNT(sizes); i++) {
         struct cay_error err = {};
         const struct sized given = {sizes[i], 1, 2};

@@ -342,6 +342,7 @@ static void nobody_there_is_unavailable(void **state)
     assert_true(maker.is_over);
     assert_int_equal(maker.err.reason, CAY_R_UNAVAILABLE);
     assert_non_null(strstr(maker.err.text, "cannot reach cayd"));
+    assert_null(strstr(maker.err.text, self->path)); /* not for who calls here */
 }
 
 struct visitor {

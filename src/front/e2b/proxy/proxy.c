@@ -31,6 +31,7 @@ struct proxy {
     struct cay_buf head;
     struct cay_http1_chunks chunks;
     uint64_t left; /* of a body whose length is known */
+    unsigned hint_count;
     bool has_head;
     bool has_length;
     bool has_chunks;
@@ -244,6 +245,10 @@ static bool read_head(struct cay_rest_request *request)
             give_up(request, "the program switched to a protocol that nobody asked for");
             return false;
         }
+        if (!is_final && ++proxy->hint_count > CAY_LIMIT_HINTS) {
+            give_up(request, "the program sent hints and no answer");
+            return false;
+        }
         if (is_final)
             begin_answer(request, &answer);
         cay_buf_consume(&proxy->head, (size_t)len);
@@ -294,6 +299,8 @@ static void ended(struct cay_rest_request *request, struct cay_rest_call *, cons
         give_up(request, "the program hung up without an answer");
     } else if (err->reason == CAY_R_PORT_NOT_OPEN) {
         cay_e2b_reply_port_closed(request);
+    } else if (err->reason == CAY_R_PERMISSION_DENIED || err->reason == CAY_R_UNAUTHENTICATED) {
+        cay_rest_reply_error(request, err);
     } else {
         cay_e2b_reply_sandbox(request, 502, "The sandbox did not answer",
                               cay_e2b_visit(request)->port, err->text);

@@ -25,6 +25,7 @@ enum act {
     ACT_ANSWER_ONCE_AND_DROP,
     ACT_ANSWER_ONCE_AND_DIE, /* the second request is read, and the connection is closed */
     ACT_SILENCE,
+    ACT_HINTS, /* heads that are no answer, without end */
 };
 
 struct server {
@@ -66,6 +67,13 @@ static bool read_request(int fd)
     }
 }
 
+static void hint(int fd)
+{
+    static const char hints[] = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
+    while (send(fd, hints, sizeof(hints) - 1, MSG_NOSIGNAL) > 0)
+        ;
+}
+
 static void *serve_one(void *state)
 {
     struct visit *visit = state;
@@ -73,7 +81,10 @@ static void *serve_one(void *state)
     unsigned answered = 0;
     while (visit->act != ACT_SILENCE && read_request(visit->fd)) {
         __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
-        if (visit->act == ACT_DROP || (visit->act == ACT_ANSWER_ONCE_AND_DIE && answered++))
+        if (visit->act == ACT_HINTS)
+            hint(visit->fd);
+        if (visit->act == ACT_DROP || visit->act == ACT_HINTS ||
+            (visit->act == ACT_ANSWER_ONCE_AND_DIE && answered++))
             break;
         char head[200];
         int len = snprintf(head, sizeof(head),
@@ -397,6 +408,93 @@ static void options_without_a_size_are_refused(void **state)
     cay_cancel_destroy(NULL);
 }
 
+/* Its caller's loop is not held up, either: a step ends, and a few of them end the call. */
+static void hints_without_end_are_no_answer(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    struct cay_flow *flow = NULL;
+    const char *message = NULL;
+    size_t len = 0;
+    enum cay_flow_news news = CAY_FLOW_NOTHING;
+    server->script[0] = server->script[1] = ACT_HINTS;
+    assert_false(ask(server, "CreateSession", &err));
+    assert_true(cay_error_is(&err, "unavailable"));
+    assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
+    assert_true(cay_flow_send(flow, "{}", 2, &err));
+    while (news == CAY_FLOW_NOTHING) {
+        news = cay_flow_step(flow, &message, &len, &err);
+        struct pollfd entry = {cay_flow_fd(flow), cay_flow_events(flow), 0};
+        (void)poll(&entry, 1, cay_flow_timeout_ms(flow));
+    }
+    assert_int_equal(news, CAY_FLOW_FAILED);
+    assert_true(cay_error_is(&err, "unavailable"));
+    cay_flow_close(flow);
+}
+
+static void an_answer_in_json_is_json(void **state)
+{
+    static const char *const wrong[] = {"", "ok", "[]", "{", "{}{}", "\"{}\"", "{\"a\":}"};
+    struct server *server = *state;
+    struct cay_error err = {};
+    for (size_t i = 0; i < CAY_COUNT(wrong); i++) {
+        server->body = wrong[i];
+        server->body_len = strlen(wrong[i]);
+        if (ask(server, "HealthCheck", &err))
+            fail_msg("'%s' is an answer", wrong[i]);
+        assert_true(cay_error_is(&err, "internal"));
+    }
+}
+
+static void expect_misuse(bool is_done, struct cay_error *err)
+{
+    assert_false(is_done);
+    assert_true(cay_error_is(err, "invalid_argument"));
+    assert_true(err->text[0]);
+    *err = (struct cay_error){};
+}
+
+static void nothing_in_the_place_of_something_is_refused(void **state)
+{
+    struct server *server = *state;
+    struct cay_client *client = server->client;
+    struct cay_call_options options = {.size = 9};
+    struct cay_flow *flow = NULL;
+    struct cay_text text = {};
+    struct cay_error err = {};
+    const char *message = NULL;
+    size_t len = 0;
+    expect_misuse(cay_client_open(NULL, NULL, &err), &err);
+    expect_misuse(cay_cancel_create(NULL, &err), &err);
+    expect_misuse(cay_client_ask(NULL, "GetSession", NULL, NULL, &text, &err), &err);
+    expect_misuse(cay_client_ask(client, NULL, NULL, NULL, &text, &err), &err);
+    expect_misuse(cay_client_ask(client, "GetSession", NULL, &options, &text, &err), &err);
+    expect_misuse(cay_client_ask_bytes(client, "GetSession", NULL, 9, NULL, &text, &err), &err);
+    options = (struct cay_call_options)CAY_CALL_OPTIONS;
+    options.codec = CAY_CODEC_PROTO;
+    expect_misuse(cay_client_ask(client, "GetSession", NULL, &options, &text, &err), &err);
+    expect_misuse(cay_flow_open(NULL, "GetSession", NULL, &flow, &err), &err);
+    expect_misuse(cay_flow_open(client, "GetSession", NULL, NULL, &err), &err);
+    expect_misuse(cay_flow_send(NULL, "{}", 2, &err), &err);
+    cay_cancel_fire(NULL);
+    cay_cancel_reset(NULL);
+    assert_false(cay_flow_is_full(NULL));
+    assert_int_equal(cay_flow_fd(NULL), -1);
+    assert_int_equal(cay_flow_events(NULL), 0);
+    assert_int_equal(cay_flow_timeout_ms(NULL), 0);
+    assert_true(cay_flow_open(client, "GetSession", NULL, &flow, &err));
+    expect_misuse(cay_flow_send(flow, NULL, 9, &err), &err);
+    assert_true(cay_flow_send(flow, "{}", 2, &err));
+    expect_misuse(cay_flow_receive(NULL, &message, &len, &err) != CAY_FLOW_FAILED, &err);
+    expect_misuse(cay_flow_receive(flow, NULL, &len, &err) != CAY_FLOW_FAILED, &err);
+    expect_misuse(cay_flow_receive(flow, &message, NULL, &err) != CAY_FLOW_FAILED, &err);
+    expect_misuse(cay_flow_step(flow, NULL, NULL, &err) != CAY_FLOW_FAILED, &err);
+    assert_int_equal(cay_flow_step(flow, NULL, NULL, NULL), CAY_FLOW_FAILED);
+    /* It goes on all the same. */
+    assert_int_equal(cay_flow_receive(flow, &message, &len, &err), CAY_FLOW_MESSAGE);
+    cay_flow_close(flow);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -413,6 +511,9 @@ int main(void)
         SERVED(another_thread_ends_a_call),
         SERVED(many_threads_use_one_client),
         SERVED(options_without_a_size_are_refused),
+        SERVED(hints_without_end_are_no_answer),
+        SERVED(an_answer_in_json_is_json),
+        SERVED(nothing_in_the_place_of_something_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
