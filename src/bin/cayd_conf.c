@@ -66,7 +66,7 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {HOST(runtime, runtime), .type = CAY_CONF_STRING, .metavar = "RUNTIME", .fallback = "namespaces",
      .help = "What isolates commands of sessions that do not ask for another: namespaces, or none (nothing is isolated; for development only)."},
     {HOST(runtimes, runtimes), .type = CAY_CONF_LIST, .metavar = "RUNTIME",
-     .help = "Runtimes that a session may ask for besides the default one: namespaces, none. With the runtime none, which isolates nothing, only administrators may make sessions, and what runs in these can do to this machine whatever the daemon can. May be repeated."},
+     .help = "Runtimes that a session may ask for besides the default one: namespaces, none. With the runtime none, which isolates nothing, only administrators may make sessions and use them, for what runs in these can do to this machine whatever the daemon can. May be repeated."},
     {OWN(init_path, init_path), .type = CAY_CONF_STRING, .metavar = "FILE",
      .help = "The cay-init binary. Found beside cayd or where it was installed unless it is named."},
     {HOST(cgroup_parent, cgroup_parent), .type = CAY_CONF_STRING, .metavar = "NAME", .min = 1, .max = 64,

@@ -14,8 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from access_world import DOMAIN, ENVD_PORT, MISSING, SERVED, World, fill, tokens
-from daemon import SANDBOX, RpcError, at_end, b64, case, eventually, list_if_asked, run, unb64
+from access_world import DOMAIN, ENVD_PORT, MISSING, SERVED, Owner, World, fill, tokens
+from daemon import KEY, SANDBOX, RpcError, at_end, b64, case, eventually, list_if_asked, run, unb64
 from small_base import small_cayd
 
 CONTRACT_SET = sys.argv[2]
@@ -217,6 +217,49 @@ class Blurred:
         self.text = outcome.text
         for noun in re.findall(r"\{(\w+)\}", str(asked)):
             self.text = self.text.replace(f"<{noun}>", "")
+
+
+# What is asked of a session from outside; everything else acts in it.
+OUTSIDE = {"GetSession", "ListSnapshots", "GetUsage", "DestroySession"}
+
+
+@contextlib.contextmanager
+def bare_session(world):
+    """A session of bob's that an administrator made, with a runtime that isolates nothing."""
+    world.daemon.create("bobsbare", owner="bob", runtime="none")
+    try:
+        yield world.names | {"session": "bobsbare"}
+    finally:
+        world.bob.destroy("bobsbare")
+
+
+@case
+def a_runtime_that_isolates_nothing(world):
+    """its sessions are for administrators: their owner's key, token and vouchers may look and destroy"""
+    with bare_session(world) as names:
+        secret = world.daemon.call(KEY + "CreateKey", {"owner": "gateway", "mayVouch": True})["secret"]
+        gateway = Owner(world.daemon, secret, mine="bobsbare")
+        gateway.auth += "cay-on-behalf-of: role=user; owner=bob\r\n"
+        token = Owner(world.daemon, tokens(world.bob, "bobsbare")["accessToken"], mine="bobsbare")
+        wrong, count = [], 0
+        for path, descriptor, expected, messages in decisions():
+            if expected != GONE or "{session}" not in str(messages) or path.endswith("DestroySession"):
+                continue
+            verb, count = path.split("/")[1], count + 1
+            for who in (world.bob, gateway, token):
+                got = who.ask(path, descriptor, messages_of(messages, world), names)
+                is_denied = got.code == DENIED and "administrator" in got.text
+                is_for_keys = who is token and got.code == DENIED
+                if is_denied == (verb in OUTSIDE) and not is_for_keys:
+                    wrong.append(f"{path} {messages}: {got}")
+        assert count > 40, count
+        assert not wrong, "\n".join(wrong)
+        mine = {"x-access-token": tokens(world.bob, "bobsbare")["accessToken"]}
+        for route, verb, port, extra in (("/files?path=/etc/passwd", "GET", ENVD_PORT, mine),
+                                         ("/process.Process/List", "POST", ENVD_PORT, mine),
+                                         ("/", "GET", 8000, mine), ("/", "GET", 8000, {"x-api-key": world.bob.key})):
+            got = knock(world, "session", port, verb, route, extra)(names)
+            assert got.code == 403 and "administrator" in got.text, (route, got)
 
 
 @at_end
@@ -504,7 +547,7 @@ def asks_as_the_owner(world):
 
 @contextlib.contextmanager
 def new_world():
-    with small_cayd("--e2b-domain", DOMAIN) as daemon:
+    with small_cayd("--e2b-domain", DOMAIN, "--runtimes", "none") as daemon:
         world = World(daemon)
         frames = world.alice.stream(SANDBOX + "ExportSession", {"sessionId": "alices1"})
         world.export = b64(b"".join(unb64(frame.get("data")) for frame in frames))

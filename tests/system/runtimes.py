@@ -111,12 +111,20 @@ def for_administrators(cay):
     for name in ("", "namespaces"):
         assert user.create(runtime=name, lazyStart=True)["runtime"] == "namespaces"
     assert admin.create("bare", runtime="none")["runtime"] == "none"
-    assert user.sh("bare", "echo it is there to be used") == "it is there to be used\n"
-    refused(user.fork, "bare", newSessionId="fork")
-    data = exported(user, "bare")
+    assert user.get("bare")["runtime"] == "none"
+    for use in (lambda: user.sh("bare", "id"), lambda: exported(user, "bare"),
+                lambda: user.fork("bare", newSessionId="fork")):
+        error = fails("permission_denied", use, reason="permission_denied")
+        assert "only an administrator may use" in error.message and "'namespaces'" in error.message, error
+    assert admin.sh("bare", "echo used") == "used\n"
+    data = exported(admin, "bare")
     refused(imported, user, data, sessionId="copy")
     assert imported(user, data, sessionId="copy", runtime="namespaces")["runtime"] == "namespaces"
     assert admin.fork("bare", newSessionId="fork")[0]["runtime"] == "none"
+    names = lambda client: [each["name"] for each in  # noqa: E731
+                            client.call(SANDBOX + "GetCapabilities")["capabilities"]["runtimes"]]
+    assert "none" in names(admin) and "none" not in names(user), (names(admin), names(user))
+    user.destroy("bare")  # its owner may do without it
 
 
 @case
@@ -127,7 +135,9 @@ def as_default(cay):
     cay.start()
     user = Client(cay, cay.call(KEY + "CreateKey", {"owner": "team"})["secret"])
     for name in ("", "none"):
-        assert user.create(runtime=name, lazyStart=True)["runtime"] == "none"
+        assert user.sh(user.create(runtime=name)["id"], NETWORK).strip() == os.readlink("/proc/self/ns/net")
+    told = user.call(SANDBOX + "GetCapabilities")["capabilities"]["runtimes"]
+    assert [each["name"] for each in told if each.get("isDefault")] == ["none"], told
     cay.kill()
     del cay.command[-2:]
     cay.start()

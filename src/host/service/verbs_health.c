@@ -97,9 +97,10 @@ static struct cay_v1_runtime_info describe(const struct cay_runtime *runtime)
     };
 }
 
-/* Those that sessions may ask for, the default first, and the others there are. */
-static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *host,
-                                                      struct cay_arena *arena)
+/* Those that the caller's sessions may ask for, the default first, and those that the daemon does
+ * not offer. */
+static struct cay_v1_runtime_info_array
+list_runtimes(const struct cay_host *host, const struct cay_caller *caller, struct cay_arena *arena)
 {
     const char *const *names = cay_runtime_names();
     const struct cay_runtimes *runtimes = &host->runtimes;
@@ -111,8 +112,14 @@ static struct cay_v1_runtime_info_array list_runtimes(const struct cay_host *hos
                                  sizeof(struct cay_v1_runtime_info))};
     if (!list.items)
         return list;
-    for (size_t i = 0; i < runtimes->offered_count; i++)
-        list.items[list.count++] = describe(runtimes->open[i]);
+    for (size_t i = 0; i < runtimes->offered_count; i++) {
+        const char *name = cay_runtime_name(runtimes->open[i]);
+        struct cay_runtime *chosen;
+        struct cay_error ignored = {};
+        if (cay_runtimes_choose(runtimes, cay_str(name), caller->role == CAY_ROLE_ADMIN, &chosen,
+                                &ignored))
+            list.items[list.count++] = describe(chosen);
+    }
     list.items[0].is_default = true;
     for (size_t i = 0; i < count; i++) {
         const struct cay_runtime *runtime = cay_runtimes_find(runtimes, cay_str(names[i]));
@@ -204,7 +211,7 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         .pty = cay_runtime_can(runtime, CAY_RUNTIME_RUNS_PROGRAMS),
         .ports = cay_runtime_can(runtime, CAY_RUNTIME_OWN_NETWORK),
         .survives_restart = cay_runtime_can(runtime, CAY_RUNTIME_ADOPTS),
-        .runtimes = list_runtimes(host, &call->arena),
+        .runtimes = list_runtimes(host, &call->caller, &call->arena),
         .stores = {stores, store_count},
         .limits = {limits, CAY_COUNT(limits)},
         .network_modes = {network_modes, network_mode_count},

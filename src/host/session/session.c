@@ -174,6 +174,8 @@ bool cay_session_check(struct cay_host *host, const struct cay_call *call, struc
     struct cay_session *session = cay_sessions_find(&host->sessions, &call->caller, id);
     if (!session)
         return cay_gone_fail(&host->gone, &call->caller, id, err);
+    if (!cay_may_use_runtime(call, &host->runtimes, session->runtime, err))
+        return cay_error_fact(err, "session_id", "%s", session->id);
     if (verb != CAY_VERB_LOOK && verb != CAY_VERB_DESTROY &&
         !cay_session_check_build(session, &call->caller, err))
         return false;

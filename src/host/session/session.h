@@ -177,7 +177,8 @@ struct cay_session *cay_sessions_find(const struct cay_sessions *sessions,
 [[nodiscard]] bool cay_session_check_build(const struct cay_session *session,
                                            const struct cay_caller *caller, struct cay_error *err);
 
-/* The same as find, and the table allows the verb; in a build's session, clients only look. */
+/* The same as find, the caller may use it (access.h), and the table allows the verb; in a build's
+ * session, clients only look. */
 [[nodiscard]] bool cay_session_check(struct cay_host *host, const struct cay_call *call,
                                      struct cay_str id, enum cay_session_verb verb,
                                      struct cay_session **out_session, struct cay_error *err);
