@@ -40,13 +40,41 @@ void cay_whois_answer(struct cay_whois *whois, const struct cay_caller *caller,
                       const struct cay_error *err)
 {
     assert(whois->service && (caller != NULL) != (err != NULL));
-    whois->service = NULL;
+    if (!cay_list_linked(&whois->kept))
+        whois->service = NULL;
     whois->answered(whois, caller, err);
+}
+
+void cay_whois_keep(struct cay_service *service, struct cay_list *kept, struct cay_whois *whois)
+{
+    if (!whois->lapsed)
+        return;
+    whois->service = service;
+    cay_list_push_back(kept, &whois->kept);
+}
+
+void cay_whois_lapse_all(struct cay_list *kept, const struct cay_error *err)
+{
+    struct cay_list_node *node;
+    while ((node = cay_list_pop_front(kept))) {
+        struct cay_whois *whois = CAY_CONTAINER_OF(node, struct cay_whois, kept);
+        whois->service = NULL;
+        whois->lapsed(whois, err);
+    }
+}
+
+bool cay_service_follow(struct cay_service *service, struct cay_str key_id, struct cay_whois *whois,
+                        struct cay_error *err)
+{
+    assert(!whois->service && whois->lapsed);
+    return !service->ops->follow || service->ops->follow(service, key_id, whois, err);
 }
 
 void cay_whois_cancel(struct cay_whois *whois)
 {
     struct cay_service *service = cay_take_ptr(whois->service);
-    if (service)
+    if (cay_list_linked(&whois->kept))
+        cay_list_remove(&whois->kept);
+    else if (service)
         service->ops->forget(service, whois);
 }

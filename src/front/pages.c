@@ -101,13 +101,14 @@ static void receive(const struct cay_porch *porch, struct cay_exchange *exchange
 {
     static const struct cay_handler handler = {
         .body = visit_body, .body_end = visit_ignore, .room = visit_ignore, .closed = visit_closed};
+    static const struct cay_auth_asker asker = {.done = known};
     struct visit *visit = cay_new(struct visit);
     visit->porch = porch;
     visit->exchange = exchange;
     visit->page = page;
     exchange->state = visit;
     exchange->handler = &handler;
-    cay_auth_start(&visit->auth, exchange, porch->service, porch->allow_anonymous, known);
+    cay_auth_start(&visit->auth, exchange, porch->service, porch->allow_anonymous, &asker);
 }
 
 static void open_page(void *self, struct cay_exchange *exchange)

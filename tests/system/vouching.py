@@ -59,6 +59,17 @@ def twice(cay):
     assert "more than once" in error.message, error
 
 
+@case
+def a_key_twice(cay):
+    """a credential that is there twice is refused: somebody in between may have looked at the other one"""
+    secret = key(cay, owner="alice")["secret"]
+    for first, second in (("authorization: Bearer ", "authorization: Bearer "), ("x-api-key: ", "x-api-key: ")):
+        client = Client(cay, secret)
+        client.auth = f"{first}{secret}\r\n{second}{secret}\r\n"
+        error = fails("unauthenticated", client.call, SANDBOX + "ListSessions")
+        assert "more than once" in error.message, error
+
+
 def status_at_port(cay, secret, text, session_id, port=8000):
     """What the port of a session says to a gateway that calls for somebody else."""
     with Client(cay, secret).socket(10) as raw:
@@ -142,6 +153,11 @@ def told(cay):
     eventually(lambda: len(lines()) == 2, "it is audited")
     assert all(line["actor"] == "key-of-alice" and line["voucher"] == voucher for line in lines()), lines()
     assert f'key="key-of-alice by {voucher}"' in cay.log_path.read_text(), cay.log_tail()
+    keyless = on_behalf(cay, made["secret"], "role=user; owner=alice")
+    keyless.create("seen")
+    keyless.destroy("seen")
+    eventually(lambda: len(lines()) == 4, "it is audited, too")
+    assert all(line["actor"] == "alice" and line["voucher"] == voucher for line in lines()[2:]), lines()
     frames = cay.stream(SANDBOX + "WatchEvents", {"noFollow": True, "sessionIds": ["seen"]})
     events = [frame["event"] for frame in frames if "event" in frame]
     assert events and all(event["voucher"] == voucher for event in events), events

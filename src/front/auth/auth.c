@@ -6,6 +6,14 @@
 #include "api/behalf.h"
 #include "front/http/server.h"
 
+static bool is_sent_twice(const struct cay_exchange *exchange, const char *name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < exchange->headers.count; i++)
+        count += cay_str_equal_nocase(exchange->headers.items[i].name, cay_str(name));
+    return count > 1;
+}
+
 /* What follows "Bearer "; empty when it does not begin so. */
 static struct cay_str bearer_of(struct cay_str value)
 {
@@ -21,6 +29,10 @@ static bool sent_secret(const struct cay_exchange *exchange, struct cay_str *out
                         struct cay_error *err)
 {
     struct cay_str header = cay_http_header(&exchange->headers, "authorization");
+    /* Of two, a gateway may have looked at the other one. */
+    if (is_sent_twice(exchange, "authorization") || is_sent_twice(exchange, "x-api-key"))
+        return cay_fail(err, CAY_R_UNAUTHENTICATED,
+                        "the key is there more than once; send one Authorization header");
     if (header.ptr) {
         struct cay_str secret = bearer_of(header);
         if (!secret.ptr)
@@ -58,14 +70,6 @@ static bool without_secret(const struct cay_exchange *exchange, bool allow_anony
 }
 
 /* Whoever a peer says it calls for takes its place, if it is trusted to say so. */
-static bool is_sent_twice(const struct cay_exchange *exchange)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < exchange->headers.count; i++)
-        count += cay_str_equal_nocase(exchange->headers.items[i].name, CAY_STR(CAY_BEHALF_HEADER));
-    return count > 1;
-}
-
 static bool stand_in(struct cay_auth *auth, struct cay_error *err)
 {
     const struct cay_caller voucher = auth->caller;
@@ -74,7 +78,7 @@ static bool stand_in(struct cay_auth *auth, struct cay_error *err)
     if (!text.ptr)
         return true;
     /* A gateway that adds its own to what its client sent would let the client choose. */
-    if (is_sent_twice(auth->exchange))
+    if (is_sent_twice(auth->exchange, CAY_BEHALF_HEADER))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         CAY_BEHALF_HEADER ": it is there more than once; a gateway replaces what "
                                           "its clients send");
@@ -92,7 +96,8 @@ static bool stand_in(struct cay_auth *auth, struct cay_error *err)
     caller.is_local = caller.is_local && auth->exchange->peer->is_unix;
     memcpy(caller.voucher, voucher.key_id, sizeof(caller.voucher));
     auth->caller = caller;
-    return true;
+    return !caller.key_id[0] || !auth->asker->lapsed ||
+           cay_service_follow(auth->service, cay_str(caller.key_id), &auth->vouched, err);
 }
 
 /* It is known who holds the key, or came without one. */
@@ -117,7 +122,24 @@ static void end(struct cay_auth *auth, const struct cay_error *err)
     /* Who is merely recognised may vouch for others, too, and is not taken for themselves then. */
     if (!err && !(auth->is_asked_for ? accept(auth, &own) : stand_in(auth, &own)))
         err = &own;
-    auth->done(auth, err);
+    auth->asker->done(auth, err);
+}
+
+static void own_key_lapsed(struct cay_whois *whois, const struct cay_error *err)
+{
+    struct cay_auth *auth = CAY_CONTAINER_OF(whois, struct cay_auth, whois);
+    struct cay_error own = *err;
+    if (auth->caller.voucher[0])
+        cay_fail(&own, err->reason,
+                 "the key of the peer that vouches for this call was revoked or has expired; it "
+                 "needs another one");
+    auth->asker->lapsed(auth, &own);
+}
+
+static void vouched_key_lapsed(struct cay_whois *whois, const struct cay_error *err)
+{
+    struct cay_auth *auth = CAY_CONTAINER_OF(whois, struct cay_auth, vouched);
+    auth->asker->lapsed(auth, err);
 }
 
 /* After the last secret, or without any: by the way they came. */
@@ -155,17 +177,22 @@ static void try_next(struct cay_auth *auth)
         return;
     }
     auth->whois.answered = answered;
+    if (auth->asker->lapsed) {
+        auth->whois.lapsed = own_key_lapsed;
+        auth->vouched.lapsed = vouched_key_lapsed;
+    }
     cay_service_authenticate(auth->service, auth->secrets[auth->tried++], &auth->whois);
 }
 
 void cay_auth_start(struct cay_auth *auth, struct cay_exchange *exchange,
-                    struct cay_service *service, bool allow_anonymous, cay_auth_fn *done)
+                    struct cay_service *service, bool allow_anonymous,
+                    const struct cay_auth_asker *asker)
 {
     struct cay_error err = {};
     *auth = (struct cay_auth){.exchange = exchange,
                               .service = service,
                               .allow_anonymous = allow_anonymous,
-                              .done = done,
+                              .asker = asker,
                               .secret_count = 1,
                               .is_asked_for = true};
     exchange->is_unsure = true;
@@ -176,13 +203,14 @@ void cay_auth_start(struct cay_auth *auth, struct cay_exchange *exchange,
 }
 
 void cay_auth_recognise(struct cay_auth *auth, struct cay_exchange *exchange,
-                        struct cay_service *service, bool allow_anonymous, cay_auth_fn *done)
+                        struct cay_service *service, bool allow_anonymous,
+                        const struct cay_auth_asker *asker)
 {
     *auth = (struct cay_auth){
         .exchange = exchange,
         .service = service,
         .allow_anonymous = allow_anonymous,
-        .done = done,
+        .asker = asker,
         .secrets = {bearer_of(cay_http_header(&exchange->headers, "authorization")),
                     cay_str_trim(cay_http_header(&exchange->headers, "x-api-key")),
                     cay_str_trim(cay_http_header(&exchange->headers, "x-access-token"))},
@@ -194,6 +222,7 @@ void cay_auth_recognise(struct cay_auth *auth, struct cay_exchange *exchange,
 void cay_auth_cancel(struct cay_auth *auth)
 {
     cay_whois_cancel(&auth->whois);
+    cay_whois_cancel(&auth->vouched);
 }
 
 bool cay_auth_is_ours(struct cay_str name, struct cay_str value)

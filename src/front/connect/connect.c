@@ -437,9 +437,18 @@ static void known(struct cay_auth *auth, const struct cay_error *err)
     cay_rpc_leave(rpc);
 }
 
+/* What opened the door to the caller does so no longer. */
+static void lapsed(struct cay_auth *auth, const struct cay_error *err)
+{
+    struct cay_rpc *rpc = CAY_CONTAINER_OF(auth, struct cay_rpc, auth);
+    if (!rpc->is_over)
+        call_cut(&rpc->call, err);
+}
+
 static void start(struct cay_connect *door, struct cay_exchange *exchange,
                   const struct cay_pb_method *method, struct cay_rpc_kind kind, bool is_get)
 {
+    static const struct cay_auth_asker asker = {.done = known, .lapsed = lapsed};
     struct cay_rpc *rpc = cay_new(struct cay_rpc);
     rpc->door = door;
     rpc->exchange = exchange;
@@ -464,7 +473,8 @@ static void start(struct cay_connect *door, struct cay_exchange *exchange,
 
     cay_rpc_enter(rpc);
     start_deadline(rpc);
-    cay_auth_start(&rpc->auth, exchange, door->porch->service, door->porch->allow_anonymous, known);
+    cay_auth_start(&rpc->auth, exchange, door->porch->service, door->porch->allow_anonymous,
+                   &asker);
     cay_rpc_pump(rpc);
     cay_rpc_leave(rpc);
 }

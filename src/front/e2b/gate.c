@@ -105,11 +105,17 @@ bool cay_e2b_may_know(const struct cay_rest_request *request)
            (network && (network->public_ports || network->private_ports));
 }
 
-/* Whoever passed the gate is nobody but a user of this one session. */
+/* Whoever passed the gate is nobody but a user of this one session. By which key is still told:
+ * what is open by it ends with it. */
 static void become_user(struct cay_rest_request *request)
 {
     const struct cay_v1_session *session = cay_e2b_visit(request)->session;
+    const struct cay_caller *by = &request->auth.caller;
     request->caller = (struct cay_caller){.role = CAY_ROLE_USER};
+    if (cay_e2b_visit(request)->is_trusted) {
+        memcpy(request->caller.key_id, by->key_id, sizeof(by->key_id));
+        memcpy(request->caller.voucher, by->voucher, sizeof(by->voucher));
+    }
     snprintf(request->caller.owner, sizeof(request->caller.owner), "%.*s", (int)session->owner.len,
              session->owner.ptr);
     snprintf(request->caller.session_id, sizeof(request->caller.session_id), "%.*s",
@@ -205,6 +211,7 @@ static void recognised(struct cay_auth *auth, const struct cay_error *err)
  * is for the hallway to say. */
 static void find_out(struct cay_rest_request *request)
 {
+    static const struct cay_auth_asker asker = {.done = recognised, .lapsed = cay_rest_lapsed};
     const struct cay_http_headers *headers = &request->exchange->headers;
     const struct cay_porch *porch = request->porch;
     cay_e2b_visit(request)->is_trusted =
@@ -216,7 +223,7 @@ static void find_out(struct cay_rest_request *request)
         admit(request);
     else
         cay_auth_recognise(&request->auth, request->exchange, porch->service,
-                           porch->allow_anonymous, recognised);
+                           porch->allow_anonymous, &asker);
 }
 
 static void got_session(struct cay_rest_request *request, struct cay_rest_call *,

@@ -121,3 +121,13 @@ void cay_rest_calls_cancel(struct cay_rest_request *request)
     cay_list_for_each (struct cay_rest_call, call, &request->calls, in_request)
         cay_rest_call_cancel(call);
 }
+
+void cay_rest_calls_cut(struct cay_rest_request *request, const struct cay_error *err)
+{
+    cay_list_for_each (struct cay_rest_call, call, &request->calls, in_request) {
+        if (is_heard(call)) {
+            call->errand.call.ops->cut(&call->errand.call, err);
+            return;
+        }
+    }
+}

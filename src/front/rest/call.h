@@ -53,3 +53,5 @@ void cay_rest_call_give(struct cay_rest_call *call, const void *message);
 /* The request is not interested any more: tells the verb, hears nothing. */
 void cay_rest_call_cancel(struct cay_rest_call *call);
 void cay_rest_calls_cancel(struct cay_rest_request *request);
+/* The one that the answer waits for, or that streams it, fails with `err`, whatever it is at. */
+void cay_rest_calls_cut(struct cay_rest_request *request, const struct cay_error *err);

@@ -188,12 +188,27 @@ static void known(struct cay_auth *auth, const struct cay_error *err)
     cay_rest_leave(request);
 }
 
+void cay_rest_lapsed(struct cay_auth *auth, const struct cay_error *err)
+{
+    struct cay_rest_request *request = CAY_CONTAINER_OF(auth, struct cay_rest_request, auth);
+    cay_rest_enter(request);
+    cay_rest_calls_cut(request, err);
+    /* Whatever is left is not part of a stream that could say so. */
+    if (request->exchange && !request->is_answered)
+        cay_rest_reply_error(request, err);
+    else if (request->exchange && !request->exchange->is_finished)
+        cay_exchange_reset(request->exchange);
+    cay_rest_calls_cancel(request);
+    cay_rest_leave(request);
+}
+
 void cay_rest_authenticate(struct cay_rest_request *request, cay_rest_known_fn *on_known)
 {
+    static const struct cay_auth_asker asker = {.done = known, .lapsed = cay_rest_lapsed};
     const struct cay_porch *porch = request->porch;
     request->on_known = on_known;
     cay_auth_start(&request->auth, request->exchange, porch->service, porch->allow_anonymous,
-                   known);
+                   &asker);
 }
 
 /* What came before the handler of a stream could run. */

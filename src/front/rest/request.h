@@ -121,6 +121,10 @@ struct cay_rest_request *cay_rest_request_new(struct cay_porch *porch,
  * the exchange is closed first. */
 void cay_rest_authenticate(struct cay_rest_request *request, cay_rest_known_fn *on_known);
 
+/* What opened the door to the caller does so no longer (front/auth/auth.h): ends the request, as a
+ * verb would that failed with `err`. */
+void cay_rest_lapsed(struct cay_auth *auth, const struct cay_error *err);
+
 /* The caller and the route are known: runs the handler, now or when the body is there. */
 void cay_rest_go(struct cay_rest_request *request, const struct cay_rest_route *route);
 

@@ -19,6 +19,7 @@ static struct cay_str digest_of(const struct cay_key *key)
 
 void cay_keys_add(struct cay_keys *keys, struct cay_key *key)
 {
+    cay_list_init(&key->holders);
     cay_list_push_front(&keys->list, &key->in_keys);
     cay_map_put(&keys->by_digest, digest_of(key), key);
     cay_map_put(&keys->by_id, cay_str(key->id), key);
@@ -70,6 +71,8 @@ bool cay_keys_init(struct cay_keys *keys, struct cay_db *db, struct cay_error *e
 {
     digest_init(keys);
     cay_list_init(&keys->list);
+    cay_list_init(&keys->in_use);
+    cay_list_init(&keys->lapsed);
     cay_map_init(&keys->by_digest);
     cay_map_init(&keys->by_id);
     if (load(keys, db, err))
@@ -150,6 +153,11 @@ struct cay_key *cay_keys_find(const struct cay_keys *keys, struct cay_str id)
     return cay_map_get(&keys->by_id, id);
 }
 
+bool cay_key_is_good(const struct cay_key *key)
+{
+    return !key->revoked_ns && (!key->expires_ns || key->expires_ns > cay_clock_wall_ns());
+}
+
 static void digest_secret(struct cay_keys *keys, struct cay_str secret,
                           unsigned char out[CAY_KEY_DIGEST_BYTES])
 {
@@ -172,7 +180,7 @@ bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,
      * of the secret. The last word is in constant time all the same. */
     bool is_valid =
         key && cay_equal_constant_time(key->digest, sizeof(key->digest), digest, sizeof(digest)) &&
-        !key->revoked_ns && (!key->expires_ns || key->expires_ns > now_ns);
+        cay_key_is_good(key);
     if (!is_valid)
         return cay_fail(err, CAY_R_UNAUTHENTICATED,
                         "the API key is unknown, revoked or expired; 'cay key create' makes one");
@@ -185,4 +193,34 @@ bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,
     memcpy(out_caller->owner, key->owner, sizeof(key->owner));
     memcpy(out_caller->key_id, key->id, sizeof(key->id));
     return true;
+}
+
+void cay_keys_hold(struct cay_keys *keys, struct cay_key *key, struct cay_service *service,
+                   struct cay_whois *whois)
+{
+    cay_whois_keep(service, &key->holders, whois);
+    if (!cay_list_linked(&key->in_use) && !cay_list_empty(&key->holders))
+        cay_list_push_back(&keys->in_use, &key->in_use);
+}
+
+int64_t cay_keys_lapse(struct cay_keys *keys)
+{
+    int64_t soonest_ns = INT64_MAX;
+    /* First all of them, then their holders: what these do may bring new ones. */
+    cay_list_for_each (struct cay_key, key, &keys->in_use, in_use) {
+        struct cay_list_node *holder;
+        while (!cay_key_is_good(key) && (holder = cay_list_pop_front(&key->holders)))
+            cay_list_push_back(&keys->lapsed, holder);
+        if (cay_list_empty(&key->holders))
+            cay_list_remove(&key->in_use);
+        else if (key->expires_ns)
+            soonest_ns = CAY_MIN(soonest_ns, key->expires_ns);
+    }
+    struct cay_error err = {};
+    cay_fail(&err, CAY_R_UNAUTHENTICATED,
+             "the API key of this call was revoked or has expired; 'cay key create' makes one");
+    cay_whois_lapse_all(&keys->lapsed, &err);
+    if (soonest_ns == INT64_MAX)
+        return INT64_MAX;
+    return CAY_MAX((soonest_ns - cay_clock_wall_ns()) / CAY_NS_PER_MS + 1, 1);
 }

@@ -8,7 +8,7 @@
  * Everything here runs on the loop thread, except the two cay_key_* functions for workers.
  */
 
-#include "api/call.h"
+#include "api/service.h"
 #include "base/id.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -35,6 +35,9 @@ struct cay_key {
     int64_t last_used_ns;
     int64_t revoked_ns;
     bool is_dirty; /* last_used_ns is newer than the database's */
+    /* In the table only: who calls by it just now, to be told when it opens nothing any more. */
+    struct cay_list holders; /* struct cay_whois */
+    struct cay_list_node in_use;
 };
 
 struct evp_md_st;
@@ -44,6 +47,8 @@ struct cay_keys {
     struct cay_list list;
     struct cay_map by_digest;
     struct cay_map by_id;
+    struct cay_list in_use;   /* those that have, or had, holders */
+    struct cay_list lapsed;   /* struct cay_whois: of keys that open nothing any more, to be told */
     struct evp_md_st *sha256; /* looked up once */
     struct evp_md_ctx_st *digest_context;
 };
@@ -68,6 +73,16 @@ void cay_keys_add(struct cay_keys *keys, struct cay_key *key);
 
 /* NULL when there is none. */
 struct cay_key *cay_keys_find(const struct cay_keys *keys, struct cay_str id);
+
+/* Neither revoked nor expired. */
+[[nodiscard]] bool cay_key_is_good(const struct cay_key *key);
+
+/* Whoever asks calls by this key from now on. */
+void cay_keys_hold(struct cay_keys *keys, struct cay_key *key, struct cay_service *service,
+                   struct cay_whois *whois);
+/* Tells all who call by a key that is not good any more; as cay_whois_lapse_all. Returns in how
+ * many milliseconds one that is in use expires; INT64_MAX: none does. */
+[[nodiscard]] int64_t cay_keys_lapse(struct cay_keys *keys);
 
 /* Who holds this secret? UNAUTHENTICATED for unknown, revoked and expired ones alike. */
 [[nodiscard]] bool cay_keys_authenticate(struct cay_keys *keys, struct cay_str secret,

@@ -60,15 +60,6 @@
 
 enum { FLUSH_KEYS_MS = 60 * 1000 };
 
-static void authenticate(struct cay_service *service, struct cay_str secret,
-                         struct cay_whois *whois)
-{
-    struct cay_caller caller = {};
-    struct cay_error err = {};
-    bool is_known = cay_host_authenticate(cay_host_of(service), secret, &caller, &err);
-    cay_whois_answer(whois, is_known ? &caller : NULL, is_known ? NULL : &err);
-}
-
 static bool admit(struct cay_service *service, struct cay_call *call, struct cay_error *err)
 {
     bool is_stream = call->method->client_streaming || call->method->server_streaming;
@@ -151,7 +142,8 @@ static const struct cay_service_ops ops = {
     .verbs = verbs,
     .piece_methods = pieces,
     .admit = admit,
-    .authenticate = authenticate,
+    .authenticate = cay_host_whois,
+    .follow = cay_host_follow,
     .metrics = metrics,
 };
 
@@ -303,6 +295,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     look_at_stores(host, host->pool.store_dir);
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
     cay_timer_start(&host->flush_keys, FLUSH_KEYS_MS, FLUSH_KEYS_MS);
+    cay_host_lapse_start(host);
     host->journal = cay_journal_create(host->loop, host->data_fd);
     host->audit = cay_audit_create(host->loop, host->data_fd);
     cay_measure_start(host);
@@ -493,6 +486,7 @@ void cay_host_destroy(struct cay_host *host)
     if (host->flush_keys.handle)
         cay_host_flush_keys(host, true);
     cay_timer_close(&host->flush_keys);
+    cay_timer_close(&host->keys_lapse);
     cay_keys_finish(&host->keys);
     cay_tokens_finish(&host->tokens);
     cay_runtimes_close(&host->runtimes);

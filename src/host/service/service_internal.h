@@ -19,5 +19,14 @@ void cay_host_move(struct cay_host *host, struct cay_pool *pool, struct cay_stor
  * removes what no record owns. Before anything is served. */
 [[nodiscard]] bool cay_host_recover(struct cay_host *host, struct cay_error *err);
 
+/* whois.c: who holds a secret, as the service answers it, and word of keys that are good no more.
+ */
+void cay_host_whois(struct cay_service *service, struct cay_str secret, struct cay_whois *whois);
+[[nodiscard]] bool cay_host_follow(struct cay_service *service, struct cay_str key_id,
+                                   struct cay_whois *whois, struct cay_error *err);
+void cay_host_lapse_start(struct cay_host *host);
+/* Ends what is open by keys that are good no more, in the loop's next turn. */
+void cay_host_lapse_keys(struct cay_host *host);
+
 /* Writes times of last use now (at the end) or in the background. */
 void cay_host_flush_keys(struct cay_host *host, bool is_final);

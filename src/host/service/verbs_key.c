@@ -215,7 +215,14 @@ static void revoked(struct cay_job *job)
         struct cay_v1_revoke_key_response response = {.key = &key};
         cay_call_done(self->call, &response);
     }
+    cay_host_lapse_keys(self->host);
     job_free(self);
+}
+
+/* A key that takes itself away hears how that went. */
+static bool is_own(const struct cay_call *call, const struct cay_key *key)
+{
+    return !strcmp(call->caller.key_id, key->id) || !strcmp(call->caller.voucher, key->id);
 }
 
 void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
@@ -240,6 +247,8 @@ void cay_host_revoke_key(struct cay_service *service, struct cay_call *call)
     /* In memory first: from here on it opens nothing, even if the disk is slow to hear of it. */
     if (!key->revoked_ns)
         key->revoked_ns = cay_clock_wall_ns();
+    if (!is_own(call, key))
+        cay_host_lapse_keys(host);
     struct cay_key *copy = cay_new(struct cay_key);
     *copy = *key;
     copy->in_keys = (struct cay_list_node){};

@@ -112,7 +112,7 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
         .type = cay_str(happening->type),
         .session_id = text_of(happening->session ? happening->session->id : NULL),
         .owner = text_of(happening->session ? happening->session->owner : NULL),
-        .actor = caller ? cay_str(caller->key_id[0] ? caller->key_id : "local") : CAY_STR(""),
+        .actor = caller ? cay_str(caller->key_id[0] ? caller->key_id : caller->owner) : CAY_STR(""),
         .request_id = cay_str(request_id),
         .process_id = text_of(happening->process_id),
         .port = happening->port,
