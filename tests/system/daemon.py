@@ -447,7 +447,7 @@ class Cayd(Client):
                 for session_id in self.ids():
                     self.destroy(session_id)
         status = self.stop()
-        left = self.leftovers()
+        left = self.leftovers() if kind is None else None  # else sessions are still there
         self.sweep()
         if kind is None:
             assert status == 0, f"the daemon ended with {status}: {self.log_tail()}"
