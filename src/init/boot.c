@@ -45,7 +45,8 @@ static int read_start(struct init *init, int channel_fd, struct gifts *gifts)
     uint8_t data[CAY_FRAME_HEADER_BYTES + 1024];
     int fds[CAY_FRAME_START_FDS_MAX];
     uint32_t fd_count = 0;
-    ssize_t len = receive(channel_fd, data, sizeof(data), fds, &fd_count);
+    ssize_t len = channel_fd >= 0 ? receive(channel_fd, data, sizeof(data), fds, &fd_count)
+                                  : pipe_read_first(init, data, sizeof(data));
     struct cay_frame frame;
     if (len <= 0 || cay_frame_next(data, (size_t)len, CAY_FRAME_FROM_DAEMON, &frame) != len ||
         frame.type != CAY_FRAME_START || !cay_frame_get_start(&frame, &init->spec))
@@ -119,8 +120,13 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
     result = join_cgroups(&gifts);
     if (result < 0)
         return result;
+    bool is_gvisor = init->spec.mode == CAY_FRAME_MODE_GVISOR;
+    if (is_gvisor != (channel_fd < 0))
+        return -EPROTO;
     if (init->spec.mode == CAY_FRAME_MODE_PLAIN) {
         result = start_plain(init, &gifts, out_stage);
+    } else if (is_gvisor) {
+        result = setup_gvisor(init, out_stage);
     } else {
         /* A keyring of its own, or commands would find the daemon's (session-keyring(7)). */
         (void)cay_raw2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
@@ -131,7 +137,7 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
         return result;
     *out_stage = CAY_STAGE_STDIO;
     result = open_null(init);
-    if (result < 0 || init->spec.mode == CAY_FRAME_MODE_PLAIN)
+    if (result < 0 || init->spec.mode != CAY_FRAME_MODE_NAMESPACES)
         return result;
     *out_stage = CAY_STAGE_SECCOMP;
     cay_seccomp_build_gate(&init->gate);
@@ -146,6 +152,12 @@ static int start(struct init *init, int channel_fd, uint32_t *out_stage)
 int boot(struct init *init, int channel_fd)
 {
     uint32_t stage = CAY_STAGE_NONE;
+    int out_fd = channel_fd;
+    if (channel_fd < 0) {
+        if (pipe_take_over(init) < 0)
+            return -1;
+        out_fd = init->pipe_out_fd;
+    }
     int result = start(init, channel_fd, &stage);
     struct cay_frame_ready ready = {.version = CAY_FRAME_VERSION};
     if (result < 0) {
@@ -155,13 +167,13 @@ int boot(struct init *init, int channel_fd)
     uint8_t data[64];
     struct cay_frame_writer writer = {.data = data, .cap = sizeof(data)};
     if (!cay_frame_put_ready(&writer, &ready) ||
-        send(channel_fd, data, writer.len, MSG_NOSIGNAL) != (ssize_t)writer.len)
+        write(out_fd, data, writer.len) != (ssize_t)writer.len)
         return -1;
     if (result < 0)
         return -1;
     /* The channel we were started with is the first connection. */
-    if (fcntl(channel_fd, F_SETFD, FD_CLOEXEC) < 0)
+    if (channel_fd < 0 ? pipe_watch(init) < 0 : fcntl(channel_fd, F_SETFD, FD_CLOEXEC) < 0)
         return -1;
-    link_open(init, &init->link, channel_fd);
+    link_open(init, &init->link, out_fd);
     return 0;
 }

@@ -212,6 +212,7 @@ void calls_reap(struct init *init)
             }
         }
     }
+    gvisor_note_busy(init, pid == 0); /* every orphan of the sandbox is our child */
     for (uint32_t i = 0; i < init->calls_used; i++) {
         struct call *call = &init->calls[i];
         if (!call->id || !call->leftovers)

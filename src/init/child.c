@@ -63,6 +63,7 @@ static int set_limits(const struct child *child)
 static int set_user(const struct child *child)
 {
     const struct cay_frame_exec *exec = child->exec;
+    uint64_t caps = child->init->page ? CAY_CAPS_GVISOR : CAY_CAPS_SANDBOX;
     long result = cay_raw2(SYS_setgroups, exec->group_count, exec->groups);
     if (result == 0)
         result = cay_raw3(SYS_setresgid, exec->gid, exec->gid, exec->gid);
@@ -71,7 +72,7 @@ static int set_user(const struct child *child)
     /* Whoever enters a user namespace has every capability in it, whatever its uid
      * (user_namespaces(7)). */
     if (result == 0)
-        result = cay_caps_set(exec->uid == 0 ? CAY_CAPS_SANDBOX : 0);
+        result = cay_caps_set(exec->uid == 0 ? caps : 0);
     if (result == 0 && child->init->spec.no_new_privs)
         result = cay_raw5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     return (int)result;
@@ -80,6 +81,8 @@ static int set_user(const struct child *child)
 static int set_cwd(const struct child *child)
 {
     int flags = O_PATH | O_DIRECTORY;
+    if (child->init->page)
+        return chdir(child->exec->cwd) < 0 ? -errno : 0;
     int fd = child->init->root_fd >= 0
                  ? cay_resolve_open(child->init->root_fd, child->exec->cwd, flags, 0)
                  : cay_resolve_open_here(child->exec->cwd, flags);
@@ -155,6 +158,14 @@ static int run(struct child *child, uint32_t *stage)
         STEP(CAY_STAGE_USERNS, enter(child));
         STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->gate));
         STEP(CAY_STAGE_CAPS, cay_caps_bound(CAY_CAPS_SANDBOX));
+        STEP(CAY_STAGE_USER, set_user(child));
+    }
+    if (child->init->page) {
+        STEP(CAY_STAGE_ROOT, gvisor_enter());
+        STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->filter));
+        STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->gate));
+        STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->guard));
+        STEP(CAY_STAGE_CAPS, cay_caps_bound(CAY_CAPS_GVISOR));
         STEP(CAY_STAGE_USER, set_user(child));
     }
     STEP(CAY_STAGE_CWD, set_cwd(child));

@@ -14,6 +14,7 @@
 #include "sys/seccomp.h"
 #include "wire/frame/decode.h"
 #include "wire/frame/encode.h"
+#include "wire/frame/pipe.h"
 
 enum {
     CALLS_MAX = 128,
@@ -94,8 +95,9 @@ struct killed {
 struct link {
     int fd; /* -1: nobody there */
     bool trusted;
-    uint32_t events; /* asked of epoll */
-    uint32_t execs;  /* EXEC frames seen */
+    bool awaits_hello; /* by pipes: nothing else comes first */
+    uint32_t events;   /* asked of epoll */
+    uint32_t execs;    /* EXEC frames seen */
     uint8_t *in;
     size_t in_len;
     size_t in_cap;
@@ -117,6 +119,15 @@ struct init {
     int told_fd;   /* system calls that we answer; -1: none */
     struct cay_seccomp gate;
     struct view view;
+    /* Of a sandbox without sockets; -1 and NULL otherwise. */
+    int pipe_in_fd;
+    int pipe_out_fd;
+    bool pipe_waits; /* what it brought has no room */
+    struct cay_pipe_page *page;
+    struct cay_seccomp filter; /* that commands load themselves: init mounts */
+    struct cay_seccomp guard;
+    uint32_t tree;        /* the one that has its mounts */
+    const char *pids_max; /* NULL: no limit */
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
     struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
@@ -132,13 +143,30 @@ struct init {
     bool leaving;
 };
 
-/* boot.c: receives START, becomes the sandbox, answers READY. Returns 0 or -1 when it told the
- * daemon why not. */
+/* boot.c: receives START by the channel (-1: by pipes), becomes the sandbox, answers READY. Returns
+ * 0 or -1 when it told the daemon why not. */
 [[nodiscard]] int boot(struct init *init, int channel_fd);
 
 /* setup.c: the namespaces' insides. Sets *out_stage when it fails. */
 [[nodiscard]] int setup_namespaces(struct init *init, int root_fd, int userns_fd,
                                    uint32_t *out_stage);
+
+/* gvisor.c: the inside of a sandbox with a kernel of its own, whose processes and mounts the host
+ * does not see. */
+[[nodiscard]] int setup_gvisor(struct init *init, uint32_t *out_stage);
+/* Mounts what a tree needs that has come under init since the last time. */
+[[nodiscard]] int gvisor_follow_tree(struct init *init);
+/* One more group of that kernel, for a command. */
+[[nodiscard]] int gvisor_open_slot(struct init *init, uint32_t index);
+/* For a child, before it is the command's user. */
+[[nodiscard]] int gvisor_enter(void);
+void gvisor_note_busy(const struct init *init, bool is_busy);
+
+/* pipe.c */
+[[nodiscard]] int pipe_take_over(struct init *init);
+[[nodiscard]] ssize_t pipe_read_first(const struct init *init, uint8_t *data, size_t size);
+[[nodiscard]] int pipe_watch(struct init *init);
+void pipe_readable(struct init *init);
 
 /* link.c */
 void link_open(struct init *init, struct link *link, int fd);
@@ -146,6 +174,11 @@ void link_close(struct init *init, struct link *link);
 void link_accept(struct init *init);
 void link_readable(struct init *init, struct link *link);
 void link_flush(struct init *init);
+/* Acts on every whole frame in the buffer, as long as answers have room. False when the other side
+ * broke the protocol. */
+[[nodiscard]] bool link_consume(struct init *init, struct link *link);
+/* Answers HELLO. False when the other side is not who it should be. */
+[[nodiscard]] bool link_greet(struct init *init, struct link *link, const struct cay_frame *frame);
 void link_refuse(struct init *init, uint64_t call, enum cay_frame_type type, int error);
 
 /* requests.c: acts on one frame. False when the other side broke the protocol. */
@@ -181,7 +214,14 @@ void stdio_pump(struct init *init);
 /* pty.c: a terminal that belongs to the command's user. */
 [[nodiscard]] int pty_open(const struct init *init, const struct cay_frame_exec *exec,
                            int *out_master_fd, int *out_slave_fd);
-[[nodiscard]] int pty_resize(struct call *call, const struct cay_frame_size *size);
+[[nodiscard]] int pty_resize(const struct init *init, struct call *call,
+                             const struct cay_frame_size *size);
+
+/* Of input to a terminal of gVisor: how much of it comes before a key that means a signal, and what
+ * that key does. */
+[[nodiscard]] uint32_t pty_keys_before_signal(const struct call *call, const uint8_t *data,
+                                              uint32_t len);
+void pty_press(const struct call *call, uint8_t key);
 
 /* spawn.c: starts a command; 0 or -errno when there is no process at all. */
 [[nodiscard]] int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec);
@@ -208,6 +248,7 @@ enum event_kind {
     EVENT_LISTEN,
     EVENT_LINK,
     EVENT_CANDIDATE,
+    EVENT_PIPE,
     EVENT_STDOUT,
     EVENT_STDERR,
     EVENT_STDIN,

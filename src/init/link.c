@@ -21,18 +21,24 @@ enum {
 static uint8_t out_buffer[OUT_BYTES];
 static uint8_t hello_buffer[HELLO_BYTES];
 
+static bool is_pipe(const struct init *init, const struct link *link)
+{
+    return link->fd >= 0 && link->fd == init->pipe_out_fd;
+}
+
 void link_open(struct init *init, struct link *link, int fd)
 {
     bool trusted = link == &init->link;
+    uint32_t events = fd == init->pipe_out_fd ? 0 : EPOLLIN;
     *link = (struct link){
         .fd = fd,
         .trusted = trusted,
         .in = trusted ? in_buffer : hello_buffer,
         .in_cap = trusted ? sizeof(in_buffer) : sizeof(hello_buffer),
-        .events = EPOLLIN,
+        .events = events,
         .out = {.data = out_buffer, .cap = trusted ? sizeof(out_buffer) : 0},
     };
-    watch(init, fd, EPOLLIN, trusted ? EVENT_LINK : EVENT_CANDIDATE, NULL);
+    watch(init, fd, events, trusted ? EVENT_LINK : EVENT_CANDIDATE, NULL);
 }
 
 void link_close(struct init *init, struct link *link)
@@ -40,7 +46,8 @@ void link_close(struct init *init, struct link *link)
     if (link->fd < 0)
         return;
     unwatch(init, link->fd);
-    close(link->fd);
+    if (!is_pipe(init, link))
+        close(link->fd);
     link->fd = -1;
     while (link->fd_count)
         close(link->fds[--link->fd_count]);
@@ -74,17 +81,32 @@ static void welcome(struct init *init, uint64_t nonce)
     (void)cay_frame_put_welcome(&init->link.out, &answer);
 }
 
+static bool is_daemon(const struct init *init, const struct cay_frame *frame,
+                      struct cay_frame_hello *out_hello)
+{
+    return frame->type == CAY_FRAME_HELLO && cay_frame_get_hello(frame, out_hello) &&
+           out_hello->version >= CAY_FRAME_VERSION_MIN && out_hello->version <= CAY_FRAME_VERSION &&
+           cay_equal_constant_time(out_hello->token, sizeof(out_hello->token), init->spec.token,
+                                   sizeof(init->spec.token));
+}
+
+bool link_greet(struct init *init, struct link *link, const struct cay_frame *frame)
+{
+    struct cay_frame_hello hello;
+    if (!is_daemon(init, frame, &hello))
+        return false;
+    link->awaits_hello = false;
+    welcome(init, hello.nonce);
+    return true;
+}
+
 /* The newest connection that knows the token takes over: the daemon before it is gone, or about to
  * find out. */
 static void promote(struct init *init, const struct cay_frame *frame)
 {
     struct cay_frame_hello hello;
-    bool valid = frame->type == CAY_FRAME_HELLO && cay_frame_get_hello(frame, &hello) &&
-                 hello.version >= CAY_FRAME_VERSION_MIN && hello.version <= CAY_FRAME_VERSION &&
-                 cay_equal_constant_time(hello.token, sizeof(hello.token), init->spec.token,
-                                         sizeof(init->spec.token));
     int fd = init->candidate.fd;
-    if (!valid) {
+    if (!is_daemon(init, frame, &hello)) {
         link_close(init, &init->candidate);
         return;
     }
@@ -129,8 +151,7 @@ static ssize_t receive(struct link *link)
     return got < 0 ? -errno : got;
 }
 
-/* Acts on every whole frame in the buffer, as long as answers have room. */
-static bool consume(struct init *init, struct link *link)
+bool link_consume(struct init *init, struct link *link)
 {
     size_t at = 0;
     bool healthy = true;
@@ -140,7 +161,8 @@ static bool consume(struct init *init, struct link *link)
             cay_frame_next(link->in + at, link->in_len - at, CAY_FRAME_FROM_DAEMON, &frame);
         if (size == 0)
             break;
-        healthy = size > 0 && request(init, link, &frame);
+        healthy = size > 0 && (link->awaits_hello ? link_greet(init, link, &frame)
+                                                  : request(init, link, &frame));
         at += size > 0 ? (size_t)size : 0;
     }
     if (at > 0) {
@@ -156,6 +178,10 @@ static bool consume(struct init *init, struct link *link)
 
 void link_readable(struct init *init, struct link *link)
 {
+    if (is_pipe(init, link)) { /* what is there to be read of it is that nobody reads it */
+        link_close(init, link);
+        return;
+    }
     for (;;) {
         /* Full of frames whose answers have no room yet: no end, and nothing is read until then. */
         if (link->in_len == link->in_cap)
@@ -180,7 +206,7 @@ void link_readable(struct init *init, struct link *link)
             return;
         }
         bool was_full = link->in_len == link->in_cap;
-        if (!consume(init, link)) {
+        if (!link_consume(init, link)) {
             link_close(init, link);
             return;
         }
@@ -196,11 +222,14 @@ void link_refuse(struct init *init, uint64_t call, enum cay_frame_type type, int
 }
 
 /* Sends what is there. True when all of it went. */
-static bool send_some(struct link *link)
+static bool send_some(const struct init *init, struct link *link)
 {
+    bool by_pipe = is_pipe(init, link);
     while (link->out_sent < link->out.len) {
-        ssize_t sent = send(link->fd, link->out.data + link->out_sent,
-                            link->out.len - link->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const uint8_t *data = link->out.data + link->out_sent;
+        size_t len = link->out.len - link->out_sent;
+        ssize_t sent = by_pipe ? write(link->fd, data, len)
+                               : send(link->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0) {
             if (errno == EINTR)
                 continue;
@@ -224,14 +253,17 @@ void link_flush(struct init *init)
         stdio_pump(init);
         if (!link->out.len)
             break;
-        all = send_some(link);
+        all = send_some(init, link);
         /* Frames that waited for room of their answers. */
-        if (all && link->in_len && !consume(init, link)) {
+        if (all && link->in_len && !link_consume(init, link)) {
             link_close(init, link);
             return;
         }
+        if (all && init->pipe_waits)
+            pipe_readable(init);
     } while (all && link->fd >= 0 && link->out.len);
-    uint32_t events = (link->in_len < link->in_cap ? EPOLLIN : 0u) | (all ? 0u : EPOLLOUT);
+    bool reads = !is_pipe(init, link) && link->in_len < link->in_cap;
+    uint32_t events = (reads ? EPOLLIN : 0u) | (all ? 0u : EPOLLOUT);
     if (link->fd >= 0 && link->events != events) {
         link->events = events;
         watch_change(init, link->fd, events, EVENT_LINK);

@@ -15,6 +15,7 @@
 enum {
     CHANNEL_FD = 3,
     EVENTS_MAX = 32,
+    ROOM_MS = 2,
 };
 
 /* Zero until used: pages that are never touched cost nothing. */
@@ -73,6 +74,7 @@ static void handle(struct init *init, const struct epoll_event *event)
     switch (kind) {
     case EVENT_SIGNAL: take_signals(init); return;
     case EVENT_LISTEN: link_accept(init); return;
+    case EVENT_PIPE: pipe_readable(init); return;
     case EVENT_LINK:
         if (init->link.fd >= 0 && event->events & ~(uint32_t)EPOLLOUT)
             link_readable(init, &init->link);
@@ -116,6 +118,9 @@ static void run(struct init *init)
     struct epoll_event events[EVENTS_MAX];
     while (!init->leaving) {
         int timeout_ms = next_timeout_ms(init, now_ms());
+        /* gVisor may not tell when a pipe of the host has room again. */
+        if (init->page && init->link.fd >= 0 && init->link.events & EPOLLOUT)
+            timeout_ms = timeout_ms < 0 ? ROOM_MS : CAY_MIN(timeout_ms, (int)ROOM_MS);
         int count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, timeout_ms);
         /* Frozen and thawed: interrupted, or the time was over before we could look. */
         if (count < 0)
@@ -124,6 +129,9 @@ static void run(struct init *init)
             count = epoll_wait(init->epoll_fd, events, EVENTS_MAX, 0);
         for (int i = 0; i < count; i++)
             handle(init, &events[i]);
+        /* gVisor tells of the timeout before it has looked at the host's descriptors. */
+        if (init->page && calls_timeout_ms(init, now_ms()) == 0)
+            pipe_readable(init);
         if (count < EVENTS_MAX)
             calls_check_deadlines(init, now_ms());
         link_flush(init);
@@ -155,21 +163,23 @@ static void leave(struct init *init)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct init *init = &state;
     prctl(PR_SET_NAME, "cay-init");
     (void)cay_pace_set(0, CAY_SLICE_SHORT_USEC); /* it does little, and commands wait for it */
     umask(0); /* modes are meant as they are written; commands get their own */
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd =
-        init->next_room = init->told_fd = -1;
+        init->pipe_in_fd = init->pipe_out_fd = init->next_room = init->told_fd = -1;
     view_init(&init->view);
+    bool by_pipes = argc > 1 && strcmp(argv[1], "pipes") == 0;
+    init->pids_max = argc > 2 ? argv[2] : NULL;
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     init->child_stack = cay_clone_stack_open();
     if (init->signal_fd < 0 || init->epoll_fd < 0 || !init->child_stack)
         return 1;
-    if (boot(init, CHANNEL_FD) < 0)
+    if (boot(init, by_pipes ? -1 : CHANNEL_FD) < 0)
         return 1;
     view_fill(&init->view, now_ms()); /* the daemon goes on meanwhile */
     if (init->view.watch_fd >= 0)

@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "init/init.h"
@@ -23,15 +25,33 @@ struct opener {
     int slave_fd;
 };
 
+/* gVisor opens a terminal by its name only, and gives it to us: we can give it away. */
+static int open_by_name(const struct opener *opener)
+{
+    enum { TTY_GID = 5 };
+    char path[32];
+    unsigned number = 0;
+    if (ioctl(opener->master_fd, TIOCGPTN, &number) < 0)
+        return -1;
+    snprintf(path, sizeof(path), "/dev/pts/%u", number);
+    int fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        (void)fchown(fd, opener->exec->uid, TTY_GID);
+    return fd;
+}
+
 static int open_pair(struct opener *opener)
 {
-    const char *path = opener->init->userns_fd < 0 ? "/dev/ptmx" : "/dev/pts/ptmx";
+    bool is_hosts = opener->init->userns_fd < 0 && !opener->init->page;
+    const char *path = is_hosts ? "/dev/ptmx" : "/dev/pts/ptmx";
     int unlocked = 0;
     opener->master_fd = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (opener->master_fd < 0)
         return -errno;
     if (ioctl(opener->master_fd, TIOCSPTLCK, &unlocked) == 0)
         opener->slave_fd = ioctl(opener->master_fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (opener->slave_fd < 0 && opener->init->page)
+        opener->slave_fd = open_by_name(opener);
     if (opener->slave_fd >= 0)
         return 0;
     int result = -errno;
@@ -84,11 +104,55 @@ int pty_open(const struct init *init, const struct cay_frame_exec *exec, int *ou
     return 0;
 }
 
-int pty_resize(struct call *call, const struct cay_frame_size *size)
+/* What a terminal of gVisor does not do: signals for whoever is in its foreground. */
+static void signal_foreground(const struct call *call, int signal)
+{
+    pid_t group = 0;
+    if (ioctl(call->output_fd[0], TIOCGPGRP, &group) < 0 || group <= 1)
+        group = call->group;
+    if (group > 1)
+        (void)kill(-group, signal);
+}
+
+static int signal_of(const struct termios *modes, uint8_t byte)
+{
+    if (!byte)
+        return 0;
+    return byte == modes->c_cc[VINTR]   ? SIGINT
+           : byte == modes->c_cc[VQUIT] ? SIGQUIT
+           : byte == modes->c_cc[VSUSP] ? SIGTSTP
+                                        : 0;
+}
+
+uint32_t pty_keys_before_signal(const struct call *call, const uint8_t *data, uint32_t len)
+{
+    struct termios modes;
+    uint32_t at = 0;
+    while (at < len && data[at] >= 0x20) /* most input has none, and is not asked about */
+        at++;
+    if (at == len || ioctl(call->output_fd[0], TCGETS, &modes) < 0 || !(modes.c_lflag & ISIG))
+        return len;
+    while (at < len && !signal_of(&modes, data[at]))
+        at++;
+    return at;
+}
+
+void pty_press(const struct call *call, uint8_t key)
+{
+    struct termios modes;
+    if (ioctl(call->output_fd[0], TCGETS, &modes) == 0)
+        signal_foreground(call, signal_of(&modes, key));
+}
+
+int pty_resize(const struct init *init, struct call *call, const struct cay_frame_size *size)
 {
     struct winsize window = {.ws_row = size->rows, .ws_col = size->columns};
     if (!(call->flags & CAY_EXEC_PTY) || call->output_fd[0] < 0)
         return -ENOTTY;
     call->size = *size;
-    return ioctl(call->output_fd[0], TIOCSWINSZ, &window) < 0 ? -errno : 0;
+    if (ioctl(call->output_fd[0], TIOCSWINSZ, &window) < 0)
+        return -errno;
+    if (init->page)
+        signal_foreground(call, SIGWINCH);
+    return 0;
 }

@@ -202,7 +202,7 @@ static bool do_read(struct call *call, const struct cay_frame *frame)
 static void do_resize(struct init *init, struct call *call, const struct cay_frame *frame)
 {
     struct cay_frame_size size;
-    int result = cay_frame_get_size(frame, &size) ? pty_resize(call, &size) : -EINVAL;
+    int result = cay_frame_get_size(frame, &size) ? pty_resize(init, call, &size) : -EINVAL;
     if (result < 0)
         link_refuse(init, frame->call, frame->type, result);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "init/child.h"
@@ -48,7 +49,7 @@ static int open_terminal(struct init *init, struct call *call, const struct cay_
     call->stdin_fd = fcntl(call->output_fd[0], F_DUPFD_CLOEXEC, 0);
     if (call->stdin_fd < 0)
         return -errno;
-    return pty_resize(call, &exec->size);
+    return pty_resize(init, call, &exec->size);
 }
 
 static int open_stdio(struct init *init, struct call *call, const struct cay_frame_exec *exec,
@@ -86,7 +87,15 @@ static int take_slot(struct init *init, struct call *call)
             return 0;
         }
     }
-    return init->slot_count ? -EBUSY : 0;
+    if (!init->page)
+        return init->slot_count ? -EBUSY : 0;
+    uint32_t index = init->slot_count;
+    int result = gvisor_open_slot(init, index);
+    if (result == 0) {
+        init->slots[index].busy = true;
+        call->slot = (int)index;
+    }
+    return result;
 }
 
 int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec)
@@ -94,7 +103,9 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     call->flags = exec->flags;
     call->window_bytes = exec->window_bytes;
     call->attached = exec->window_bytes > 0;
-    int result = take_slot(init, call);
+    int result = init->page ? gvisor_follow_tree(init) : 0;
+    if (result == 0)
+        result = take_slot(init, call);
     view_before_start(&init->view, now_ms());
     if (result == 0 && !call->ring.data)
         result = cay_ring_open(&call->ring, exec->ring_bytes);
@@ -120,14 +131,17 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
             .cgroup_fd = slot ? slot->into_fd : -1,
             .stack = init->child_stack,
         };
+        gvisor_note_busy(init, true);
         int64_t before_usec = now_usec();
         result = cay_clone_call(&how, child_main, &child);
         int64_t after_usec = now_usec();
         call->held_up_usec = after_usec - before_usec >= START_LONG_USEC ? after_usec : 0;
     }
     close_ends(init, &ends);
-    if (result < 0)
+    if (result < 0) {
+        gvisor_note_busy(init, waitid(P_ALL, 0, &(siginfo_t){}, WEXITED | WNOHANG | WNOWAIT) == 0);
         return result;
+    }
     call->pid = call->group = result;
     init->view.last_pid = (uint32_t)result;
     view_after_start(&init->view);

@@ -190,7 +190,7 @@ void stdio_stdin_ready(struct init *init, struct call *call)
     }
 }
 
-bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint32_t len)
+static bool feed(struct init *init, struct call *call, const uint8_t *data, uint32_t len)
 {
     if (call->stdin_closing || !(call->flags & (CAY_EXEC_STDIN | CAY_EXEC_PTY)) ||
         len > CAY_FRAME_STDIN_WINDOW_BYTES - call->stdin_len)
@@ -224,6 +224,23 @@ bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint3
     call->stdin_len += len;
     stdio_stdin_ready(init, call);
     return true;
+}
+
+bool stdio_feed(struct init *init, struct call *call, const uint8_t *data, uint32_t len)
+{
+    bool has_keys = init->page && call->flags & CAY_EXEC_PTY && call->output_fd[0] >= 0;
+    while (has_keys && len) {
+        uint32_t before = pty_keys_before_signal(call, data, len);
+        if (before == len)
+            break;
+        if (before && !feed(init, call, data, before))
+            return false;
+        pty_press(call, data[before]);
+        call->stdin_total++;
+        data += before + 1;
+        len -= before + 1;
+    }
+    return !len || feed(init, call, data, len);
 }
 
 /* Output within the window, in order. False when the buffer has no room for more. */

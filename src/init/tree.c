@@ -217,6 +217,8 @@ uint32_t tree_oom_kills(struct init *init, const struct call *call)
 struct cay_frame_slots slots_report(const struct init *init)
 {
     struct cay_frame_slots report = {.execs = init->link.execs};
+    if (init->page)
+        return report; /* they are ours, not the daemon's */
     for (uint32_t i = 0; i < init->slot_count; i++) {
         report.total += init->slots[i].present;
         report.unused += init->slots[i].present && !init->slots[i].busy;

@@ -16,6 +16,10 @@
      CAY_CAP(CAP_SYS_CHROOT) | CAY_CAP(CAP_SYS_PTRACE) | CAY_CAP(CAP_SETFCAP) |            \
      CAY_CAP(CAP_AUDIT_WRITE))
 
+/* The same in a kernel of its own, in which init differs from root by its capabilities alone: who
+ * may trace everybody would reach it. */
+#define CAY_CAPS_GVISOR (CAY_CAPS_SANDBOX & ~CAY_CAP(CAP_SYS_PTRACE))
+
 #define CAY_CAP(number) (UINT64_C(1) << (number))
 
 /* Nothing outside `keep` can be gained any more, by exec or otherwise. */

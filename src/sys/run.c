@@ -20,7 +20,7 @@ static int64_t now_ms(void)
 }
 
 /* The first of the path's directories that has the program. */
-static int find(const char *name, char *out, size_t size)
+int cay_run_find(const char *name, char *out, size_t size)
 {
     static const char path[] = CAY_RUN_PATH;
     if (strchr(name, '/'))
@@ -41,7 +41,7 @@ static int spawn(const struct cay_program *run, int out_fd, pid_t *out_pid)
     static char locale_entry[] = "LC_ALL=C";
     char *env[] = {path_entry, locale_entry, NULL};
     char file[256];
-    int rc = find(run->argv[0], file, sizeof(file));
+    int rc = cay_run_find(run->argv[0], file, sizeof(file));
     if (rc < 0)
         return rc;
     posix_spawn_file_actions_t actions;
@@ -92,7 +92,7 @@ static int read_output(const struct cay_program *run, int fd)
 bool cay_run_has(const char *name)
 {
     char file[256];
-    return find(name, file, sizeof(file)) == 0;
+    return cay_run_find(name, file, sizeof(file)) == 0;
 }
 
 int cay_run(const struct cay_program *run)

@@ -20,5 +20,8 @@ struct cay_program {
  */
 [[nodiscard]] int cay_run(const struct cay_program *run);
 
+/* Where it is, or -ENOENT; nothing is run. */
+[[nodiscard]] int cay_run_find(const char *name, char *out_path, size_t size);
+
 /* Is there such a program? Nothing is run. */
 [[nodiscard]] bool cay_run_has(const char *name);

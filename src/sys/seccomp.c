@@ -276,6 +276,35 @@ void cay_seccomp_build_gate(struct cay_seccomp *out_filter)
     memcpy(out_filter->program, program, sizeof(program));
 }
 
+void cay_seccomp_build_guard(struct cay_seccomp *out_filter)
+{
+    enum { LOAD = BPF_LD | BPF_W | BPF_ABS, ARGS = offsetof(struct seccomp_data, args) };
+    enum { EQUAL = BPF_JMP | BPF_JEQ | BPF_K, AT_LEAST = BPF_JMP | BPF_JGE | BPF_K };
+    static const struct sock_filter program[] = {
+        BPF_STMT(LOAD, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(EQUAL, SYS_kill, 8, 0),
+        BPF_JUMP(EQUAL, SYS_tkill, 7, 0),
+        BPF_JUMP(EQUAL, SYS_tgkill, 6, 0),
+        BPF_JUMP(EQUAL, SYS_rt_sigqueueinfo, 5, 0),
+        BPF_JUMP(EQUAL, SYS_rt_tgsigqueueinfo, 4, 0),
+        BPF_JUMP(EQUAL, SYS_sched_setaffinity, 3, 0),
+        BPF_JUMP(EQUAL, SYS_prlimit64, 2, 0),
+        BPF_JUMP(EQUAL, SYS_setpriority, 4, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(LOAD, ARGS),
+        BPF_JUMP(EQUAL, 1, 5, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(LOAD, ARGS + sizeof(uint64_t)), /* setpriority */
+        BPF_JUMP(EQUAL, 1, 2, 0),
+        BPF_STMT(LOAD, ARGS + 2 * sizeof(uint64_t)),
+        BPF_JUMP(AT_LEAST, INT32_MAX + 1U, 0, 1), /* below zero */
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    *out_filter = (struct cay_seccomp){.len = CAY_COUNT(program)};
+    memcpy(out_filter->program, program, sizeof(program));
+}
+
 static int load(const struct cay_seccomp *filter, unsigned flags)
 {
     struct sock_fprog program = {.len = filter->len,

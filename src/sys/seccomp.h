@@ -39,6 +39,10 @@ enum {
 /* The short one, to be loaded on top. */
 void cay_seccomp_build_gate(struct cay_seccomp *out_filter);
 
+/* Another short one: the first process gets no signals, limits, priority or processors from others,
+ * and nobody gets a higher priority. For a kernel that does not see to that itself (gVisor). */
+void cay_seccomp_build_guard(struct cay_seccomp *out_filter);
+
 /* For the calling thread, by raw system call. Needs CAP_SYS_ADMIN in the caller's user namespace or
  * no_new_privs. */
 [[nodiscard]] int cay_seccomp_load(const struct cay_seccomp *filter);

@@ -70,6 +70,9 @@ ALLOWED = {
     "host/runtime/resident_start.c": {"open": PROC, "stat": PROC + "; which file a process runs, and nothing of it"},
     "host/runtime/namespaces/switch.c": {
         "SYS_pivot_root": "of the directory it stands in", "SYS_umount2": "of the directory it stands in", "open": PROC},
+    "host/runtime/gvisor/gvisor.c": {"access": "runsc, from the configuration", "open": PROC},
+    "host/runtime/gvisor/place.c": {"fchmodat": RUN, "fchownat": RUN},
+    "host/runtime/gvisor/tree.c": {"SYS_umount2": "of a directory that is root's, nothing followed", "open": PROC},
     "host/runtime/none/none.c": {
         "mkdir": RUN, "rmdir": RUN, "open": RUN, "umount2": RUN, "statx": "of the descriptor alone"},
     "host/runtime/resident.c": {"mkdir": RUN, "open": PROC},

@@ -114,7 +114,9 @@ static void a_terminal_has_a_size_and_signals(void **)
                                                    .detached = true});
     assert_non_null(call);
     read_until(driver, call, "terminal");
-    read_until(driver, call, "me\r\nmine");
+    /* gVisor of 2022 opens a terminal by its own name only. */
+    bool has_tty = !cay_runtime_can(fixture.runtime, CAY_RUNTIME_OWN_KERNEL);
+    read_until(driver, call, has_tty ? "me\r\nmine" : "mine");
     assert_true(cay_link_stdin(driver->link, call->id, CAY_STR("hello\n"), &driver->error));
     read_until(driver, call, "got hello");
     const struct cay_frame_size size = {.rows = 50, .columns = 100};

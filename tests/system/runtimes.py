@@ -192,9 +192,9 @@ def unknown(_):
     """a daemon that is to offer a runtime there is none of does not start"""
     with tempfile.TemporaryDirectory() as folder:
         command = [CAYD, "--data", f"{folder}/data", "--run", f"{folder}/run", "--listen", "127.0.0.1:0",
-                   "--runtimes", "gvisor"]
+                   "--runtimes", "kvm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode != 0 and "there is no runtime 'gvisor'" in done.stderr, done
+        assert done.returncode != 0 and "there is no runtime 'kvm'" in done.stderr, done
 
 
 if __name__ == "__main__":

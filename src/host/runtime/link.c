@@ -3,13 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/id.h"
+#include "host/runtime/carrier.h"
 #include "host/runtime/runtime_ops.h"
 #include "host/runtime/socket.h"
 #include "wire/frame/decode.h"
@@ -20,6 +19,7 @@ enum {
     OUT_KEEP_BYTES = 4096,
     READS_PER_STEP = 16, /* then others have their turn */
     KILLED_MAX = 16,     /* lists that wait for who asks */
+    WELCOME_BYTES = CAY_FRAME_HEADER_BYTES + 36,
 };
 
 /* Who was killed with a call. */
@@ -33,7 +33,7 @@ struct cay_link {
     struct cay_sandbox *sandbox;
     struct cay_link_handlers handlers;
     void *owner;
-    int fd;
+    struct cay_carrier carrier;
     bool welcomed;
     uint32_t lists;  /* asked for and not ended */
     bool wants_list; /* once the version is known */
@@ -79,13 +79,11 @@ static bool begin(struct cay_link *link, size_t size, struct cay_frame_writer *o
 static bool flush(struct cay_link *link, struct cay_error *err)
 {
     while (link->out.len) {
-        ssize_t sent = send(link->fd, link->out.data, link->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && errno == EAGAIN)
+        ssize_t sent = cay_carrier_send(&link->carrier, link->out.data, link->out.len);
+        if (sent == -EAGAIN)
             return true;
         if (sent < 0)
-            return dead(err, -errno);
+            return dead(err, (int)sent);
         cay_buf_consume(&link->out, (size_t)sent);
     }
     cay_buf_clear(&link->out, OUT_KEEP_BYTES);
@@ -112,14 +110,18 @@ static bool send_hello(struct cay_link *link, const uint8_t *token, struct cay_e
 bool cay_link_open(struct cay_sandbox *sandbox, const struct cay_link_handlers *handlers,
                    void *owner, struct cay_link **out_link, struct cay_error *err)
 {
-    struct cay_connection connection = {.fd = -1};
+    struct cay_connection connection = {.fd = -1, .out_fd = -1};
     if (!sandbox->runtime->ops->connect(sandbox, &connection, err))
         return cay_wrap(err, "link sandbox '%s'", sandbox->id);
+    struct cay_carrier carrier;
+    int result = cay_carrier_open(&carrier, connection.fd, connection.out_fd, connection.is_first);
+    if (result < 0)
+        return dead(err, result);
     struct cay_link *link = cay_new(struct cay_link);
     link->sandbox = sandbox;
     link->handlers = *handlers;
     link->owner = owner;
-    link->fd = connection.fd;
+    link->carrier = carrier;
     link->welcomed = connection.is_first;
     link->version = connection.is_first ? connection.version : 0;
     link->has_slots = sandbox->runtime->ops->open_slot != NULL;
@@ -138,7 +140,7 @@ void cay_link_close(struct cay_link *link)
 {
     if (!link)
         return;
-    cay_cleanup_close(&link->fd);
+    cay_carrier_close(&link->carrier);
     for (size_t i = 0; i < KILLED_MAX; i++)
         free(link->killed[i]);
     cay_buf_finish(&link->out);
@@ -148,12 +150,12 @@ void cay_link_close(struct cay_link *link)
 
 int cay_link_fd(const struct cay_link *link)
 {
-    return link->fd;
+    return cay_carrier_fd(&link->carrier);
 }
 
-short cay_link_wants(const struct cay_link *link)
+short cay_link_wants(struct cay_link *link)
 {
-    return (short)(POLLIN | (link->out.len ? POLLOUT : 0));
+    return cay_carrier_wants(&link->carrier, link->out.len);
 }
 
 uint64_t cay_link_answered(const struct cay_link *link)
@@ -388,10 +390,29 @@ static bool take(struct cay_link *link, const struct cay_frame *frame)
     }
 }
 
-static bool consume(struct cay_link *link, struct cay_error *err)
+/* In a pipe, what init told an earlier daemon comes first, from the middle of a frame maybe. The
+ * answer to our own HELLO is known by its nonce, which nobody else has seen. */
+static size_t skip_foreign(const struct cay_link *link)
 {
     size_t at = 0;
+    for (; link->in_len - at >= WELCOME_BYTES; at++) {
+        struct cay_frame frame;
+        struct cay_frame_welcome welcome;
+        if (cay_frame_next(link->in + at, WELCOME_BYTES, CAY_FRAME_FROM_INIT, &frame) ==
+                WELCOME_BYTES &&
+            frame.type == CAY_FRAME_WELCOME && cay_frame_get_welcome(&frame, &welcome) &&
+            welcome.nonce == link->nonce)
+            break;
+    }
+    return at;
+}
+
+static bool consume(struct cay_link *link, struct cay_error *err)
+{
+    size_t at = !link->welcomed && link->carrier.out_fd >= 0 ? skip_foreign(link) : 0;
     for (;;) {
+        if (!link->welcomed && link->carrier.out_fd >= 0 && link->in_len - at < WELCOME_BYTES)
+            break;
         struct cay_frame frame;
         ssize_t size =
             cay_frame_next(link->in + at, link->in_len - at, CAY_FRAME_FROM_INIT, &frame);
@@ -411,13 +432,11 @@ static bool receive(struct cay_link *link, struct cay_error *err)
 {
     for (int i = 0; i < READS_PER_STEP; i++) {
         size_t room = IN_BYTES - link->in_len;
-        ssize_t got = recv(link->fd, link->in + link->in_len, room, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
+        ssize_t got = cay_carrier_receive(&link->carrier, link->in + link->in_len, room);
+        if (got == -EAGAIN)
             return true;
         if (got <= 0)
-            return dead(err, got < 0 ? -errno : -EPIPE);
+            return dead(err, got < 0 ? (int)got : -EPIPE);
         link->in_len += (size_t)got;
         if (!consume(link, err))
             return false;
@@ -464,7 +483,7 @@ static bool send_slot(struct cay_link *link, struct cay_error *err)
     }
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
-    result = cay_socket_send_slot(link->fd, false, link->slots_sent, &slot);
+    result = cay_socket_send_slot(link->carrier.fd, false, link->slots_sent, &slot);
     cay_cgroup_close_slot(&slot);
     if (result < 0)
         return dead(err, result);
@@ -498,7 +517,7 @@ static bool send_room(struct cay_link *link, uint64_t call, const struct cay_fra
                         "policy.limits: this host cannot limit single commands in that way");
     if (result < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "make a control group");
-    result = cay_socket_send_slot(link->fd, true, index, &room);
+    result = cay_socket_send_slot(link->carrier.fd, true, index, &room);
     cay_cgroup_close_slot(&room);
     if (result < 0)
         return dead(err, result);

@@ -57,7 +57,7 @@ void cay_link_close(struct cay_link *link);
 
 [[nodiscard]] int cay_link_fd(const struct cay_link *link);
 /* POLLIN, POLLOUT */
-[[nodiscard]] short cay_link_wants(const struct cay_link *link);
+[[nodiscard]] short cay_link_wants(struct cay_link *link);
 
 /* Does what the descriptor is ready for; handlers are called from here only. False when the link is
  * dead: UNAVAILABLE (init is gone) or RUNTIME_FAILED (it broke the protocol). */

@@ -5,6 +5,7 @@
 
 static const struct cay_runtime_ops *const runtimes[] = {
     &cay_runtime_namespaces,
+    &cay_runtime_gvisor,
     &cay_runtime_none,
     &cay_runtime_fake,
 };

@@ -84,6 +84,8 @@ void cay_resident_close(struct cay_runtime *base)
     cay_cleanup_close(&runtime->image_fd);
     cay_spares_finish(&runtime->spares);
     free(runtime->run_dir);
+    free(runtime->runsc);
+    free(runtime->platform);
     free(runtime->cgroup_parent);
     free(runtime);
 }
@@ -95,8 +97,8 @@ static void group_name(const struct cay_resident_runtime *runtime, const char *i
 }
 
 /* A group of the same name belongs to nobody any more: the caller keeps ids apart. */
-static bool make_groups(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
-                        struct cay_error *err)
+bool cay_resident_make_groups(struct cay_resident *resident, const struct cay_sandbox_spec *spec,
+                              struct cay_error *err)
 {
     struct cay_resident_runtime *runtime = resident->runtime;
     if (!runtime->has_cgroups)
@@ -109,7 +111,7 @@ static bool make_groups(struct cay_resident *resident, const struct cay_sandbox_
     int result =
         cay_cgroup_create(&runtime->cgroup_host, name, &spec->limits, init_uid, &resident->cgroup);
     if (result == -EEXIST) {
-        if (!cay_resident_remove(&runtime->base, spec->id, err))
+        if (!runtime->base.ops->remove(&runtime->base, spec->id, err))
             return false;
         result = cay_cgroup_create(&runtime->cgroup_host, name, &spec->limits, init_uid,
                                    &resident->cgroup);
@@ -221,7 +223,7 @@ static bool bring_up(struct cay_resident *resident, const struct cay_sandbox_spe
         cay_socket_listen(resident->runtime->run_fd, spec->id, spec->waits);
     if (listen_fd < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, listen_fd, "make the socket");
-    if (!make_groups(resident, spec, err))
+    if (!cay_resident_make_groups(resident, spec, err))
         return false;
     struct cay_launched launched;
     int result = launch_init(resident, spec, launch, listen_fd, &launched);
@@ -278,8 +280,8 @@ static int open_described(const struct cay_description *description)
     return cay_take_fd(pidfd);
 }
 
-bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
-                        struct cay_sandbox **out_sandbox, struct cay_error *err)
+bool cay_resident_adopt_into(struct cay_resident *resident, struct cay_runtime *base,
+                             struct cay_str text, struct cay_error *err)
 {
     struct cay_resident_runtime *runtime =
         CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
@@ -289,7 +291,6 @@ bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
     int pidfd = open_described(&description);
     if (pidfd < 0)
         return cay_fail_errno(err, CAY_R_NOT_FOUND, pidfd, "the init of '%.40s'", description.id);
-    struct cay_resident *resident = cay_new(struct cay_resident);
     *resident = (struct cay_resident){
         .base = {.runtime = base},
         .runtime = runtime,
@@ -306,6 +307,17 @@ bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
                              : geteuid();
         resident->has_cgroup =
             cay_cgroup_open(&runtime->cgroup_host, name, init_uid, &resident->cgroup) == 0;
+    }
+    return true;
+}
+
+bool cay_resident_adopt(struct cay_runtime *base, struct cay_str text,
+                        struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    struct cay_resident *resident = cay_new(struct cay_resident);
+    if (!cay_resident_adopt_into(resident, base, text, err)) {
+        free(resident);
+        return false;
     }
     *out_sandbox = &resident->base;
     return true;
@@ -358,6 +370,7 @@ bool cay_resident_connect(struct cay_sandbox *sandbox, struct cay_connection *ou
     if (fd < 0)
         return cay_fail_errno(err, CAY_R_UNAVAILABLE, fd, "reach the sandbox");
     out_connection->fd = fd;
+    out_connection->out_fd = -1;
     return true;
 }
 

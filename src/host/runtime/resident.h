@@ -20,6 +20,8 @@ struct cay_resident_runtime {
     bool has_cgroups;
     struct cay_cgroup_host cgroup_host;
     struct cay_spares spares; /* of a runtime that makes namespaces */
+    char *runsc;              /* of gvisor: the program; NULL otherwise */
+    char *platform;           /* of gvisor: how it runs commands; empty: as runsc likes */
 };
 
 struct cay_resident {
@@ -39,6 +41,14 @@ struct cay_resident {
                                       const struct cay_sandbox_spec *spec,
                                       struct cay_init_launch *launch,
                                       struct cay_sandbox **out_sandbox, struct cay_error *err);
+
+/* For a runtime that starts init in its own way, and whose sandboxes begin with a resident: its
+ * control groups; the description of one that lives. */
+[[nodiscard]] bool cay_resident_make_groups(struct cay_resident *resident,
+                                            const struct cay_sandbox_spec *spec,
+                                            struct cay_error *err);
+[[nodiscard]] bool cay_resident_adopt_into(struct cay_resident *resident, struct cay_runtime *base,
+                                           struct cay_str description, struct cay_error *err);
 
 /* A copy of a detached mount, so that the caller can attach its own another time. Kernels
  * before 6.15 copy no detached mounts: there the mount itself goes into the sandbox, and the

@@ -33,6 +33,8 @@ enum cay_runtime_caps {
     CAY_RUNTIME_ADOPTS = 1 << 7,        /* sandboxes survive the daemon: the next adopts them */
     CAY_RUNTIME_RUNS_PROGRAMS = 1 << 8, /* commands are real programs */
     CAY_RUNTIME_WAITS = 1 << 9, /* a sandbox can be started before there is a session for it */
+    /* A kernel of its own: the host counts, limits and kills the sandbox as a whole. */
+    CAY_RUNTIME_OWN_KERNEL = 1 << 10,
 };
 
 enum {
@@ -44,6 +46,8 @@ struct cay_runtime_config {
     const char *run_dir;       /* sockets; made 0700 when missing; ours alone */
     const char *cgroup_parent; /* a plain name, different for daemons side by side */
     const char *init_path;     /* the cay-init binary */
+    const char *runsc;         /* of gvisor: the program, or NULL or empty to look for it */
+    const char *platform;      /* of gvisor: one of runsc's; NULL or empty: its default */
 };
 
 struct cay_sandbox_spec {

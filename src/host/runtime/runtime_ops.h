@@ -27,7 +27,8 @@ struct cay_sandbox {
 
 /* To the init of a sandbox. */
 struct cay_connection {
-    int fd;                               /* a non-blocking stream socket, the caller's */
+    int fd;                               /* a non-blocking stream socket, the caller's ... */
+    int out_fd;                           /* ... or two pipes, this one to init; -1: a socket */
     uint8_t token[CAY_FRAME_TOKEN_BYTES]; /* what HELLO needs */
     bool is_first;                        /* no HELLO is due: init was started with it ... */
     uint32_t version;                     /* ... and said this */
@@ -87,4 +88,5 @@ struct cay_runtime_ops {
 
 extern const struct cay_runtime_ops cay_runtime_namespaces;
 extern const struct cay_runtime_ops cay_runtime_none;
+extern const struct cay_runtime_ops cay_runtime_gvisor;
 extern const struct cay_runtime_ops cay_runtime_fake;

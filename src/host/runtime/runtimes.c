@@ -17,7 +17,9 @@ static bool open_one(struct cay_runtimes *runtimes, const char *name, struct cay
                         CAY_COUNT(runtimes->open));
     const struct cay_runtime_config config = {.run_dir = runtimes->run_dir,
                                               .cgroup_parent = runtimes->cgroup_parent,
-                                              .init_path = runtimes->init_path};
+                                              .init_path = runtimes->init_path,
+                                              .runsc = runtimes->runsc,
+                                              .platform = runtimes->platform};
     struct cay_runtime *runtime = NULL;
     if (!cay_runtime_open(name, &config, &runtime, err))
         return false;
@@ -29,9 +31,12 @@ bool cay_runtimes_open(struct cay_runtimes *runtimes, const char *first, const c
                        size_t other_count, const struct cay_runtime_config *config,
                        struct cay_error *err)
 {
-    *runtimes = (struct cay_runtimes){.run_dir = cay_strdup(config->run_dir),
-                                      .cgroup_parent = cay_strdup(config->cgroup_parent),
-                                      .init_path = cay_strdup(config->init_path)};
+    *runtimes =
+        (struct cay_runtimes){.run_dir = cay_strdup(config->run_dir),
+                              .cgroup_parent = cay_strdup(config->cgroup_parent),
+                              .init_path = cay_strdup(config->init_path),
+                              .runsc = cay_strdup(config->runsc ? config->runsc : ""),
+                              .platform = cay_strdup(config->platform ? config->platform : "")};
     if (!open_one(runtimes, first, err))
         return false;
     for (size_t i = 0; i < other_count; i++) {
@@ -55,6 +60,8 @@ void cay_runtimes_close(struct cay_runtimes *runtimes)
     free(runtimes->run_dir);
     free(runtimes->cgroup_parent);
     free(runtimes->init_path);
+    free(runtimes->runsc);
+    free(runtimes->platform);
     *runtimes = (struct cay_runtimes){};
 }
 

@@ -15,7 +15,8 @@
 enum { CAY_RUNTIMES_MAX = 8 };
 
 struct cay_runtimes {
-    char *run_dir, *cgroup_parent, *init_path; /* see struct cay_runtime_config */
+    char *run_dir, *cgroup_parent, *init_path, *runsc,
+        *platform; /* see struct cay_runtime_config */
     struct cay_runtime *open[CAY_RUNTIMES_MAX];
     size_t offered_count; /* the first of them; the others are of old sessions */
     size_t count;

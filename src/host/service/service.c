@@ -275,6 +275,8 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
         .run_dir = sandbox_dir,
         .cgroup_parent = settings->cgroup_parent,
         .init_path = options->init_path,
+        .runsc = settings->runsc,
+        .platform = settings->runsc_platform,
     };
     if (!cay_net_init(&host->net, host->loop, settings->port_bind, settings->port_advertise, err) ||
         !open_gateway(host, err) || !cay_pool_open(settings->data_dir, &host->pool, err))

@@ -19,6 +19,8 @@ struct cay_host_settings {
     const char *runtime;           /* of sessions that do not say */
     struct cay_conf_list runtimes; /* others that they may ask for */
     const char *cgroup_parent;
+    const char *runsc;          /* empty: looked for */
+    const char *runsc_platform; /* empty: its own choice */
     const char *default_base;
     const char *snapshot_prefix;
     bool has_durable_turns; /* every snapshot is synced before it is acknowledged */

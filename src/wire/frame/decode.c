@@ -168,7 +168,7 @@ bool cay_frame_get_start(const struct cay_frame *frame, struct cay_frame_start *
     return close_frame(&rest) && version >= CAY_FRAME_VERSION_MIN && version <= CAY_FRAME_VERSION &&
            no_new_privs <= 1 && out_start->fds < 1u << CAY_FRAME_START_FDS_MAX &&
            (out_start->mode == CAY_FRAME_MODE_NAMESPACES ||
-            out_start->mode == CAY_FRAME_MODE_PLAIN);
+            out_start->mode == CAY_FRAME_MODE_PLAIN || out_start->mode == CAY_FRAME_MODE_GVISOR);
 }
 
 bool cay_frame_get_ready(const struct cay_frame *frame, struct cay_frame_ready *out_ready)

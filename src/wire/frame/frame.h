@@ -75,7 +75,8 @@ struct cay_frame {
 
 enum cay_frame_mode {
     CAY_FRAME_MODE_NAMESPACES = 1,
-    CAY_FRAME_MODE_PLAIN, /* no isolation: the commands are ordinary processes */
+    CAY_FRAME_MODE_PLAIN,  /* no isolation: the commands are ordinary processes */
+    CAY_FRAME_MODE_GVISOR, /* in a kernel of its own, by pipes */
 };
 
 /* Which descriptors come with START, in the order of the bits. */

@@ -136,8 +136,8 @@ static bool connect_fake(struct cay_sandbox *sandbox, struct cay_connection *out
     struct fake_sandbox *fake = CAY_CONTAINER_OF(sandbox, struct fake_sandbox, base);
     if (fake->daemon_fd < 0)
         return cay_fail(err, CAY_R_UNAVAILABLE, "a fake sandbox is linked once");
-    *out_connection =
-        (struct cay_connection){.fd = cay_take_fd(fake->daemon_fd), .is_first = true, .version = 1};
+    *out_connection = (struct cay_connection){
+        .fd = cay_take_fd(fake->daemon_fd), .out_fd = -1, .is_first = true, .version = 1};
     return true;
 }
 
