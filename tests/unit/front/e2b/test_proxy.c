@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/test.h"
 
+#include "api/limits.h"
 #include "tests/unit/front/e2b/world.h"
 
 #define TO_PORT "E2b-Sandbox-Id: box\r\nE2b-Sandbox-Port: 8080\r\n"
@@ -104,6 +105,26 @@ static void what_is_no_http_is_said_to_be_none(void **state)
     }
 }
 
+static void hints_come_before_an_answer_and_not_for_ever(void **state)
+{
+    struct world *world = *state;
+    cay_auto(cay_buf_finish) struct cay_buf said;
+    cay_buf_init(&said, 1 << 16);
+    for (int i = 0; i < CAY_LIMIT_HINTS; i++)
+        cay_buf_append_text(&said, "HTTP/1.1 103 Early Hints\r\n\r\n");
+    size_t len = said.len;
+    cay_buf_append_text(&said, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    cay_buf_append(&said, "", 1);
+    world->hall.program = said.data;
+    assert_int_equal(get(world, TO_PORT), 200);
+    said.len = len;
+    cay_buf_append_text(&said, "HTTP/1.1 100 Continue\r\n\r\n");
+    cay_buf_append(&said, "", 1);
+    world->hall.program = said.data;
+    assert_int_equal(get(world, TO_PORT), 502);
+    assert_true(world_heard(world, "hints and no answer"));
+}
+
 static void traffic_wakes_what_may_be_woken(void **state)
 {
     struct world *world = *state;
@@ -140,6 +161,7 @@ int main(void)
         CASE(the_resolver_is_nobodys_port),
         CASE(a_port_where_nothing_listens_is_said_to_be_closed),
         CASE(what_is_no_http_is_said_to_be_none),
+        CASE(hints_come_before_an_answer_and_not_for_ever),
         CASE(traffic_wakes_what_may_be_woken),
         CASE(a_place_that_makes_no_sense_calls_nobody),
     };
