@@ -3,6 +3,7 @@
 """The command line against a real daemon with real sandboxes: cli.py CAYD CAY."""
 
 import base64
+import datetime
 import hashlib
 import http.server
 import json
@@ -627,6 +628,15 @@ def pauses(cayd):
     assert session["labels"] == {"b": "2"} and int(session["limits"]["memoryBytes"]) == 64 << 20
     assert cayd.ok("exec", "sleepy", "--", "sh", "-c", "echo $X").strip() == "1"
     assert cayd.cay("update", "sleepy", "--on-expiry", "never").status == 125
+
+    def seconds(text):
+        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    cayd.ok("update", "sleepy", "--expire-in", "2h", "--on-expiry", "stop")
+    before = json.loads(cayd.ok("--json", "show", "sleepy"))["session"]
+    cayd.ok("update", "sleepy", "--idle-after", "10m")
+    after = json.loads(cayd.ok("--json", "show", "sleepy"))["session"]
+    assert abs(seconds(after["deadline"]) - seconds(before["deadline"])) < 2, "the deadline stays"
+    assert after["lifecycle"] == before["lifecycle"] | {"idleTimeout": "600s"}, after
     cayd.ok("rm", "sleepy")
 
 

@@ -1,7 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/noun.h"
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/offer.h"
 #include "cli/values.h"
+
+/* New rules without a deadline leave the one that there is, and what happens then. */
+static bool keep_deadline(struct cay_cli *cli, struct cay_v1_update_session_request *request,
+                          struct cay_error *err)
+{
+    const struct cay_v1_get_session_request ask = {.session_id = request->session_id};
+    struct cay_v1_get_session_response told = {};
+    if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &ask, &told, err))
+        return false;
+    if (!told.session || !told.session->deadline)
+        return true;
+    const struct cay_v1_lifecycle *old = told.session->lifecycle;
+    int64_t left_ns = cay_noun_time_ns(told.session->deadline) - cay_clock_wall_ns();
+    request->expire_in = cay_noun_duration(&cli->arena, CAY_MAX(left_ns, 0));
+    if (old && !request->lifecycle->on_expiry)
+        request->lifecycle->on_expiry = old->on_expiry;
+    if (old)
+        request->lifecycle->timeout = old->timeout;
+    return true;
+}
 
 static bool read_rules(struct cay_cli *cli, struct cay_v1_update_session_request *request,
                        struct cay_error *err)
@@ -16,7 +38,7 @@ static bool read_rules(struct cay_cli *cli, struct cay_v1_update_session_request
         request->expire_in = rules->timeout;
     else
         request->lifecycle = rules;
-    return true;
+    return is_deadline || !rules || rules->timeout || keep_deadline(cli, request, err);
 }
 
 static bool run_update(struct cay_cli *cli, struct cay_error *err)
@@ -74,7 +96,8 @@ const struct cay_command cay_command_update = {
     .summary = "Change labels, variables, limits, network and end of a session",
     .details =
         "All changes are made, or none. What no flag names stays as it is. --expire-in alone\n"
-        "moves the deadline; with other rules for the end, all of these rules are replaced.",
+        "moves the deadline. Other rules for the end are replaced all together, but for a\n"
+        "deadline, which stays until --expire-in names another.",
     .examples = "  cay update demo --expire-in 1h\n"
                 "  cay update demo --memory 4G --label job=43",
     .flags = update_flags,
