@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -26,10 +27,18 @@ struct server {
     struct cay_buf answer;
     bool answers_early; /* without reading the request's body */
     bool stays_silent;
+    atomic_uint meetings;
     char url[64];
     struct cay_client *client;
     struct cay_arena arena;
 };
+
+/* What one side has written before, the other may read after it. Requests and answers order all
+ * that happens here; those who watch threads do not see it in sockets. */
+static void meet(struct server *server)
+{
+    atomic_fetch_add(&server->meetings, 1);
+}
 
 static bool has_whole_request(const struct cay_buf *request)
 {
@@ -46,11 +55,13 @@ static bool has_whole_request(const struct cay_buf *request)
 static void serve_connection(struct server *server, int fd)
 {
     char chunk[4096];
+    meet(server);
     cay_buf_clear(&server->request, BYTES_MAX);
     for (;;) {
         ssize_t len = read(fd, chunk, sizeof(chunk) - 1);
         if (len <= 0)
             return;
+        meet(server);
         cay_buf_append(&server->request, chunk, (size_t)len);
         cay_buf_append_byte(&server->request, '\0'); /* for strcasestr */
         server->request.len--;
@@ -61,8 +72,11 @@ static void serve_connection(struct server *server, int fd)
             break;
     }
     size_t sent = 0;
-    while (sent < server->answer.len) {
-        ssize_t len = send(fd, server->answer.data + sent, server->answer.len - sent, MSG_NOSIGNAL);
+    const size_t answer_len = server->answer.len;
+    cay_autofree char *answer = cay_strndup(server->answer.data, answer_len);
+    meet(server);
+    while (sent < answer_len) {
+        ssize_t len = send(fd, answer + sent, answer_len - sent, MSG_NOSIGNAL);
         if (len <= 0)
             return;
         sent += (size_t)len;
@@ -134,10 +148,12 @@ static int teardown(void **state)
 
 static void answer(struct server *server, const char *status, const char *type, struct cay_str body)
 {
+    meet(server);
     cay_buf_clear(&server->answer, BYTES_MAX);
     cay_buf_printf(&server->answer, "HTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\n\r\n",
                    status, type);
     cay_buf_append_str(&server->answer, body);
+    meet(server);
 }
 
 static void add_message(struct cay_buf *out, struct cay_str owner, bool is_packed)
@@ -203,6 +219,7 @@ static void a_unary_call_sends_and_gets_a_message(void **state)
     assert_true(cay_str_is(got.key->id, "key_1"));
     assert_true(got.key->revoked);
 
+    meet(server);
     const char *request = server->request.data;
     assert_non_null(strstr(request, "POST /cay.v1.KeyService/RevokeKey HTTP/1.1\r\n"));
     assert_non_null(strstr(request, "Content-Type: application/proto\r\n"));
@@ -251,18 +268,22 @@ static void what_is_no_cayd_is_told_so(void **state)
     assert_refused(server, CAY_R_UNAVAILABLE, "502");
     answer(server, "302 Found\r\nLocation: http://127.0.0.1:1/", "text/html", CAY_STR(""));
     assert_refused(server, CAY_R_INTERNAL, "302");
+    meet(server);
     cay_buf_clear(&server->answer, 0);
     cay_buf_append_text(&server->answer, "SSH-2.0-OpenSSH\r\n");
+    meet(server);
     assert_refused(server, CAY_R_UNAVAILABLE, "");
 }
 
 static void a_broken_answer_is_unavailable(void **state)
 {
     struct server *server = *state;
+    meet(server);
     cay_buf_clear(&server->answer, 0);
     assert_refused(server, CAY_R_UNAVAILABLE, "without an answer");
     cay_buf_append_text(&server->answer, "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\n"
                                          "Content-Length: 100\r\n\r\nabc");
+    meet(server);
     assert_refused(server, CAY_R_UNAVAILABLE, "broke before");
     answer(server, "200 OK", "application/proto", CAY_STR("\xff\xff"));
     assert_refused(server, CAY_R_INTERNAL, "could not be decoded");
@@ -272,6 +293,7 @@ static void a_silent_server_is_a_timeout(void **state)
 {
     struct server *server = *state;
     server->stays_silent = true;
+    meet(server);
     cay_client_set_timeout(server->client, 20);
     assert_refused(server, CAY_R_DEADLINE_EXCEEDED, "within 20ms");
 }
@@ -294,6 +316,7 @@ static void a_signal_can_end_a_call(void **state)
     struct cay_v1_revoke_key_response got = {};
     struct cay_error err = {};
     server->stays_silent = true;
+    meet(server);
     assert_true(cay_cancel_create(&cancel, &err));
     options.cancel = cancel;
     assert_return_code(sigaction(SIGALRM, &action, &before), errno);
@@ -383,6 +406,7 @@ static void a_stream_gives_each_message_and_ends(void **state)
     assert_string_equal(seen.owners[0], "one");
     assert_string_equal(seen.owners[1], "");
     assert_string_equal(seen.owners[2], "three");
+    meet(server);
     const char *request = server->request.data;
     assert_non_null(strstr(request, "Content-Type: application/connect+proto\r\n"));
     const char *sent = strstr(request, "\r\n\r\n") + 4;
@@ -468,6 +492,7 @@ static void over_a_network_messages_may_be_packed(void **state)
     assert_true(call_stream(server, cay_buf_str(&body), &seen, &err));
     assert_int_equal(seen.count, 2);
     assert_string_equal(seen.owners[0], "xxxxxxxxxxxxxxxxxxxx");
+    meet(server);
     assert_non_null(strstr(server->request.data, "Connect-Accept-Encoding: gzip\r\n"));
     assert_null(strstr(server->request.data, "Authorization:"));
 }
@@ -514,6 +539,7 @@ static void an_upload_sends_every_message_and_gets_one(void **state)
     answer(server, "200 OK", "application/connect+proto", cay_buf_str(&body));
     assert_true(call_upload(server, &source, &got, &err));
     assert_true(cay_str_is(got.owner, "thanks"));
+    meet(server);
     const struct cay_buf *request = &server->request;
     assert_non_null(strstr(request->data, "Transfer-Encoding: chunked\r\n"));
     assert_non_null(memmem(request->data, request->len, "\0\0\0\0\x08\n\6part-0", 13));

@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/cay_v1.h"
+#include "api/limits.h"
 #include "base/buf.h"
 #include "cay/client.h"
 #include "client/rpc/client.h"
@@ -33,13 +36,22 @@ struct server {
     pthread_t thread;
     char url[64];
     enum act script[CONNECTIONS_MAX];
-    unsigned accepted;
-    unsigned requests;
+    atomic_uint accepted;
+    atomic_uint requests;
+    atomic_uint meetings;
     const char *body; /* of every answer */
     size_t body_len;
     const char *type;
+    const char *status;
     struct cay_client *client;
 };
+
+/* What one side has written before, the other may read after it. Requests and answers order all
+ * that happens here; those who watch threads do not see it in sockets. */
+static void meet(struct server *server)
+{
+    atomic_fetch_add(&server->meetings, 1);
+}
 
 struct visit {
     struct server *server;
@@ -80,7 +92,8 @@ static void *serve_one(void *state)
     struct server *server = visit->server;
     unsigned answered = 0;
     while (visit->act != ACT_SILENCE && read_request(visit->fd)) {
-        __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
+        meet(server);
+        atomic_fetch_add(&server->requests, 1);
         if (visit->act == ACT_HINTS)
             hint(visit->fd);
         if (visit->act == ACT_DROP || visit->act == ACT_HINTS ||
@@ -88,8 +101,8 @@ static void *serve_one(void *state)
             break;
         char head[200];
         int len = snprintf(head, sizeof(head),
-                           "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n",
-                           server->type, server->body_len);
+                           "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n",
+                           server->status, server->type, server->body_len);
         if (send(visit->fd, head, (size_t)len, MSG_NOSIGNAL) < 0 ||
             send(visit->fd, server->body, server->body_len, MSG_NOSIGNAL) < 0)
             break;
@@ -113,7 +126,8 @@ static void *serve(void *state)
         int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             return NULL;
-        unsigned number = __atomic_fetch_add(&server->accepted, 1, __ATOMIC_SEQ_CST);
+        meet(server);
+        unsigned number = atomic_fetch_add(&server->accepted, 1);
         struct visit *visit = calloc(1, sizeof(*visit));
         assert_non_null(visit);
         enum act act = number < CONNECTIONS_MAX ? server->script[number] : 0;
@@ -136,6 +150,7 @@ static int setup(void **state)
     assert_int_equal(listen(server->fd, 256), 0);
     assert_int_equal(getsockname(server->fd, (struct sockaddr *)&address, &len), 0);
     snprintf(server->url, sizeof(server->url), "http://127.0.0.1:%u", ntohs(address.sin_port));
+    server->status = "200 OK";
     server->type = "application/json";
     server->body = "{\"status\":\"ok\"}";
     server->body_len = strlen(server->body);
@@ -163,6 +178,7 @@ static bool ask(struct server *server, const char *verb, struct cay_error *err)
 {
     struct cay_text text = {};
     *err = (struct cay_error){};
+    meet(server);
     bool is_done = cay_client_ask(server->client, verb, NULL, NULL, &text, err);
     if (is_done)
         assert_string_equal(text.data, server->body);
@@ -178,6 +194,52 @@ static void a_connection_is_kept_for_the_next_call(void **state)
         assert_true(ask(server, "HealthCheck", &err));
     assert_int_equal(server->requests, 5);
     assert_int_equal(server->accepted, 1);
+}
+
+/* A message of the most bytes there may be, and one more. */
+static void large_answers_come_whole_or_not_at_all(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    const size_t most = CAY_LIMIT_MESSAGE_BYTES;
+    char *body = malloc(most + 2);
+    assert_non_null(body);
+    memset(body, ' ', most + 1);
+    memcpy(body, "{}", 2);
+    body[most] = '\0';
+    server->body = body;
+    server->body_len = most;
+    assert_true(ask(server, "HealthCheck", &err));
+    body[most] = ' ';
+    server->body_len = most + 1;
+    assert_false(ask(server, "HealthCheck", &err));
+    assert_true(cay_error_is(&err, "message_too_large"));
+    free(body);
+}
+
+/* A daemon that is newer says more than is known here; one that is older does not know the verb. */
+static void daemons_of_other_versions_are_understood(void **state)
+{
+    struct server *server = *state;
+    struct cay_error err = {};
+    struct cay_v1_health_check_response answer = {};
+    const struct cay_v1_health_check_request request = {};
+    struct cay_arena arena;
+    cay_arena_init(&arena, BYTES_MAX);
+    server->type = "application/proto";
+    server->body = "\xfa\x7f\x03new\x30\x07"; /* field 2047, and session_count */
+    server->body_len = 8;
+    meet(server);
+    assert_true(cay_client_call(server->client, &cay_v1_sandbox_service_health_check_method,
+                                &request, &arena, &answer, &err));
+    assert_int_equal(answer.session_count, 7);
+    server->status = "404 Not Found";
+    server->type = "text/plain";
+    server->body = "no such page";
+    server->body_len = strlen(server->body);
+    assert_false(ask(server, "HealthCheck", &err));
+    assert_int_equal(cay_error_code(&err), CAY_CODE_UNIMPLEMENTED);
+    cay_arena_finish(&arena);
 }
 
 static void verbs_have_short_and_long_names(void **state)
@@ -274,6 +336,7 @@ static void a_loop_of_the_callers_drives_a_flow(void **state)
     server->type = "application/connect+json";
     server->body = body.data;
     server->body_len = body.len;
+    meet(server);
     assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
     assert_true(cay_flow_send(flow, "{}", 2, &err));
     for (bool is_over = false; !is_over;) {
@@ -306,6 +369,7 @@ static void a_flow_that_is_left_ends_its_call(void **state)
     const char *message = NULL;
     size_t len = 0;
     server->script[0] = ACT_SILENCE;
+    meet(server);
     assert_true(cay_flow_open(server->client, "WatchEvents", NULL, &flow, &err));
     assert_int_equal(cay_flow_receive(flow, &message, &len, &err), CAY_FLOW_FAILED);
     assert_true(cay_error_is(&err, "invalid_argument")); /* nothing was sent yet */
@@ -342,6 +406,7 @@ static void another_thread_ends_a_call(void **state)
     struct cay_text text = {};
     pthread_t thread;
     server->script[0] = ACT_SILENCE;
+    meet(server);
     assert_true(cay_cancel_create(&self.cancel, &err));
     options.cancel = self.cancel;
     assert_int_equal(pthread_create(&thread, NULL, fire_soon, &self), 0);
@@ -501,6 +566,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SERVED(a_connection_is_kept_for_the_next_call),
+        SERVED(large_answers_come_whole_or_not_at_all),
+        SERVED(daemons_of_other_versions_are_understood),
         SERVED(verbs_have_short_and_long_names),
         SERVED(a_connection_closed_while_it_rested_is_replaced),
         SERVED(only_what_is_safe_is_sent_again),
