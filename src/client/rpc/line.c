@@ -20,6 +20,7 @@
 enum {
     CONNECT_MS_MAX = 10'000,
     REST_MS_MAX = 10'000, /* less than the idle timeouts of daemons and proxies */
+    REST_MS_UNSEEN = 5,   /* nobody closes a line so soon that is to be used again */
     KEEPALIVE_S = 30,     /* a peer that vanished is noticed on a silent stream */
     KNOCK_AGAIN_MS = 10,  /* at a Unix socket whose queue is full: somebody is about to serve */
 };
@@ -378,6 +379,10 @@ bool cay_line_is_fresh(const struct cay_line *line)
 {
     struct pollfd entry = {.fd = line->fd, .events = POLLIN};
     int64_t rested_ns = cay_clock_ns() - line->rest_ns;
+    /* A Unix socket that was closed all the same takes no byte of the request, which then goes by
+     * another one. Of TCP that is not known before it is too late. */
+    if (!line->found && rested_ns < REST_MS_UNSEEN * (int64_t)CAY_NS_PER_MS)
+        return line->step == STEP_OPEN;
     return line->step == STEP_OPEN && rested_ns < REST_MS_MAX * (int64_t)CAY_NS_PER_MS &&
            poll(&entry, 1, 0) == 0 && !(line->veil && cay_veil_has_more(line->veil));
 }
