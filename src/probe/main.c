@@ -104,6 +104,7 @@ static bool is_complete(const struct world *world)
  * it writes is on one of these. */
 static bool be_control(const struct world *world)
 {
+    be_patient();
     return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("probe", world->scratch, "tmpfs", 0, "mode=1777") == 0;
 }

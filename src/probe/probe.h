@@ -100,6 +100,9 @@ struct outcome judge_secret(const struct world *world, const char *path, const c
 struct outcome judge_socket(int fd, const struct sockaddr *address, socklen_t len,
                             const char *token);
 
+/* For the control: an answer will come, however busy the machine is. */
+void be_patient(void);
+
 /* "scratch/name". */
 enum { PROBE_PATH_BYTES = 512 };
 void scratch_path(const struct world *world, const char *name, char out[PROBE_PATH_BYTES]);

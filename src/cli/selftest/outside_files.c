@@ -339,7 +339,7 @@ void bare_api_race(struct outside *at)
     if (!dir)
         return;
     snprintf(path, sizeof(path), "%s/race", dir);
-    const char *const argv[] = {at->self->probe_path, "swap", dir, at->secret, "300", NULL};
+    const char *const argv[] = {at->self->probe_path, "swap", dir, at->secret, "600", NULL};
     const char *const environment[] = {NULL};
     cay_autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     pid_t pid = cay_selftest_spawn(argv, environment, null, null, null);
