@@ -10,6 +10,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "bin/cayd_conf.h"
+#include "bin/cayd_harden.h"
 #include "bin/cayd_notify.h"
 #include "bin/cayd_replace.h"
 #include "front/e2b/e2b.h"
@@ -378,6 +379,7 @@ static int serve(struct daemon *daemon, const char *const *argv)
         .format = (enum cay_log_format)(CAY_LOG_LOGFMT + daemon->conf.log_format),
     };
     cay_log_setup(&log_options);
+    cayd_harden();
     raise_descriptor_limit(daemon);
     return_large_buffers();
     bool is_started = start(daemon, &err);

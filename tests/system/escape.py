@@ -7,6 +7,7 @@ Takes the programs cayd and cay.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from daemon import CAYD, case, eventually, is_sanitized, list_if_asked, run
+from small_base import small_cayd
 
 CAY = sys.argv[2]
 SECONDS_MAX = 60
@@ -23,6 +25,12 @@ MAY_LACK = set("""node_of_disk node_of_memory sysrq modprobe_path binfmt uevent_
     calls_of_32_bits calls_of_x32 hard_limit vsock alg bluetooth tipc rds can x25 xdp smc kcm pfkey pppox netfilter_socket audit_socket xfrm_socket
     diag_socket host_loopback6 host_address memory_secret listmount release_agent cgroup_procs cgroup_limits power firmware debugfs securityfs
     page_flags timer_list slabinfo vmallocinfo kallsyms neighbour_address shared_memory perf bpf userfaultfd io_uring irq mount_cgroup""".split())
+
+# By their numbers, capabilities(7).
+CAPABILITIES = [f"CAP_{name}" for name in """CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
+    NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT
+    SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM
+    BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE""".split()]
 
 
 def selftest(*flags, **options):
@@ -64,8 +72,27 @@ def nothing_is_reached(_):
         assert "namespaces" in judged and "none" not in judged, told["runtimes"]
         assert len(told["probes"]) > 180 and all(probe["title"] for probe in told["probes"])
         print(f"# {len(told['probes'])} probes, {judged}, {told['duration_ms']} ms", file=sys.stderr)
-        assert told["duration_ms"] < SECONDS_MAX * 1000 or is_sanitized(CAYD), told["duration_ms"]
+        share = max(1, os.getloadavg()[0] / os.cpu_count())  # others use the machine, too
+        assert told["duration_ms"] < SECONDS_MAX * 1000 * share or is_sanitized(CAYD), (told["duration_ms"], share)
         nothing_left(directory)
+
+
+@case
+def daemon_itself(_):
+    """the daemon has given up what it does not need and leaves no core; sandboxes work"""
+    unit = (Path(__file__).resolve().parents[2] / "deploy/cayd.service.in").read_text()
+    unwanted = set(" ".join(re.findall(r"^CapabilityBoundingSet=~(.*)", unit, re.MULTILINE)).split())
+    assert len(unwanted) > 15, unwanted
+    with small_cayd("--default-base", "small") as cayd:
+        cayd.create("a", base="small")
+        assert cayd.sh("a", "echo fine") == "fine\n"
+        for task in Path(f"/proc/{cayd.process.pid}/task").iterdir():
+            status = dict(re.findall(r"^(Cap\w+):\t(\w+)", (task / "status").read_text(), re.MULTILINE))
+            for kind in ("CapEff", "CapPrm", "CapBnd", "CapInh"):
+                held = {name for name in unwanted if int(status[kind], 16) >> CAPABILITIES.index(name) & 1}
+                assert not held, (kind, held)
+        limits = Path(f"/proc/{cayd.process.pid}/limits").read_text()
+        assert re.search(r"Max core file size +1 +1 ", limits), limits
 
 
 @case
