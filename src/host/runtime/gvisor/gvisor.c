@@ -23,8 +23,9 @@ enum {
     /* Threads of gVisor for itself and for each process of the sandbox. It keeps the number of
      * processes itself and dies when it gets no thread: the host's limit is for one that does not
      * keep it. */
-    TASKS_OWN = 1024,
-    TASKS_EACH = 16,
+    TASKS_OWN = 4096,
+    TASKS_EACH = 64,
+    TASKS_MAX = 16384,
 };
 
 static bool open_runtime(const struct cay_runtime_config *config, struct cay_runtime **out_runtime,
@@ -197,7 +198,8 @@ static struct cay_cgroup_limits outer_limits(const struct cay_cgroup_limits *lim
 {
     struct cay_cgroup_limits outer = *limits;
     if (limits->pids)
-        outer.pids = CAY_MIN(limits->pids, 1000000u) * TASKS_EACH + TASKS_OWN;
+        outer.pids = CAY_MIN(CAY_MIN(limits->pids, (uint32_t)TASKS_MAX) * TASKS_EACH + TASKS_OWN,
+                             (uint32_t)TASKS_MAX);
     return outer;
 }
 
