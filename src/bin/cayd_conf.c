@@ -6,6 +6,7 @@
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const networks[] = {"none", "open", NULL};
+static const char *const nestings[] = {"nobody", "admin", "everybody", NULL};
 static const char *const e2b_networks[] = {"default", "none", "open", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -101,6 +102,9 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Which base stands for an image that E2B templates are built from: IMAGE=BASE, like python:3.12=debian. An image without a tag stands for all its tags, * for every image. Unset, only e2bdev/base is known, and e2b_template is used for it. May be repeated."},
     {HOST(network, network), .type = CAY_CONF_ENUM, .choices = networks, .fallback = "none",
      .help = "The network of a session that is created without naming one: none (a loopback of its own) or open (the internet, but never this machine, private ranges and addresses of cloud metadata)."},
+    {HOST(nesting, nesting), .type = CAY_CONF_ENUM, .choices = nestings, .fallback = "admin",
+     .help = "Who may make sessions with nesting, in which commands can make namespaces and mounts: nobody, admin (keys of administrators) or everybody. "
+             "It opens parts of the kernel in which mistakes are found every year."},
     {HOST(network_pool, network_pool), .type = CAY_CONF_STRING, .metavar = "RANGE", .min = 1, .max = 18,
      .fallback = "100.96.0.0/16",
      .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},

@@ -94,7 +94,8 @@ static int open_null(struct init *init)
 static int load_filter(struct init *init)
 {
     static struct cay_seccomp filter;
-    int result = cay_seccomp_build(&filter, CAY_SECCOMP_LISTENS);
+    unsigned flags = CAY_SECCOMP_LISTENS | (init->spec.nesting ? CAY_SECCOMP_NESTING : 0u);
+    int result = cay_seccomp_build(&filter, flags);
     if (result == 0)
         result = init->told_fd = cay_seccomp_load_listening(&filter);
     return CAY_MIN(result, 0);

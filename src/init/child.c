@@ -156,7 +156,8 @@ static int run(struct child *child, uint32_t *stage)
     STEP(CAY_STAGE_LIMITS, set_limits(child));
     if (isolated) {
         STEP(CAY_STAGE_USERNS, enter(child));
-        STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->gate));
+        if (!child->init->spec.nesting)
+            STEP(CAY_STAGE_SECCOMP, cay_seccomp_load(&child->init->gate));
         STEP(CAY_STAGE_CAPS, cay_caps_bound(CAY_CAPS_SANDBOX));
         STEP(CAY_STAGE_USER, set_user(child));
     }

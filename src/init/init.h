@@ -116,6 +116,7 @@ struct init {
     int null_fd;
     int root_fd;   /* plain mode: what working directories are under; -1 otherwise */
     int userns_fd; /* where commands live; -1 in plain mode */
+    int limits_fd; /* of namespaces, until they are set */
     int told_fd;   /* system calls that we answer; -1: none */
     struct cay_seccomp gate;
     struct view view;

@@ -268,7 +268,18 @@ static int set_network(int proc_fd, uint32_t uid_base)
     return result;
 }
 
-static int mount_proc(struct init *init, int root_fd, int shut_fd, uint32_t *out_stage)
+/* Whoever makes a pid namespace mounts a /proc of its own, which the kernel allows only where one
+ * without masks can be seen (mount_too_revealing() in fs/namespace.c). It is behind a door that
+ * only the host's root could open. */
+static int mount_whole_proc(int proc_fd, int dev_fd)
+{
+    if (mkdirat(dev_fd, ".nesting", 0700) < 0 || mkdirat(dev_fd, ".nesting/proc", 0700) < 0)
+        return -errno;
+    cay_autoclose int copy = cay_mount_clone(proc_fd, "", false);
+    return copy < 0 ? copy : attach_at(copy, dev_fd, ".nesting/proc");
+}
+
+static int mount_proc(struct init *init, int root_fd, int dev_fd, int shut_fd, uint32_t *out_stage)
 {
     cay_autoclose int proc =
         cay_mount_new("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
@@ -285,7 +296,10 @@ static int mount_proc(struct init *init, int root_fd, int shut_fd, uint32_t *out
     if (result < 0)
         return result;
     *out_stage = CAY_STAGE_PROC;
-    return mask_proc(init, proc, shut_fd);
+    init->limits_fd = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (init->spec.nesting)
+        result = mount_whole_proc(proc, dev_fd);
+    return result < 0 ? result : mask_proc(init, proc, shut_fd);
 }
 
 /* The session's tree over the host's, then everything else away. */
@@ -311,6 +325,19 @@ static int pivot(int root_fd)
     return cay_mount_pivot_here();
 }
 
+/* How many namespaces can be made below ours, by the kernel's own count (namespaces(7)): besides
+ * the filter, and for all. One user namespace is that of commands. */
+static void limit_namespaces(struct init *init)
+{
+    static const char *const names[] = {
+        "max_user_namespaces", "max_net_namespaces", "max_mnt_namespaces", "max_pid_namespaces",
+        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces"};
+    size_t count = init->spec.nesting ? CAY_COUNT(names) : 1;
+    for (size_t i = 0; i < count && init->limits_fd >= 0; i++)
+        (void)write_sysctl(init->limits_fd, names[i], init->spec.nesting ? "257" : "1");
+    cay_cleanup_close(&init->limits_fd);
+}
+
 /* Out of the host's root for good: the last id of the range in the outer namespace, which nobody in
  * the inner one can be. The memory of this process stays the host's, so no sandbox can look at it.
  */
@@ -318,6 +345,8 @@ static int drop_to_range(struct init *init, int userns_fd)
 {
     const uint32_t init_id = CAY_USERNS_COUNT - 1;
     long result = cay_raw2(SYS_setns, userns_fd, CLONE_NEWUSER);
+    if (result == 0)
+        limit_namespaces(init);
     if (result == 0)
         result = cay_raw2(SYS_setgroups, 0, 0);
     if (result == 0)
@@ -346,7 +375,7 @@ int setup_namespaces(struct init *init, int root_fd, int userns_fd, uint32_t *ou
     STEP(CAY_STAGE_ROOT, attach_root(root_fd));
     STEP(CAY_STAGE_DEV, mount_dev(init, root_fd, &dev_fd));
     STEP(CAY_STAGE_SYS, mount_sys(init, root_fd, dev_fd, &shut_fd));
-    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, shut_fd, out_stage));
+    STEP(CAY_STAGE_PROC, mount_proc(init, root_fd, dev_fd, shut_fd, out_stage));
     STEP(CAY_STAGE_PIVOT, pivot(root_fd));
     STEP(CAY_STAGE_HOSTNAME, sethostname(init->hostname, strlen(init->hostname)) < 0 ? -errno : 0);
     STEP(CAY_STAGE_USERNS, drop_to_range(init, userns_fd));

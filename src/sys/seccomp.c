@@ -58,6 +58,7 @@ enum verdict {
     CHECK_AFFINITY,
     FAMILY_REFUSED,
     TELL,
+    NESTED,
     VERDICTS,
 };
 
@@ -79,12 +80,14 @@ static const unsigned char verdicts[NUMBERS] = {
 #define CAY_CHECK(name, check) [SYS_##name] = CHECK_##check,
 #define CAY_GATED(name)        [SYS_##name] = ALLOW,
 #define CAY_TOLD(name)         [SYS_##name] = TELL,
+#define CAY_NESTED(name)       [SYS_##name] = NESTED,
 #include "sys/syscalls.def"
 #undef CAY_ALLOW
 #undef CAY_ABSENT
 #undef CAY_CHECK
 #undef CAY_GATED
 #undef CAY_TOLD
+#undef CAY_NESTED
 };
 
 struct range {
@@ -221,6 +224,8 @@ static void link_verdicts(struct builder *builder)
 static unsigned char verdict_of(uint32_t number, unsigned flags)
 {
     unsigned char verdict = number < NUMBERS ? verdicts[number] : ABSENT;
+    if (verdict == NESTED)
+        return flags & CAY_SECCOMP_NESTING ? ALLOW : DENY;
     bool is_told = verdict == TELL || verdict == CHECK_AFFINITY;
     return is_told && !(flags & CAY_SECCOMP_LISTENS) ? ALLOW : verdict;
 }

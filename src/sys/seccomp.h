@@ -28,6 +28,7 @@ struct cay_seccomp {
 
 enum {
     CAY_SECCOMP_LISTENS = 1 << 0, /* somebody answers what is told */
+    CAY_SECCOMP_NESTING = 1 << 1, /* namespaces and mounts may be made; the gate is not for them */
     /* The length by which sched_getaffinity is answered by the kernel all the same: whoever answers
      * asks with it. */
     CAY_SECCOMP_AFFINITY_BYTES = 4104,

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a sandbox is shown of the machine: its own limits, wherever programs look for them."""
+"""What a sandbox is shown of the machine: its own limits, wherever programs look for them. What it can open in itself,
+and what not; and that it shares nothing with its neighbours that could be held or watched."""
 
 import os
+import subprocess
+import sys
 
-from daemon import MIB, SANDBOX, case, eventually
+from daemon import KEY, MIB, SANDBOX, Client, case, eventually, fails, init_of
 from small_base import run_with_cayd
 
 CPUS = len(os.sched_getaffinity(0))
@@ -149,5 +152,83 @@ def tools(cay):
         assert seen.split()[:2] == cay.sh("s", f"cat {path}").split()[:2], seen
 
 
+KINDS = ("--user", "--mount", "--net", "--pid", "--ipc", "--uts")
+
+
+@case
+def closed(cay):
+    """namespaces and mounts are refused, to root and user, by the filter and by the kernel's own count"""
+    cay.create("s")
+    for user in ("root", "user"):
+        for kind in KINDS:
+            said = cay.sh("s", f"unshare {kind} true 2>&1 || echo refused", user=user)
+            assert "not permitted" in said and said.endswith("refused\n"), (user, kind, said)
+        said = cay.sh("s", "mkdir -p /tmp/m; mount -t tmpfs none /tmp/m 2>&1 || echo refused", user=user)
+        assert said.endswith("refused\n"), said
+    assert not cay.get("s").get("nesting")
+    cay.sh("s", "touch /tmp/here")
+    command = ["nsenter", "--user", "--target", str(init_of(cay, "tmp/here")), "cat", "/proc/sys/user/max_user_namespaces"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n", "that of commands"
+
+
+@case
+def nesting(cay):
+    """with nesting a user makes namespaces, mounts an overlay and a /proc in them, and stays in the sandbox"""
+    assert cay.create("n", nesting=True, limits=ONE)["nesting"]
+    inner = ("set -e; mkdir -p /tmp/o; mount -t tmpfs none /tmp/o; cd /tmp/o; mkdir low up work all;"
+             "echo low > low/a; mount -t overlay -o lowerdir=low,upperdir=up,workdir=work,userxattr none all;"
+             "echo up > all/b; cat all/a up/b; mount -t proc none /proc; ls -d /proc/[0-9]* | wc -l; id -u")
+    command = f"unshare --user --map-root-user --mount --net --pid --fork sh -c '{inner}'"
+    for _ in range(2):
+        lines = cay.sh("n", command).split()
+        assert lines[:2] == ["low", "up"] and int(lines[2]) <= 4 and lines[3] == "0", lines
+        assert cay.sh("n", "ls /tmp/o; nproc") == "1\n", "what was mounted is gone with its namespace"
+        cay.turn("n")
+    for user in ("root", "user"):
+        for refused in ("mount -t tmpfs none /mnt", "mount -t proc none /proc", "umount /proc/meminfo", "ls /dev/.nesting",
+                        "echo x > /dev/.nesting/x", "mount -o remount,rw /sys", "unshare --user --map-root-user "
+                        "--mount umount /proc/meminfo"):
+            said = cay.sh("n", f"({refused}) > /dev/null 2>&1 && echo done || echo refused", user=user)
+            assert said == "refused\n", (user, refused, said)
+    cay.restart()
+    assert cay.get("n")["nesting"] and cay.sh("n", command).split()[:2] == ["low", "up"]
+    assert cay.fork("n", newSessionId="f")[0]["nesting"]
+    assert cay.sh("f", command).split()[:2] == ["low", "up"]
+
+
+@case
+def who_nests(cay):
+    """nesting is an administrator's to choose, unless the configuration says otherwise"""
+    user = Client(cay, cay.call(KEY + "CreateKey", {"owner": "team"})["secret"])
+    fails("permission_denied", user.create, "u", nesting=True, lazyStart=True, reason="permission_denied")
+    cay.create("a", nesting=True, lazyStart=True, owner="team")
+    fails("permission_denied", user.fork, "a", newSessionId="b", reason="permission_denied")
+    for setting, refused in (("nobody", (user, cay)), ("everybody", ())):
+        cay.kill()
+        cay.command += ["--nesting", setting]
+        cay.start()
+        for number, client in enumerate((user, cay)):
+            if client in refused:
+                fails("permission_denied", client.create, f"s{number}", nesting=True, lazyStart=True)
+            else:
+                assert client.create(f"s{number}", nesting=True, lazyStart=True)["nesting"]
+        del cay.command[-2:]
+    cay.restart()
+
+
+@case
+def apart(cay):
+    """locks, leases and watches on a file of the base hold and tell nothing of another sandbox"""
+    for session_id in ("one", "two"):
+        cay.create(session_id)
+    cay.background("one", "holder hold /etc/group > said & while ! grep -q ready said; do usleep 10000; done; echo ready;"
+                          "wait", user="root")
+    assert cay.sh("two", "holder try /etc/group", user="root") == "free\n"
+    assert cay.sh("two", "echo x >> /etc/group; tail -1 /etc/group", user="root") == "x\n"
+    assert cay.sh("one", "cat said", user="root") == "ready\n", "nothing was heard of the other one"
+    assert cay.sh("one", "holder try /etc/group", user="root").split() == ["locked", "leased", "free"]
+    eventually(lambda: "heard" in cay.sh("one", "cat said", user="root"), "it is heard in its own sandbox")
+
+
 if __name__ == "__main__":
-    run_with_cayd()
+    run_with_cayd(holder=sys.argv[2])

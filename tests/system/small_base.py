@@ -13,9 +13,9 @@ from pathlib import Path
 from daemon import BASE, Cayd, at_end, list_if_asked, run
 
 APPLETS = """[ ash awk base64 basename cat chmod chown cmp cp cut date dd df dirname du echo env expr false
-find free grep groups head hostname id kill killall ln ls md5sum mkdir mkfifo mknod mktemp mv nproc od
+find free grep groups head hostname id kill killall ln ls md5sum mkdir mkfifo mknod mktemp mount mv nproc od
 printf ps pwd readlink realpath rm rmdir sed seq setsid sh sha256sum sleep sort stat stty sync tail tar taskset tee
-test timeout touch tr true truncate tty uname unlink usleep wc which whoami yes""".split()
+test timeout touch tr true truncate tty umount uname unlink unshare usleep wc which whoami yes""".split()
 
 
 def busybox():

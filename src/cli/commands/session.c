@@ -53,6 +53,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         .default_cwd = cay_values_text(cli, "cwd"),
         .runtime = cay_values_text(cli, "runtime"),
         .lazy_start = cay_args_has(&cli->args, "lazy"),
+        .nesting = cay_args_has(&cli->args, "nesting"),
     };
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_switch(cli, "tool-snapshots", &request.has_tool_snapshots,
@@ -203,6 +204,9 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
              session->tools_in_flight, session->tools_in_flight == 1 ? "" : "s");
     cay_output_field(out, "sandbox", CAY_STYLE_PLAIN, cay_str(text));
     cay_output_field(out, "runtime", CAY_STYLE_PLAIN, session->runtime);
+    if (session->nesting)
+        cay_output_field(out, "nesting", CAY_STYLE_WARN,
+                         CAY_STR("open: its commands can make namespaces and mounts"));
     cay_output_field(out, "store", CAY_STYLE_PLAIN, session->store);
     print_limits(out, session->limits);
     if (session->network)
@@ -296,6 +300,7 @@ static const struct cay_flag create_flags[] = {
      .value = "N",
      .help = "let at most N tools run at the same time; 0: any number"},
     CAY_FLAG_TOOL_SNAPSHOTS,
+    {.name = "nesting", .help = "let commands make namespaces, for containers in it"},
     {.name = "lazy", .help = "start its sandbox with the first command, not now"},
     {},
 };

@@ -152,7 +152,8 @@ static const struct cay_op_steps birth_steps = {
 
 void cay_birth_name(struct cay_session *session, bool is_lazy)
 {
-    if (!session->store_id[0] && !is_lazy)
+    /* Those that wait are closed, and stay so. */
+    if (!session->store_id[0] && !is_lazy && !session->spec->nesting)
         cay_reserve_take(session);
     if (!session->store_id[0])
         cay_store_new_id(session->store_id);

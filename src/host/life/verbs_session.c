@@ -18,6 +18,7 @@
 #include "host/life/start.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs.h"
+#include "host/live/nesting.h"
 #include "host/live/network.h"
 #include "host/live/usage.h"
 #include "host/owner/account.h"
@@ -76,6 +77,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (!cay_runtimes_choose(&host->runtimes, request->runtime, is_admin, &runtime, err) ||
+        !cay_nesting_check(host, runtime, request->nesting, is_admin, err) ||
         !cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
         !cay_network_choose(host, runtime, request->network, NULL, &call->arena, &network, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||
@@ -91,6 +93,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .limits = limits,
         .network = network,
         .runtime = cay_str(cay_runtime_name(runtime)),
+        .nesting = request->nesting,
         .store = cay_str(cay_store_kind(host->store)),
         .max_snapshots = request->has_max_snapshots ? request->max_snapshots
                                                     : (int32_t)host->settings->max_snapshots,

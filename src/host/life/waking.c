@@ -31,6 +31,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
         .uid_base = cay_session_uid_base(session),
         .slot = session->uid_slot,
         .is_open = cay_network_is_open(session->spec),
+        .has_nesting = session->spec->nesting,
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
@@ -98,6 +99,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .userns_fd = userns_fd,
         .limits = waking->limits,
         .hostname = waking->hostname,
+        .nesting = waking->has_nesting,
     };
     if (start_sandbox(waking, &spec, err) &&
         (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))

@@ -16,6 +16,7 @@ struct cay_waking {
     struct cay_cgroup_limits limits;
     uint32_t slot;
     bool is_open; /* its network */
+    bool has_nesting;
     bool needs_mount;
     bool needs_sandbox;
     int root_fd; /* in when mounted already; out otherwise. The session's own copy */

@@ -12,6 +12,7 @@
 #include "host/life/tokens.h"
 #include "host/life/verbs_session.h"
 #include "host/live/live.h"
+#include "host/live/nesting.h"
 #include "host/live/network.h"
 #include "host/owner/account.h"
 #include "host/owner/account_quota.h"
@@ -69,6 +70,7 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     *out_spec = *source->spec;
     if (!cay_runtimes_choose(&self->op.host->runtimes, source->spec->runtime, is_admin, &runtime,
                              err) ||
+        !cay_nesting_check(self->op.host, runtime, source->spec->nesting, is_admin, err) ||
         !cay_check_limits(request->limits, source->spec->limits, limits, err) ||
         !cay_network_choose(self->op.host, runtime, request->network, source->spec->network,
                             &call->arena, &out_spec->network, err))

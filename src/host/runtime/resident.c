@@ -202,6 +202,7 @@ static int launch_init(struct cay_resident *resident, const struct cay_sandbox_s
     launch->cgroup_fd = resident->has_cgroup ? resident->cgroup.init_fd : -1;
     launch->start.uid_base = spec->uid_base;
     launch->start.no_new_privs = spec->no_new_privs;
+    launch->start.nesting = spec->nesting;
     launch->start.shm_bytes = spec->shm_bytes ? spec->shm_bytes : SHM_BYTES_DEFAULT;
     launch->start.open_files = OPEN_FILES;
     launch->start.hostname = cay_str(spec->hostname);

@@ -35,6 +35,7 @@ enum cay_runtime_caps {
     CAY_RUNTIME_WAITS = 1 << 9, /* a sandbox can be started before there is a session for it */
     /* A kernel of its own: the host counts, limits and kills the sandbox as a whole. */
     CAY_RUNTIME_OWN_KERNEL = 1 << 10,
+    CAY_RUNTIME_NESTS = 1 << 11, /* spec.nesting is heeded */
 };
 
 enum {
@@ -59,6 +60,7 @@ struct cay_sandbox_spec {
     struct cay_cgroup_limits limits;
     const char *hostname;
     bool no_new_privs;  /* setuid programs give nothing; breaks sudo */
+    bool nesting;       /* commands can make namespaces and mounts */
     uint64_t shm_bytes; /* of /dev/shm; 0: 64 MiB */
     bool waits;         /* cay_runtime_start_waiting sets it */
 };

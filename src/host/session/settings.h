@@ -11,6 +11,7 @@
 
 /* Places in the list of choices. */
 enum cay_network_setting { CAY_NETWORK_SETTING_NONE, CAY_NETWORK_SETTING_OPEN };
+enum cay_nesting_setting { CAY_NESTING_NOBODY, CAY_NESTING_ADMIN, CAY_NESTING_EVERYBODY };
 
 struct cay_host_settings {
     char *data_dir; /* made if need be, mode 0700 */
@@ -27,6 +28,7 @@ struct cay_host_settings {
     const char *port_bind;
     const char *port_advertise; /* NULL or empty: port_bind */
     int network;                /* of sessions that do not say: enum cay_network_setting */
+    int nesting;                /* who may choose it: enum cay_nesting_setting */
     const char *network_pool;
     struct cay_conf_list network_allow;
     int64_t max_sessions;         /* 0: as many as fit */

@@ -154,7 +154,9 @@ bool cay_frame_get_start(const struct cay_frame *frame, struct cay_frame_start *
     *out_start = (struct cay_frame_start){.mode = take_u8(&rest)};
     uint8_t no_new_privs = take_u8(&rest);
     out_start->no_new_privs = no_new_privs == 1;
-    take_zero(&rest, 2);
+    uint8_t nesting = take_u8(&rest);
+    out_start->nesting = nesting == 1;
+    take_zero(&rest, 1);
     out_start->fds = take_u32(&rest);
     const uint8_t *token = take(&rest, CAY_FRAME_TOKEN_BYTES);
     if (token)
@@ -166,7 +168,7 @@ bool cay_frame_get_start(const struct cay_frame *frame, struct cay_frame_start *
     take_zero(&rest, 8);
     out_start->hostname = take_string(&rest, CAY_FRAME_HOSTNAME_BYTES_MAX);
     return close_frame(&rest) && version >= CAY_FRAME_VERSION_MIN && version <= CAY_FRAME_VERSION &&
-           no_new_privs <= 1 && out_start->fds < 1u << CAY_FRAME_START_FDS_MAX &&
+           no_new_privs <= 1 && nesting <= 1 && out_start->fds < 1u << CAY_FRAME_START_FDS_MAX &&
            (out_start->mode == CAY_FRAME_MODE_NAMESPACES ||
             out_start->mode == CAY_FRAME_MODE_PLAIN || out_start->mode == CAY_FRAME_MODE_GVISOR);
 }

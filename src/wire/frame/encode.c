@@ -89,7 +89,8 @@ bool cay_frame_put_start(struct cay_frame_writer *writer, const struct cay_frame
     put_number(&frame, CAY_FRAME_VERSION_MIN, 4);
     put_number(&frame, start->mode, 1);
     put_number(&frame, start->no_new_privs, 1);
-    put_number(&frame, 0, 2);
+    put_number(&frame, start->nesting, 1);
+    put_number(&frame, 0, 1);
     put_number(&frame, start->fds, 4);
     put(&frame, start->token, sizeof(start->token));
     put_number(&frame, start->uid_base, 4);

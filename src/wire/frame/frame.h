@@ -98,6 +98,7 @@ enum cay_frame_start_fd {
 struct cay_frame_start {
     uint8_t mode;
     bool no_new_privs;
+    bool nesting; /* commands may make namespaces and mounts */
     uint32_t fds; /* cay_frame_start_fd */
     uint8_t token[CAY_FRAME_TOKEN_BYTES];
     uint32_t uid_base;

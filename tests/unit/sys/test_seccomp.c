@@ -69,6 +69,7 @@ static void every_name_of_the_table_has_its_verdict_and_nothing_else_is_allowed(
     assert_int_equal(first_verdict(SYS_##name, 0, 0, 0), SECCOMP_RET_ERRNO | ENOSYS);
 #define CAY_CHECK(name, check)
 #define CAY_TOLD(name) listed[SYS_##name] = true;
+#define CAY_NESTED(name)
 #define CAY_GATED(name)
 #define SYS_cachestat        451
 #define SYS_fchmodat2        452
@@ -177,6 +178,36 @@ static void arguments_are_looked_at(void **)
     assert_int_equal(first_verdict(SYS_ioctl, 0, 0x5401, 0), SECCOMP_RET_ALLOW);
 }
 
+static uint32_t verdict_with(unsigned flags, int number, uint64_t b)
+{
+    struct cay_seccomp filter;
+    assert_int_equal(cay_seccomp_build(&filter, flags), 0);
+    struct seccomp_data data = {.nr = number, .arch = NATIVE, .args = {0, b}};
+    return run(&filter, &data);
+}
+
+static void nesting_opens_mounts_and_nothing_else(void **)
+{
+    for (int number = 0; number < 512; number++) {
+        bool is_mount = number == SYS_mount || number == SYS_umount2 || number == SYS_pivot_root ||
+                        (number >= SYS_open_tree && number <= SYS_fspick) ||
+                        number == SYS_mount_setattr || number == SYS_sethostname ||
+                        number == SYS_setdomainname;
+        uint32_t nested = verdict_with(CAY_SECCOMP_NESTING, number, 0);
+        assert_int_equal(nested, is_mount ? SECCOMP_RET_ALLOW : verdict_with(0, number, 0));
+    }
+}
+
+static void the_size_of_the_machine_is_told_by_who_listens(void **)
+{
+    assert_int_equal(verdict_with(CAY_SECCOMP_LISTENS, SYS_sysinfo, 0), SECCOMP_RET_USER_NOTIF);
+    assert_int_equal(verdict_with(CAY_SECCOMP_LISTENS, SYS_sched_getaffinity, 128),
+                     SECCOMP_RET_USER_NOTIF);
+    assert_int_equal(
+        verdict_with(CAY_SECCOMP_LISTENS, SYS_sched_getaffinity, CAY_SECCOMP_AFFINITY_BYTES),
+        SECCOMP_RET_ALLOW);
+}
+
 static void other_processor_modes_do_not_go_around_it(void **)
 {
     struct cay_seccomp filter;
@@ -224,6 +255,8 @@ int main(void)
         cmocka_unit_test(what_hostile_code_tries_first_is_refused),
         cmocka_unit_test(namespaces_cannot_be_made_but_threads_can),
         cmocka_unit_test(arguments_are_looked_at),
+        cmocka_unit_test(nesting_opens_mounts_and_nothing_else),
+        cmocka_unit_test(the_size_of_the_machine_is_told_by_who_listens),
         cmocka_unit_test(other_processor_modes_do_not_go_around_it),
         cmocka_unit_test(the_kernel_takes_both_programs),
     };

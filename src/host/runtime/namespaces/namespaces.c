@@ -21,7 +21,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
         return false;
     runtime->base.caps |= CAY_RUNTIME_ISOLATES | CAY_RUNTIME_OWN_IDS | CAY_RUNTIME_OWN_PIDS |
                           CAY_RUNTIME_OWN_NETWORK | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_ADOPTS |
-                          CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_WAITS;
+                          CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_NESTS | CAY_RUNTIME_WAITS;
     *out_runtime = &runtime->base;
     return true;
 }
