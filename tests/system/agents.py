@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What agents run, each a small real job, in a session of the base `host` with little memory and one processor."""
+
+import shutil
+import sys
+
+from daemon import MIB, Cayd, RpcError, Skip, case, eventually, list_if_asked, run
+
+LIMITS = {"memoryBytes": str(700 * MIB), "cpus": 1, "pids": "300"}
+
+
+def needs(*programs):
+    for program in programs:
+        if not (shutil.which(program, path="/usr/bin:/usr/sbin:/bin:/sbin")):
+            raise Skip(f"this machine has no {program}, so its base has none")
+
+
+def sh(cay, script, user="user"):
+    return cay.sh("a", script, user=user)
+
+
+@case
+def dpkg(cay):
+    """a package is built, installed as root, used, and removed"""
+    needs("dpkg", "dpkg-deb", "apt-get")
+    sh(cay, "mkdir -p p/DEBIAN p/usr/bin; printf '#!/bin/sh\\necho it works\\n' > p/usr/bin/tried; chmod 755 p/usr/bin/tried;"
+            "printf 'Package: tried\\nVersion: 1\\nArchitecture: all\\nMaintainer: a <a@b>\\nDescription: x\\n' > p/DEBIAN/control;"
+            "dpkg-deb --root-owner-group -b p tried.deb")
+    assert sh(cay, "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates && touch -a /var/lib/dpkg/status &&"
+                   "apt-get --version | head -1 | cut -c1-3; dpkg -i tried.deb > /dev/null && tried && dpkg -r tried > /dev/null;"
+                   "test ! -e /usr/bin/tried", user="root") == "apt\nit works\n"
+
+
+@case
+def git(cay):
+    """git commits, branches and merges"""
+    needs("git")
+    said = sh(cay, "git init -q r && cd r && git config user.email a@b && git config user.name a && echo 1 > f && git add f &&"
+                   "git commit -qm one && git checkout -qb side && echo 2 > g && git add g && git commit -qm two &&"
+                   "git checkout -q - && git merge -q side && git log --format=%s && git gc -q && git fsck")
+    assert said.split()[:2] == ["two", "one"], said
+
+
+@case
+def python(cay):
+    """python counts the processor it has, and its processes and threads work"""
+    needs("python3")
+    said = sh(cay, "/usr/bin/python3 -c 'import os, multiprocessing as m, threading;"
+                   "print(os.cpu_count(), len(os.sched_getaffinity(0)), os.sysconf(\"SC_PHYS_PAGES\") * 4096);"
+                   "p = m.get_context(\"fork\").Pool(3); print(sum(p.map(abs, range(100)))); p.close(); p.join()'")
+    assert said == f"1 1 {700 * MIB}\n4950\n", said
+
+
+@case
+def node(cay):
+    """node has a heap that fits its memory, and works"""
+    needs("node")
+    said = sh(cay, "node -e 'const o = require(\"os\"), v = require(\"v8\"); const h = v.getHeapStatistics().heap_size_limit;"
+                   "console.log(o.totalmem(), o.cpus().length, h < o.totalmem()); let a = []; for (let i = 0; i < 1e6; i++) a.push({i});"
+                   "console.log(a.length)'")
+    assert said == f"{700 * MIB} 1 true\n1000000\n", said
+
+
+@case
+def java(cay):
+    """java takes a part of the memory it has, and one processor"""
+    needs("java")
+    said = sh(cay, "java -XX:+PrintFlagsFinal -Xshare:auto -version 2>/dev/null | awk '$2 == \"MaxHeapSize\" {print $4}'")
+    assert 0 < int(said) <= 350 * MIB, said
+
+
+@case
+def debuggers(cay):
+    """gdb and strace look into a process, as the user and as root"""
+    needs("gdb", "strace", "sleep")
+    for user in ("user", "root"):
+        said = sh(cay, "gdb -q -batch -ex 'break main' -ex 'info inferiors' -ex 'starti' -ex 'info registers rip' -ex kill "
+                       "--args /bin/true 2>&1; strace -f -e trace=execve sh -c 'ls / > /dev/null' 2>&1", user=user)
+        assert "rip " in said and said.count("execve(") >= 2, (user, said[-1500:])
+        said = sh(cay, "sleep 100 & gdb -q -batch -p $! -ex 'info proc' 2>&1; kill $!", user=user)
+        assert "cmdline = 'sleep 100'" in said, (user, said[-1500:])
+
+
+@case
+def tmux(cay):
+    """a terminal goes on without anybody"""
+    needs("tmux")
+    said = sh(cay, "export HOME=/tmp; tmux new-session -d -s s 'echo in tmux > /tmp/seen; sleep 20' &&"
+                   "while ! [ -s /tmp/seen ]; do sleep 0.05; done; cat /tmp/seen; tmux list-sessions | cut -d: -f1; tmux kill-server")
+    assert said == "in tmux\ns\n", said
+
+
+def create(cay):
+    """The base is made of this machine first, which takes a while once."""
+    def is_made():
+        try:
+            return cay.create("a", base="host", limits=LIMITS)
+        except RpcError as error:
+            assert error.reason == "base_not_ready", error
+            return None
+    eventually(is_made, "there is a session")
+
+
+if __name__ == "__main__":
+    list_if_asked()
+    with Cayd() as daemon:
+        if not daemon.has_host_base:
+            print("1..0 # SKIP the folder for tests is on another file system than /usr")
+            sys.exit(0)
+        run(daemon, before_each=lambda: create(daemon), after_each=lambda: daemon.destroy("a", missingOk=True))
