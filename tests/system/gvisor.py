@@ -10,7 +10,7 @@ from small_base import run_with_cayd
 
 STORE = sys.argv[3] if len(sys.argv) > 3 else "auto"
 SID = "walled"
-TICKER = "echo ready; i=0; while :; do i=$((i+1)); echo $i > tick; sleep 0.05; done"
+TICKER = "echo 0 > tick; echo ready; i=0; while :; do i=$((i+1)); echo $i > tick; sleep 0.05; done"
 
 
 def text_of(cay, path):
