@@ -160,43 +160,62 @@ static struct cay_v1_capabilities *get_capabilities(struct cay_selftest *self,
     return response.capabilities;
 }
 
-/* One that is not offered is asked for; a daemon that then does not start says why not. */
-static bool offer_runtime(struct cay_selftest *self, const char *name,
-                          struct cay_selftest_runtime *runtime)
+/* What the daemon says of it now; NULL: nothing. */
+static const struct cay_v1_runtime_info *find_info(struct cay_selftest *self, const char *name)
 {
-    struct cay_error err = {};
+    struct cay_error ignored = {};
+    const struct cay_v1_capabilities *all = get_capabilities(self, &ignored);
+    for (size_t i = 0; all && i < all->runtimes.count; i++) {
+        if (cay_str_is(all->runtimes.items[i].name, name))
+            return &all->runtimes.items[i];
+    }
+    return NULL;
+}
+
+/* A daemon knows what a runtime can once it offers it. One that then does not start says why not,
+ * and starts again without; so it does when the runtime isolates nothing. */
+static const struct cay_v1_runtime_info *
+offer(struct cay_selftest *self, struct cay_selftest_runtime *runtime, struct cay_error *err)
+{
+    struct cay_error why = {};
+    const struct cay_v1_runtime_info *info = NULL;
     size_t count = 0;
     while (self->runtime_flags[count])
         count++;
     cay_selftest_kill_daemon(self, SIGTERM);
-    self->runtime_flags[count] = cay_arena_printf(&self->arena, "--runtimes=%s", name);
-    if (cay_selftest_start_daemon(self, &err))
-        return true;
-    cay_selftest_kill_daemon(self, SIGKILL);
+    self->runtime_flags[count] = cay_arena_printf(&self->arena, "--runtimes=%s", runtime->name);
+    if (cay_selftest_start_daemon(self, &why))
+        info = find_info(self, runtime->name);
+    else
+        runtime->note = cay_arena_copy(&self->arena, cay_str(why.text));
+    if (info && info->available && info->isolated)
+        return info;
+    if (info && info->available)
+        runtime->note = "it isolates nothing, and is not judged";
+    else if (info)
+        runtime->note = cay_arena_copy(&self->arena, info->unavailable_reason);
+    cay_selftest_kill_daemon(self, SIGTERM);
     self->runtime_flags[count] = NULL;
-    runtime->note = cay_arena_copy(&self->arena, cay_str(err.text));
-    return false;
+    (void)cay_selftest_start_daemon(self, err);
+    return NULL;
 }
 
 static bool add_runtime(struct cay_selftest *self, const struct cay_v1_runtime_info *info,
                         bool is_open, const char *wanted, struct cay_error *err)
 {
     struct cay_selftest_runtime *runtime = &self->runtimes[self->runtime_count++];
-    *runtime = (struct cay_selftest_runtime){
-        .name = cay_arena_copy(&self->arena, info->name),
-        .has_network = info->own_network && is_open,
-        .is_judged = info->isolated && (!wanted || cay_str_is(info->name, wanted)),
-    };
-    if (!info->isolated)
-        runtime->note = "it isolates nothing, and is not judged";
-    else if (!runtime->is_judged)
+    *runtime = (struct cay_selftest_runtime){.name = cay_arena_copy(&self->arena, info->name)};
+    if (wanted && !cay_str_is(info->name, wanted)) {
         runtime->note = "it was not asked for";
-    if (!runtime->is_judged || info->available)
         return true;
-    runtime->is_judged = offer_runtime(self, runtime->name, runtime);
-    if (!runtime->is_judged && info->unavailable_reason.len)
-        runtime->note = cay_arena_copy(&self->arena, info->unavailable_reason);
-    return runtime->is_judged || cay_selftest_start_daemon(self, err);
+    }
+    if (!info->available)
+        info = offer(self, runtime, err);
+    runtime->is_judged = info && info->isolated;
+    runtime->has_network = info && info->own_network && is_open;
+    if (info && !info->isolated)
+        runtime->note = "it isolates nothing, and is not judged";
+    return !err->reason;
 }
 
 bool cay_selftest_find_runtimes(struct cay_selftest *self, const char *wanted,

@@ -8,11 +8,12 @@ static const struct {
     int number;
     const char *name;
     const char *title;
+    bool is_greedy;
 } titles[] = {
-#define PROBE(id, ident, text, how) {id, #ident, text},
+#define PROBE(id, ident, text, how) {id, #ident, text, (#how)[0] == 'G' /* GREEDY */},
 #include "probe/probes.def"
 #undef PROBE
-#define OUTSIDE(id, ident, text) {id, #ident, text},
+#define OUTSIDE(id, ident, text) {id, #ident, text, false},
 #include "cli/selftest/outside.def"
 #undef OUTSIDE
 };
@@ -88,5 +89,14 @@ void cay_selftest_take(struct cay_selftest *self, size_t runtime, const char *wh
             cay_selftest_note(row, runtime, where, &outcome);
         else
             row->control = outcome;
+    }
+}
+
+void cay_selftest_note_greedy(struct cay_selftest *self, size_t runtime, const char *where,
+                              const struct cay_selftest_outcome *outcome)
+{
+    for (size_t i = 0; i < self->row_count; i++) {
+        if (titles[i].is_greedy)
+            cay_selftest_note(&self->rows[i], runtime, where, outcome);
     }
 }

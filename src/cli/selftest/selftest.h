@@ -162,6 +162,9 @@ void cay_selftest_say(struct cay_selftest_outcome *out, enum cay_selftest_verdic
 /* Adds what came of one try at `where`, "resumed, root". */
 void cay_selftest_note(struct cay_selftest_row *row, size_t runtime, const char *where,
                        const struct cay_selftest_outcome *outcome);
+/* The same for all probes that take memory or processes. */
+void cay_selftest_note_greedy(struct cay_selftest *self, size_t runtime, const char *where,
+                              const struct cay_selftest_outcome *outcome);
 /* Takes the lines of cay-probe; for the control when `where` is NULL. Probes that are missing were
  * not tried. */
 void cay_selftest_take(struct cay_selftest *self, size_t runtime, const char *where,
