@@ -120,7 +120,7 @@ static void a_grandchild_that_keeps_writing_does_not_hold_the_end(void **)
         driver_start(driver, &(struct driver_exec){.script = "yes & sleep 0.05; exit 3"});
     assert_non_null(call);
     assert_true(driver_until(driver, &call->exited, 5000));
-    assert_in_range(driver_now_ms() - before_ms, 0, 500);
+    assert_in_range(driver_now_ms() - before_ms, 0, 2000); /* it would write for ever */
     assert_int_equal(call->exit.code, 3);
     assert_int_equal(call->exit.leftovers, 1);
     assert_true(cay_link_signal(driver->link, call->id, SIGKILL, CAY_TARGET_TREE, &driver->error));
@@ -186,13 +186,14 @@ static void a_wall_timeout_kills_the_whole_tree_and_returns_the_partial_output(v
 static void a_no_output_timeout_is_told_apart_and_output_puts_it_off(void **)
 {
     fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
-    struct driver_call *call = driver_run(
-        &fixture.driver,
-        &(struct driver_exec){.script = "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done; sleep 30",
-                              .quiet_ms = 250});
+    struct driver_call *call =
+        driver_run(&fixture.driver,
+                   &(struct driver_exec){
+                       .script = "for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.1; done; sleep 30",
+                       .quiet_ms = 450}); /* in all it takes longer */
     assert_non_null(call);
     assert_int_equal(call->exit.cause, CAY_CAUSE_QUIET);
-    assert_string_equal(driver_text(&call->out), "1\n2\n3\n4\n5\n");
+    assert_string_equal(driver_text(&call->out), "1\n2\n3\n4\n5\n6\n7\n");
 }
 
 static void output_is_streamed_as_it_comes(void **)

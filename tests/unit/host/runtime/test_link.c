@@ -22,8 +22,8 @@ static bool connect_fake(struct cay_sandbox *, struct cay_connection *out_connec
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     init_fd = ends[1];
-    *out_connection =
-        (struct cay_connection){.fd = ends[0], .is_first = is_first, .version = CAY_FRAME_VERSION};
+    *out_connection = (struct cay_connection){
+        .fd = ends[0], .out_fd = -1, .is_first = is_first, .version = CAY_FRAME_VERSION};
     memset(out_connection->token, 7, CAY_FRAME_TOKEN_BYTES);
     return true;
 }
