@@ -281,7 +281,7 @@ def since_of_another(cay):
 def running(cay):
     """a session is exported while it writes, at one instant, and does not notice"""
     cay.create("busy")
-    cay.background("busy", "i=0; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done")
+    cay.background("busy", "i=0; : > a; : > b; echo ready; while :; do i=$((i+1)); echo $i >> a; echo $i >> b; done")
     for _ in range(3):
         _, data = export(cay, "busy")
         import_(cay, data, sessionId="still")
