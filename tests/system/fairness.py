@@ -356,4 +356,4 @@ def long_pasts(cay):
 
 if __name__ == "__main__":
     # Not the base that the daemon makes of the host by itself: that takes time, too.
-    run_with_cayd("--default-base", "small")
+    run_with_cayd("--default-base", "small", "--reserve", "0")

@@ -469,7 +469,10 @@ def flipped(cay):
             # The name of the base's digest may be what was hit.
             assert error.code in ("invalid_argument", "resource_exhausted", "not_found"), error
         else:
-            raise AssertionError(("it was taken", answer))
+            # A few bits of zstd's own tables mean nothing: then all is as it was.
+            assert len(bad) == len(data), ("it was taken", answer)
+            compare(cay, "plain", cay, "bad")
+            cay.destroy("bad")
     eventually(lambda: (cay.ids(), cay.store()["s"], cay.store()["p"]) == before,
                "nothing of them is left")
 
