@@ -6,20 +6,9 @@
  * (NETLINK_ROUTE) was opened in. 0 or -errno.
  */
 
-#include "base/base.h"
+#include "base/subnet.h"
 
 enum { CAY_MAC_BYTES = 6, CAY_NETDEV_NAME_SIZE = 16 };
-
-/* IPv4 or IPv6, in the order of the wire. */
-struct cay_ip {
-    int family;
-    uint8_t bytes[16];
-};
-
-static inline size_t cay_ip_bytes(int family)
-{
-    return family == 2 /* AF_INET */ ? 4 : 16;
-}
 
 struct cay_veth {
     const char *name; /* here */

@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "host/net/subnet.h"
+#include "base/subnet.h"
 
 enum { CAY_GATEWAY_ALLOWED_MAX = 64, CAY_GATEWAY_NEIGHBOURS_MAX = 512 };
 

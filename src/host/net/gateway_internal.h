@@ -4,11 +4,7 @@
 /* Between the parts of the gateway. All of them block and hold its lock. */
 
 #include "host/net/gateway.h"
-
-/* Never reached from a sandbox unless allowed, one per line; ended by NULL. */
-extern const char *const cay_gateway_closed[];
-/* All that there is of IPv6 outside; the rest is closed. */
-extern const char *const cay_gateway_open6[];
+#include "sys/netdev.h"
 
 /* gateway_rules.c. Reason: NOT_SUPPORTED. */
 [[nodiscard]] bool cay_gateway_put_rules(struct cay_gateway *gateway, struct cay_error *err);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "egress/rules/guarded.h"
 #include "host/net/gateway_internal.h"
 #include "sys/netlink.h"
 #include "sys/netns.h"
@@ -123,13 +124,11 @@ static int add_way(const struct inside *inside, const struct cay_subnet *to)
     return status == -EEXIST ? 0 : status;
 }
 
-static int add_ways(const struct inside *inside, const char *const *texts)
+static int add_ways(const struct inside *inside, const struct cay_subnet *ways, size_t count)
 {
     int status = 0;
-    for (; *texts && status == 0; texts++) {
-        struct cay_subnet to;
-        status = cay_subnet_parse(*texts, &to) ? add_way(inside, &to) : -EINVAL;
-    }
+    for (size_t i = 0; i < count && status == 0; i++)
+        status = add_way(inside, &ways[i]);
     return status;
 }
 
@@ -146,11 +145,10 @@ static bool is_allowed(const struct cay_gateway *gateway, const struct cay_subne
 static int close_ranges(const struct inside *inside)
 {
     int status = 0;
-    for (const char *const *text = cay_gateway_closed; *text && status == 0; text++) {
+    struct cay_subnet closed;
+    size_t cursor = 0;
+    while (status == 0 && cay_closed_next(&cursor, &closed)) {
         struct cay_route route = {};
-        struct cay_subnet closed;
-        if (!cay_subnet_parse(*text, &closed))
-            return -EINVAL;
         if (is_allowed(inside->gateway, &closed) ||
             (closed.first.family == AF_INET6 && !inside->has_six))
             continue;
@@ -174,17 +172,17 @@ static int add_allowed(const struct inside *inside)
 }
 
 static int add_family(const struct inside *inside, const struct cay_ip *address,
-                      const struct cay_ip *next, const char *const *ways)
+                      const struct cay_ip *next, const struct cay_subnet *ways, size_t way_count)
 {
     int status = cay_netdev_add_address(inside->fd, inside->index, address);
     if (status == 0)
         status = cay_netdev_add_neighbour(inside->fd, inside->index, next, host_mac);
-    return status == 0 ? add_ways(inside, ways) : status;
+    return status == 0 ? add_ways(inside, ways, way_count) : status;
 }
 
 static int furnish(void *context)
 {
-    static const char *const everywhere[] = {"0.0.0.0/0", NULL};
+    static const struct cay_subnet everywhere = {.first.family = AF_INET};
     struct inside *inside = context;
     cay_autoclose int fd = cay_netlink_open(NETLINK_ROUTE, 0);
     if (fd < 0)
@@ -196,9 +194,9 @@ static int furnish(void *context)
     set_device("ipv6", SANDBOX_DEVICE, "accept_ra", "0");
     int status = cay_netdev_up(fd, inside->index);
     if (status == 0)
-        status = add_family(inside, &inside->address, &gateway4, everywhere);
+        status = add_family(inside, &inside->address, &gateway4, &everywhere, 1);
     if (status == 0 && inside->has_six)
-        status = add_family(inside, &inside->address6, &gateway6, cay_gateway_open6);
+        status = add_family(inside, &inside->address6, &gateway6, cay_outside6, CAY_OUTSIDE6_COUNT);
     if (status == 0)
         status = add_allowed(inside);
     return status == 0 ? close_ranges(inside) : status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "egress/rules/guarded.h"
 #include "host/net/gateway_internal.h"
 #include "sys/netdev.h"
 #include "sys/netlink.h"
@@ -26,8 +27,9 @@ struct found {
 static bool is_closed(const struct cay_subnet *subnet)
 {
     struct cay_subnet closed;
-    for (const char *const *text = cay_gateway_closed; *text; text++) {
-        if (cay_subnet_parse(*text, &closed) && cay_subnet_covers(&closed, subnet))
+    size_t cursor = 0;
+    while (cay_closed_next(&cursor, &closed)) {
+        if (cay_subnet_covers(&closed, subnet))
             return true;
     }
     return false;

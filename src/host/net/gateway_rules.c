@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "egress/rules/guarded.h"
 #include "host/net/gateway_internal.h"
 #include "sys/nftables.h"
 
@@ -11,49 +12,6 @@ enum {
     WHY_BYTES_MAX = 2048,
     FLOWS_MAX = 4096, /* of one sandbox at once: the kernel's table is everybody's */
 };
-
-/* What is not the internet, and where clouds keep their secrets. */
-const char *const cay_gateway_closed[] = {
-    "0.0.0.0/8",              /* this network */
-    "10.0.0.0/8",             /* private */
-    "100.64.0.0/10",          /* carriers, overlay networks; metadata at 100.100.100.200 */
-    "127.0.0.0/8",            /* loopback */
-    "168.63.129.16",          /* a cloud's own services behind a public address */
-    "169.254.0.0/16",         /* link-local; metadata at 169.254.169.254 */
-    "172.16.0.0/12",          /* private */
-    "192.0.0.0/24",           /* protocol assignments; metadata at 192.0.0.192 */
-    "192.0.2.0/24",           /* documentation */
-    "192.88.99.0/24",         /* 6to4 relays */
-    "192.168.0.0/16",         /* private */
-    "198.18.0.0/15",          /* measurements between networks */
-    "198.51.100.0/24",        /* documentation */
-    "203.0.113.0/24",         /* documentation */
-    "224.0.0.0/3",            /* multicast, reserved, broadcast */
-    "64:ff9b::/104",          /* the same behind NAT64: 0.0.0.0/8 */
-    "64:ff9b::a00:0/104",     /* 10.0.0.0/8 */
-    "64:ff9b::6440:0/106",    /* 100.64.0.0/10 */
-    "64:ff9b::7f00:0/104",    /* 127.0.0.0/8 */
-    "64:ff9b::a83f:8110",     /* 168.63.129.16 */
-    "64:ff9b::a9fe:0/112",    /* 169.254.0.0/16 */
-    "64:ff9b::ac10:0/108",    /* 172.16.0.0/12 */
-    "64:ff9b::c000:0/120",    /* 192.0.0.0/24 */
-    "64:ff9b::c000:200/120",  /* 192.0.2.0/24 */
-    "64:ff9b::c058:6300/120", /* 192.88.99.0/24 */
-    "64:ff9b::c0a8:0/112",    /* 192.168.0.0/16 */
-    "64:ff9b::c612:0/111",    /* 198.18.0.0/15 */
-    "64:ff9b::c633:6400/120", /* 198.51.100.0/24 */
-    "64:ff9b::cb00:7100/120", /* 203.0.113.0/24 */
-    "64:ff9b::e000:0/99",     /* 224.0.0.0/3 */
-    "2001::/23",              /* protocol assignments; Teredo: IPv4 in disguise; measurements */
-    "2001:db8::/32",          /* documentation */
-    "2002::/16",              /* 6to4: IPv4 in disguise */
-    "3fff::/20",              /* documentation */
-    NULL,
-};
-
-/* Loopback, link-local, unique local (metadata at fd00:ec2::254), multicast and the rest are not.
- */
-const char *const cay_gateway_open6[] = {"2000::/3", "64:ff9b::/96", NULL};
 
 static void begin_set(struct cay_buf *out, const char *name, int family)
 {
@@ -73,13 +31,29 @@ static void end_set(struct cay_buf *out, bool is_some)
     cay_buf_append_text(out, is_some ? " } }\n" : "}\n");
 }
 
-static void write_set(struct cay_buf *out, const char *name, int family, const char *const *texts)
+static void write_closed(struct cay_buf *out, const char *name, int family)
 {
+    char text[CAY_SUBNET_TEXT_SIZE];
+    struct cay_subnet range;
     bool is_some = false;
+    size_t cursor = 0;
     begin_set(out, name, family);
-    for (; *texts; texts++) {
-        if ((strchr(*texts, ':') != NULL) == (family == AF_INET6))
-            add_element(out, &is_some, *texts);
+    while (cay_closed_next(&cursor, &range)) {
+        cay_subnet_format(&range, text);
+        if (range.first.family == family)
+            add_element(out, &is_some, text);
+    }
+    end_set(out, is_some);
+}
+
+static void write_outside6(struct cay_buf *out, const char *name)
+{
+    char text[CAY_SUBNET_TEXT_SIZE];
+    bool is_some = false;
+    begin_set(out, name, AF_INET6);
+    for (size_t i = 0; i < CAY_OUTSIDE6_COUNT; i++) {
+        cay_subnet_format(&cay_outside6[i], text);
+        add_element(out, &is_some, text);
     }
     end_set(out, is_some);
 }
@@ -124,9 +98,9 @@ void cay_gateway_write_rules(const struct cay_gateway *gateway, struct cay_buf *
     /* One transaction: what was there before goes when the new stands. */
     cay_buf_printf(out, "add table inet %s\ndelete table inet %s\ntable inet %s {\n", table, table,
                    table);
-    write_set(out, "closed4", AF_INET, cay_gateway_closed);
-    write_set(out, "closed6", AF_INET6, cay_gateway_closed);
-    write_set(out, "open6", AF_INET6, cay_gateway_open6);
+    write_closed(out, "closed4", AF_INET);
+    write_closed(out, "closed6", AF_INET6);
+    write_outside6(out, "open6");
     write_allowed(gateway, out, "allowed4", AF_INET);
     write_allowed(gateway, out, "allowed6", AF_INET6);
     write_neighbours(gateway, out, "neighbours4", AF_INET);

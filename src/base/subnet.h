@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A range of addresses: "10.0.0.0/8", "fd00::/8", or one address alone. */
+/* Addresses of IPv4 and IPv6, and ranges of them: "10.0.0.0/8", "fd00::/8", or one address alone.
+ */
 
-#include "sys/netdev.h"
+#include "base/base.h"
+
+/* IPv4 or IPv6, in the order of the wire. */
+struct cay_ip {
+    int family;
+    uint8_t bytes[16];
+};
+
+static inline size_t cay_ip_bytes(int family)
+{
+    return family == 2 /* AF_INET */ ? 4 : 16;
+}
 
 struct cay_subnet {
     struct cay_ip first; /* what is below the bits is 0 */

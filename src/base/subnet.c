@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/net/subnet.h"
+#include "base/subnet.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
