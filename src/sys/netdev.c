@@ -128,7 +128,8 @@ int cay_netdev_up(int fd, int index)
     return cay_netlink_do(fd, &message);
 }
 
-int cay_netdev_add_address(int fd, int index, const struct cay_ip *address)
+static int set_address(int fd, uint16_t type, uint16_t flags, int index,
+                       const struct cay_ip *address)
 {
     size_t len = cay_ip_bytes(address->family);
     const struct ifaddrmsg header = {.ifa_family = (uint8_t)address->family,
@@ -136,10 +137,20 @@ int cay_netdev_add_address(int fd, int index, const struct cay_ip *address)
                                      .ifa_flags = address->family == AF_INET6 ? IFA_F_NODAD : 0,
                                      .ifa_index = (uint32_t)index};
     struct cay_netlink message;
-    cay_netlink_begin(&message, RTM_NEWADDR, MAKE, &header, sizeof(header));
+    cay_netlink_begin(&message, type, flags, &header, sizeof(header));
     cay_netlink_put(&message, IFA_LOCAL, address->bytes, len);
     cay_netlink_put(&message, IFA_ADDRESS, address->bytes, len);
     return cay_netlink_do(fd, &message);
+}
+
+int cay_netdev_add_address(int fd, int index, const struct cay_ip *address)
+{
+    return set_address(fd, RTM_NEWADDR, MAKE, index, address);
+}
+
+int cay_netdev_delete_address(int fd, int index, const struct cay_ip *address)
+{
+    return set_address(fd, RTM_DELADDR, 0, index, address);
 }
 
 int cay_netdev_add_neighbour(int fd, int index, const struct cay_ip *address,

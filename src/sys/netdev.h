@@ -33,6 +33,7 @@ typedef bool cay_netdev_fn(void *context, const char *name);
 
 /* The address alone: nothing else is reached through it by itself. */
 [[nodiscard]] int cay_netdev_add_address(int fd, int index, const struct cay_ip *address);
+[[nodiscard]] int cay_netdev_delete_address(int fd, int index, const struct cay_ip *address);
 /* For good: it is never asked for. */
 [[nodiscard]] int cay_netdev_add_neighbour(int fd, int index, const struct cay_ip *address,
                                            const uint8_t mac[CAY_MAC_BYTES]);
