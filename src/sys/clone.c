@@ -2,6 +2,7 @@
 #include "sys/clone.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "sys/raw.h"
@@ -140,4 +141,21 @@ void cay_clone_stack_close(void *stack)
 {
     if (stack)
         munmap(stack, CAY_CLONE_STACK_BYTES);
+}
+
+pid_t cay_clone_shared(const struct cay_clone *how, int (*child)(void *), void *arg)
+{
+    struct cay_clone shared = *how;
+    shared.flags |= CAY_CLONE_SHARED;
+    shared.stack = cay_clone_stack_open();
+    if (!shared.stack)
+        return -ENOMEM;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = cay_clone_call(&shared, child, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    cay_clone_stack_close(shared.stack);
+    return pid;
 }

@@ -33,6 +33,11 @@ struct cay_clone {
 /* The child's pid, or -errno. */
 [[nodiscard]] pid_t cay_clone_call(const struct cay_clone *how, int (*child)(void *), void *arg);
 
+/* The same for a child that shares memory, on a stack that is found here; how->stack is not read.
+ * All signals are blocked in the child until it says otherwise: no handler of the caller's may run
+ * in it. Returns once the child has left, or runs another program. */
+[[nodiscard]] pid_t cay_clone_shared(const struct cay_clone *how, int (*child)(void *), void *arg);
+
 /* Memory for a child's stack; NULL when there is none. */
 [[nodiscard]] void *cay_clone_stack_open(void);
 void cay_clone_stack_close(void *stack);

@@ -81,26 +81,15 @@ static int send_start(int channel_fd, const struct cay_init_launch *launch)
 static int spawn(const struct cay_init_launch *launch, int channel_fd,
                  struct cay_launched *out_launched)
 {
-    void *stack = cay_clone_stack_open();
-    if (!stack)
-        return -ENOMEM;
     struct child child = {
         .image_fd = launch->image_fd, .channel_fd = channel_fd, .netns_fd = launch->netns_fd};
     /* No exit signal: the daemon learns of the end from the pidfd, not from SIGCHLD. */
     struct cay_clone how = {
-        .flags = CAY_CLONE_SHARED | launch->namespaces,
+        .flags = launch->namespaces,
         .cgroup_fd = launch->cgroup_fd,
         .out_pidfd = &out_launched->pidfd,
-        .stack = stack,
     };
-    /* A handler of the daemon must not run in the child. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = cay_clone_call(&how, child_main, &child);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    cay_clone_stack_close(stack);
+    pid_t pid = cay_clone_shared(&how, child_main, &child);
     if (pid < 0)
         return pid;
     out_launched->pid = pid;

@@ -131,6 +131,19 @@ int cay_resident_copy_root(int root_fd)
     return fd < 0 ? -errno : fd;
 }
 
+int cay_resident_open_root(const struct cay_sandbox_spec *spec, int userns_fd)
+{
+    if (spec->root_fd >= 0)
+        return cay_resident_copy_root(spec->root_fd);
+    if (!spec->root_path)
+        return -EINVAL;
+    cay_autoclose int root = cay_mount_clone(AT_FDCWD, spec->root_path, false);
+    if (root < 0)
+        return root;
+    int result = cay_mount_set_idmap(root, userns_fd);
+    return result < 0 ? result : cay_take_fd(root);
+}
+
 static void add_fd(struct cay_init_launch *launch, uint32_t role, int fd)
 {
     launch->start.fds |= role;

@@ -54,6 +54,9 @@ struct cay_resident {
  * before 6.15 copy no detached mounts: there the mount itself goes into the sandbox, and the
  * caller's descriptor still names it. */
 [[nodiscard]] int cay_resident_copy_root(int root_fd);
+/* The tree of a sandbox that is to start, as a mount that is ours to attach; -EINVAL when it is to
+ * have none. */
+[[nodiscard]] int cay_resident_open_root(const struct cay_sandbox_spec *spec, int userns_fd);
 
 /* The slots of the ops table. */
 [[nodiscard]] bool cay_resident_open(const struct cay_runtime_ops *ops,

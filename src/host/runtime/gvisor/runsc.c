@@ -85,18 +85,8 @@ CAY_CLONE_CHILD static int child_main(void *arg)
 static int run(struct job *job, int cgroup_fd)
 {
     cay_autoclose int pidfd = -1;
-    void *stack = cay_clone_stack_open();
-    if (!stack)
-        return -ENOMEM;
-    struct cay_clone how = {
-        .flags = CAY_CLONE_SHARED, .cgroup_fd = cgroup_fd, .out_pidfd = &pidfd, .stack = stack};
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = cay_clone_call(&how, child_main, job);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    cay_clone_stack_close(stack);
+    struct cay_clone how = {.cgroup_fd = cgroup_fd, .out_pidfd = &pidfd};
+    pid_t pid = cay_clone_shared(&how, child_main, job);
     if (pid < 0)
         return pid;
     int result = cay_pidfd_wait(pidfd, GVISOR_TIMEOUT_MS);

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,18 +53,8 @@ CAY_CLONE_CHILD static int child_main(void *arg)
 
 static int run(struct job *job)
 {
-    void *stack = cay_clone_stack_open();
-    if (!stack)
-        return -ENOMEM;
-    struct cay_clone how = {
-        .flags = CAY_CLONE_SHARED | CLONE_FILES, .cgroup_fd = -1, .stack = stack};
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = cay_clone_call(&how, child_main, job);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    cay_clone_stack_close(stack);
+    struct cay_clone how = {.flags = CLONE_FILES, .cgroup_fd = -1};
+    pid_t pid = cay_clone_shared(&how, child_main, job);
     if (pid < 0)
         return pid;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
@@ -133,23 +122,10 @@ static bool dress(int root_fd, uint32_t uid_base, struct cay_error *err)
            make_mount_point(root_fd, "proc", uid_base, err);
 }
 
-static int take_root(const struct cay_sandbox_spec *spec, int userns_fd)
-{
-    if (spec->root_fd >= 0)
-        return cay_resident_copy_root(spec->root_fd);
-    if (!spec->root_path)
-        return -EINVAL;
-    cay_autoclose int root = cay_mount_clone(AT_FDCWD, spec->root_path, false);
-    if (root < 0)
-        return root;
-    int result = cay_mount_set_idmap(root, userns_fd);
-    return result < 0 ? result : cay_take_fd(root);
-}
-
 bool gvisor_tree_prepare(const struct cay_sandbox_spec *spec, int userns_fd, int *out_fd,
                          struct cay_error *err)
 {
-    cay_autoclose int root = take_root(spec, userns_fd);
+    cay_autoclose int root = cay_resident_open_root(spec, userns_fd);
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the root");
     if (!dress(root, spec->uid_base, err))

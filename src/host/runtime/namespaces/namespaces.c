@@ -26,21 +26,6 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
     return true;
 }
 
-/* A mount of the session's tree that is ours to attach: a copy, so that the caller keeps its own.
- */
-static int open_root(const struct cay_sandbox_spec *spec, int userns_fd)
-{
-    if (spec->root_fd >= 0)
-        return cay_resident_copy_root(spec->root_fd);
-    if (!spec->root_path)
-        return -EINVAL;
-    cay_autoclose int root = cay_mount_clone(AT_FDCWD, spec->root_path, false);
-    if (root < 0)
-        return root;
-    int result = cay_mount_set_idmap(root, userns_fd);
-    return result < 0 ? result : cay_take_fd(root);
-}
-
 static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
                   struct cay_sandbox **out_sandbox, struct cay_error *err)
 {
@@ -51,7 +36,7 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
     int userns = spec->userns_fd >= 0 ? spec->userns_fd : made_userns;
     if (userns < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, userns, "make the user namespace");
-    cay_autoclose int root = open_root(spec, userns);
+    cay_autoclose int root = cay_resident_open_root(spec, userns);
     if (root < 0)
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "take the root");
     cay_autoclose int netns = cay_spares_take(&runtime->spares);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,18 +116,8 @@ bool cay_namespaces_is_idle(const struct cay_sandbox *sandbox)
 
 static int run(struct job *job)
 {
-    void *stack = cay_clone_stack_open();
-    if (!stack)
-        return -ENOMEM;
-    struct cay_clone how = {
-        .flags = CAY_CLONE_SHARED | CLONE_FILES, .cgroup_fd = -1, .stack = stack};
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = cay_clone_call(&how, child_main, job);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    cay_clone_stack_close(stack);
+    struct cay_clone how = {.flags = CLONE_FILES, .cgroup_fd = -1};
+    pid_t pid = cay_clone_shared(&how, child_main, job);
     if (pid < 0)
         return pid;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
