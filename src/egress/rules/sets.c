@@ -14,7 +14,7 @@ static const char *const debian[] = {"deb.debian.org:80,443", "security.debian.o
 static const char *const github[] = {"github.com:22,443", "*.github.com:22,443",
                                      "*.githubusercontent.com:443", NULL};
 static const char *const npm[] = {"registry.npmjs.org:443", "registry.yarnpkg.com:443", NULL};
-static const char *const pypi[] = {"pypi.org:443", "files.pythonhosted.org:443", NULL};
+static const char *const pypi[] = {"pypi.tst:443", "files.pythonhosted.org:443", NULL};
 
 static const struct set sets[] = {
     {"debian", debian},

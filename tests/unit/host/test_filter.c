@@ -447,7 +447,7 @@ int main(void)
         cmocka_unit_test(test_removed),
     };
     struct cay_error err = {};
-    if (!cay_filter_check(&err)) {
+    if (!getenv("TEST_LIST") && !cay_filter_check(&err)) {
         printf("1..0 # SKIP %s\n", err.text);
         return 0;
     }

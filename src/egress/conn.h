@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Between the parts that look after connections: conn.c, resolve.c, relay.c. */
+
+#include "egress/egress.h"
+#include "egress/sniff.h"
+
+struct egress_side {
+    struct egress_watch watch; /* first: the callback gets its address */
+    char *rest;                /* to be sent to this side; NULL: nothing */
+    size_t rest_len, rest_sent;
+    bool is_read_over;  /* it sends no more */
+    bool is_write_over; /* nothing more is sent to it */
+};
+
+enum egress_phase {
+    EGRESS_QUESTIONS = 1, /* it asks for names, by TCP */
+    EGRESS_WAITS,         /* for the client's first words */
+    EGRESS_RESOLVES,
+    EGRESS_DIALS,
+    EGRESS_RELAYS,
+};
+
+struct egress_conn {
+    struct cay_list_node in_list; /* of the living, or the dead */
+    struct egress *egress;
+    enum egress_phase phase;
+    struct egress_side client;
+    struct egress_side server;
+    struct egress_watch lookup; /* its socket to the resolver */
+    uint16_t asked[2];          /* numbers of the questions that are open; 0: none */
+    struct cay_ip upstream[EGRESS_UPSTREAM_MAX];
+    size_t upstream_count, upstream_next;
+    bool was_guarded; /* an address that was found may not be dialled */
+    uint64_t began_ms;
+    uint64_t deadline_ms; /* 0: none */
+    struct cay_ip to;     /* whom it is for, when it is not a name */
+    uint16_t port;
+    char name[CAY_NAME_SIZE]; /* empty: it is for an address */
+    char rule[CAY_EGRESS_RULE_BYTES_MAX + 1];
+    struct egress_sniff sniff;
+    uint64_t sent_bytes, received_bytes; /* by the sandbox */
+};
+
+/* Ends it, as a reset to both sides unless all went well, with a receipt. It is dead from now on;
+ * its memory goes at the end of the turn. */
+void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
+                     enum cay_egress_why why);
+
+/* resolve.c: asks for the addresses of its name; then egress_conn_dial. */
+void egress_resolve(struct egress_conn *conn);
+/* One connection after the other, to what was found. */
+void egress_conn_dial(struct egress_conn *conn);
+void egress_conn_found(struct egress_conn *conn);
+
+/* relay.c */
+void egress_relay_start(struct egress_conn *conn);
+void egress_on_client(struct egress_watch *watch, uint32_t events);
+/* What the client has said, while nobody is there to whom it could be passed on. False: the
+ * connection is over. */
+[[nodiscard]] bool egress_relay_hear(struct egress_conn *conn);
+void egress_side_close(struct egress_side *side, struct egress *egress, bool is_reset);

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "egress/egress.h"
+
+/*
+ * The daemon. It may go and come back: what it must know waits for it, as far as there is
+ * room. Whoever connects at the door is the daemon, since nobody else comes to it; the last
+ * one counts.
+ */
+
+union rights {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(CAY_EGRESS_FDS_MAX * sizeof(int))];
+};
+
+static bool send_frame(struct egress *egress, const struct cay_egress_frame *frame, const int *fds,
+                       size_t fd_count)
+{
+    uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX];
+    union rights rights = {};
+    struct iovec part = {bytes, cay_egress_encode(frame, bytes)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count) {
+        message.msg_control = &rights;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        rights.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                         .cmsg_type = SCM_RIGHTS,
+                                         .cmsg_len = CMSG_LEN(fd_count * sizeof(int))};
+        memcpy(CMSG_DATA(&rights.header), fds, fd_count * sizeof(int));
+    }
+    return part.iov_len && egress->control.fd >= 0 &&
+           sendmsg(egress->control.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+               (ssize_t)part.iov_len;
+}
+
+/* --- receipts --- */
+
+void egress_receipts_finish(struct egress_receipts *receipts)
+{
+    free(cay_take_ptr(receipts->items));
+    *receipts = (struct egress_receipts){};
+}
+
+static bool is_like(const struct cay_egress_receipt *a, const struct cay_egress_receipt *b)
+{
+    return a->verdict == b->verdict && a->why == b->why && a->is_question == b->is_question &&
+           a->family == b->family && a->port == b->port &&
+           memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
+           cay_str_equal(a->name, b->name) && cay_str_equal(a->rule, b->rule);
+}
+
+static struct cay_str keep_text(char *place, struct cay_str text, size_t max)
+{
+    size_t len = CAY_MIN(text.len, max);
+    if (len)
+        memcpy(place, text.ptr, len);
+    return (struct cay_str){place, len};
+}
+
+/* What is like one that waits is counted there: somebody who tries again and again fills no more
+ * than one place. */
+void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt)
+{
+    struct egress_receipts *receipts = &egress->receipts;
+    if (!receipts->items)
+        receipts->items = cay_alloc(EGRESS_RECEIPTS_MAX * sizeof(*receipts->items));
+    for (size_t i = 0; i < receipts->count; i++) {
+        struct cay_egress_receipt *old =
+            &receipts->items[(receipts->first + i) % EGRESS_RECEIPTS_MAX].what;
+        if (is_like(old, receipt) && old->count < UINT32_MAX) {
+            old->count++;
+            old->sent_bytes += receipt->sent_bytes;
+            old->received_bytes += receipt->received_bytes;
+            old->duration_ms = CAY_MAX(old->duration_ms, receipt->duration_ms);
+            return;
+        }
+    }
+    if (receipts->count == EGRESS_RECEIPTS_MAX) {
+        receipts->lost++;
+        return;
+    }
+    struct kept_receipt *place =
+        &receipts->items[(receipts->first + receipts->count++) % EGRESS_RECEIPTS_MAX];
+    place->what = *receipt;
+    place->what.name = keep_text(place->name, receipt->name, sizeof(place->name));
+    place->what.rule = keep_text(place->rule, receipt->rule, sizeof(place->rule));
+}
+
+void egress_flush(struct egress *egress)
+{
+    struct egress_receipts *receipts = &egress->receipts;
+    while (receipts->count) {
+        const struct cay_egress_frame frame = {.kind = CAY_EGRESS_RECEIPT,
+                                               .receipt = receipts->items[receipts->first].what};
+        if (!send_frame(egress, &frame, NULL, 0))
+            return;
+        receipts->first = (receipts->first + 1) % EGRESS_RECEIPTS_MAX;
+        receipts->count--;
+    }
+    const struct cay_egress_frame lost = {.kind = CAY_EGRESS_LOST, .count = receipts->lost};
+    if (receipts->lost && send_frame(egress, &lost, NULL, 0))
+        receipts->lost = 0;
+}
+
+/* --- what the daemon says --- */
+
+struct parcel {
+    int fds[CAY_EGRESS_FDS_MAX];
+    size_t count;
+};
+
+static void drop(struct parcel *parcel)
+{
+    for (size_t i = 0; i < parcel->count; i++)
+        cay_cleanup_close(&parcel->fds[i]);
+    parcel->count = 0;
+}
+
+static bool start(struct egress *egress, const struct cay_egress_frame *frame,
+                  struct parcel *parcel)
+{
+    int parts[CAY_EGRESS_PARTS];
+    size_t at = CAY_EGRESS_START_FDS;
+    size_t wanted = CAY_EGRESS_START_FDS + (size_t)__builtin_popcount(frame->parts);
+    if (egress->is_started || frame->version != CAY_EGRESS_VERSION || parcel->count != wanted)
+        return false;
+    for (size_t i = 0; i < CAY_EGRESS_PARTS; i++)
+        parts[i] = frame->parts & UINT32_C(1) << i ? parcel->fds[at++] : -1;
+    parcel->count = 0;
+    egress->is_started = true;
+    egress->door.fd = parcel->fds[0];
+    egress->link_fd = parts[CAY_EGRESS_LINK];
+    egress->netns_fd = parts[CAY_EGRESS_NETNS];
+    (void)egress_names_init(&egress->names, parcel->fds[1]);
+    (void)egress_watch(egress, &egress->door, EPOLLIN);
+    for (size_t i = 0; i < CAY_COUNT(egress->inlets); i++)
+        egress->inlets[i].fd = parts[i];
+    return true;
+}
+
+/* They are listened to when there is a policy; until then whoever comes waits. */
+static void open_inlets(struct egress *egress)
+{
+    for (size_t i = 0; i < CAY_COUNT(egress->inlets); i++)
+        (void)egress_watch(egress, &egress->inlets[i], EPOLLIN);
+}
+
+struct lists {
+    struct cay_str items[CAY_EGRESS_SET][CAY_POLICY_RULES_MAX];
+    size_t counts[CAY_EGRESS_SET];
+};
+
+static struct cay_policy *read_policy(struct cay_str text)
+{
+    /* The daemon has looked at them: which guarded ranges may be named is decided there. */
+    static const struct cay_subnet all[] = {{.first = {.family = 2}}, {.first = {.family = 10}}};
+    cay_autofree struct lists *lists = cay_new(struct lists);
+    struct cay_policy *policy = NULL;
+    struct cay_error ignored = {};
+    enum cay_egress_rule kind;
+    struct cay_str rule;
+    while (cay_egress_rule_next(&text, &kind, &rule)) {
+        size_t *count = &lists->counts[kind - 1];
+        if (*count == CAY_POLICY_RULES_MAX)
+            return NULL;
+        lists->items[kind - 1][(*count)++] = rule;
+    }
+    const struct cay_policy_source source = {
+        .allow = lists->items[CAY_EGRESS_ALLOW - 1],
+        .allow_count = lists->counts[CAY_EGRESS_ALLOW - 1],
+        .deny = lists->items[CAY_EGRESS_DENY - 1],
+        .deny_count = lists->counts[CAY_EGRESS_DENY - 1],
+        .sets = lists->items[CAY_EGRESS_SET - 1],
+        .set_count = lists->counts[CAY_EGRESS_SET - 1],
+        .opened = all,
+        .opened_count = CAY_COUNT(all),
+    };
+    return !text.len && cay_policy_create(&source, &policy, &ignored) ? policy : NULL;
+}
+
+/* A policy that cannot be read is none: nothing is allowed. */
+static void apply(struct egress *egress, uint64_t serial, int fd)
+{
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    cay_buf_init(&text, CAY_EGRESS_POLICY_BYTES_MAX);
+    ssize_t len = 1;
+    while (len > 0 && !text.failed) {
+        len = pread(fd, egress->scratch, EGRESS_PIECE_BYTES, (off_t)text.len);
+        if (len > 0)
+            cay_buf_append(&text, egress->scratch, (size_t)len);
+    }
+    cay_policy_destroy(cay_take_ptr(egress->policy));
+    if (len == 0 && !text.failed)
+        egress->policy = read_policy(cay_buf_str(&text));
+    const struct cay_egress_frame answer = {
+        .kind = CAY_EGRESS_APPLIED, .serial = serial, .count = egress_cut(egress)};
+    open_inlets(egress);
+    (void)send_frame(egress, &answer, NULL, 0);
+}
+
+static void obey(struct egress *egress, const struct cay_egress_frame *frame, struct parcel *parcel)
+{
+    if (frame->kind == CAY_EGRESS_START)
+        egress->is_over = !start(egress, frame, parcel);
+    else if (frame->kind == CAY_EGRESS_POLICY && parcel->count == 1 && egress->is_started)
+        apply(egress, frame->serial, parcel->fds[0]);
+    else if (frame->kind == CAY_EGRESS_QUIT)
+        egress->is_over = true;
+}
+
+static void take_rights(struct msghdr *message, struct parcel *parcel)
+{
+    const struct cmsghdr *rights = CMSG_FIRSTHDR(message);
+    if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
+        return;
+    parcel->count = CAY_MIN((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int), CAY_COUNT(parcel->fds));
+    memcpy(parcel->fds, CMSG_DATA(rights), parcel->count * sizeof(int));
+}
+
+void egress_on_control(struct egress_watch *watch, uint32_t)
+{
+    struct egress *egress = watch->egress;
+    uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX];
+    union rights rights = {};
+    struct cay_egress_frame frame = {};
+    struct parcel parcel = {};
+    struct iovec part = {bytes, sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &rights,
+                             .msg_controllen = sizeof(rights)};
+    ssize_t len = recvmsg(watch->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    take_rights(&message, &parcel);
+    if (len <= 0) { /* it will come back, if it ever told what there is to do */
+        egress_unwatch(egress, watch);
+        egress->is_over = !egress->is_started;
+    } else if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+               cay_egress_decode(bytes, (size_t)len, false, &frame)) {
+        obey(egress, &frame, &parcel);
+    }
+    drop(&parcel);
+}
+
+static void say_hello(struct egress *egress)
+{
+    struct cay_egress_frame frame = {.kind = CAY_EGRESS_HELLO, .version = CAY_EGRESS_VERSION};
+    int fds[CAY_EGRESS_PARTS];
+    size_t count = 0;
+    for (size_t i = 0; i < CAY_EGRESS_PARTS; i++) {
+        int fd = i < CAY_COUNT(egress->inlets) ? egress->inlets[i].fd
+                 : i == CAY_EGRESS_LINK        ? egress->link_fd
+                                               : egress->netns_fd;
+        if (fd < 0)
+            continue;
+        frame.parts |= UINT32_C(1) << i;
+        fds[count++] = fd;
+    }
+    (void)send_frame(egress, &frame, fds, count);
+}
+
+void egress_on_door(struct egress_watch *watch, uint32_t)
+{
+    struct egress *egress = watch->egress;
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    egress_unwatch(egress, &egress->control);
+    egress->control.fd = fd;
+    (void)egress_watch(egress, &egress->control, EPOLLIN);
+    say_hello(egress);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The helper of one sandbox whose network is filtered. All that programs inside connect to arrives
+ * here; it knows the names, because it made up their addresses, decides by the rules, and dials
+ * from a namespace of its own. One thread, one epoll; nothing in it waits for anybody.
+ *
+ * Order: init -> start, or take START from the daemon -> turn, again and again -> finish.
+ */
+
+#include "base/list.h"
+#include "egress/names.h"
+#include "egress/rules/rules.h"
+#include "wire/egress/egress.h"
+
+enum {
+    EGRESS_CONNECTIONS_MAX = 1024,
+    EGRESS_SOCKET_BYTES = 256 * 1024, /* that the kernel keeps for one, in each direction */
+    EGRESS_PIECE_BYTES = 64 * 1024,   /* that we keep, for whoever does not take it */
+    EGRESS_HELLO_MS = 1000,           /* how long a client of HTTP may take to begin */
+    EGRESS_DIAL_MS = 15'000,          /* finding an address and connecting */
+    EGRESS_QUESTION_MS = 10'000,      /* idle, by TCP */
+    EGRESS_UPSTREAM_MAX = 16,         /* addresses of a name */
+    EGRESS_TICK_MS = 250,
+    EGRESS_RECEIPTS_MAX = 64, /* that wait for the daemon */
+    EGRESS_DNS_PORT = 53,
+};
+
+struct egress;
+
+/* Something that epoll tells of. -1: nothing. */
+struct egress_watch {
+    int fd;
+    uint32_t events;
+    struct egress *egress;
+    void (*ready)(struct egress_watch *watch, uint32_t events);
+};
+
+struct egress_receipts {
+    struct kept_receipt {
+        struct cay_egress_receipt what; /* its texts are below */
+        char name[CAY_EGRESS_NAME_BYTES_MAX];
+        char rule[CAY_EGRESS_RULE_BYTES_MAX];
+    } * items; /* a ring */
+    size_t first, count;
+    uint64_t lost;
+};
+
+struct egress {
+    int epoll_fd;
+    struct egress_watch control; /* the daemon; may be away */
+    struct egress_watch door;    /* where the next daemon comes to */
+    struct egress_watch inlets[CAY_EGRESS_LINK];
+    int link_fd;
+    int netns_fd;
+    bool is_started;
+    bool is_over;
+    struct egress_names names;
+    struct cay_policy *policy; /* NULL: nothing is allowed */
+    struct cay_list conns;
+    struct cay_list dead; /* until the end of the turn */
+    size_t conn_count;
+    uint64_t now_ms;
+    uint64_t ticked_ms;
+    struct egress_receipts receipts;
+    uint16_t resolver_port; /* of 127.0.0.1, where we are; 53 but in tests */
+    char *scratch;          /* EGRESS_PIECE_BYTES, used within one callback */
+};
+
+/* 0 or -errno. Takes the descriptor over. */
+[[nodiscard]] int egress_init(struct egress *egress, int control_fd);
+/* What has happened by now, at most `wait_ms` from now. False when it is over. */
+[[nodiscard]] bool egress_turn(struct egress *egress, int wait_ms);
+void egress_finish(struct egress *egress);
+
+/* Level-triggered; a watch of no descriptor is taken off. 0 or -errno. */
+int egress_watch(struct egress *egress, struct egress_watch *watch, uint32_t events);
+/* Takes it off and closes it. */
+void egress_unwatch(struct egress *egress, struct egress_watch *watch);
+
+/* control.c */
+void egress_on_control(struct egress_watch *watch, uint32_t events);
+void egress_on_door(struct egress_watch *watch, uint32_t events);
+/* Sends what receipts wait, as far as the daemon takes them. */
+void egress_flush(struct egress *egress);
+void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt);
+void egress_receipts_finish(struct egress_receipts *receipts);
+
+/* questions.c: the answer to a question of DNS; 0 bytes when there is to be none. */
+enum { EGRESS_ANSWER_BYTES_MAX = 512 };
+[[nodiscard]] size_t egress_answer(struct egress *egress, const uint8_t *question, size_t len,
+                                   uint8_t out[static EGRESS_ANSWER_BYTES_MAX]);
+void egress_on_questions(struct egress_watch *watch, uint32_t events);
+
+/* conn.c */
+void egress_on_listener(struct egress_watch *watch, uint32_t events);
+/* Deadlines. */
+void egress_tick(struct egress *egress);
+/* Ends what the policy does not allow any more; how many there were. */
+[[nodiscard]] size_t egress_cut(struct egress *egress);
+void egress_drop_all(struct egress *egress);
+void egress_bury(struct egress *egress);

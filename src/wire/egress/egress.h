@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the daemon and cay-egress, the helper of a filtered network, say to each other: datagrams
+ * that keep their order (SOCK_SEQPACKET), one frame each. Descriptors travel beside a frame.
+ *
+ * To the helper: START once, with its listener for daemons to come, the file of names, and then
+ * what HELLO brings back; POLICY with a file of rules, as often as they change; QUIT. From the
+ * helper: HELLO to a daemon that connects, with all that the next helper needs; APPLIED when
+ * a policy is in force; RECEIPT and LOST.
+ */
+
+#include "base/buf.h"
+
+enum {
+    CAY_EGRESS_VERSION = 1,
+    CAY_EGRESS_FRAME_BYTES_MAX = 768,
+    CAY_EGRESS_NAME_BYTES_MAX = 253,
+    CAY_EGRESS_RULE_BYTES_MAX = 400,
+    CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
+    /* A file of names: slot n is the name at address n + CAY_EGRESS_NAMES_FIRST of the pool, one
+     * byte of length before it. */
+    CAY_EGRESS_NAMES_MAX = 8192,
+    CAY_EGRESS_NAMES_FIRST = 256,
+    CAY_EGRESS_NAME_SLOT_BYTES = 256,
+};
+
+enum cay_egress_kind {
+    CAY_EGRESS_START = 1,
+    CAY_EGRESS_POLICY,
+    CAY_EGRESS_QUIT,
+    CAY_EGRESS_HELLO = 16, /* from here on they come from the helper */
+    CAY_EGRESS_APPLIED,
+    CAY_EGRESS_RECEIPT,
+    CAY_EGRESS_LOST,
+};
+
+/* Descriptors of HELLO, in this order; a bit each says which are there. START has the listener and
+ * the file of names before them. */
+enum cay_egress_part {
+    CAY_EGRESS_TCP4,
+    CAY_EGRESS_TCP6,
+    CAY_EGRESS_DNS4,
+    CAY_EGRESS_DNS6,
+    CAY_EGRESS_LINK,
+    CAY_EGRESS_NETNS, /* where it dials from */
+    CAY_EGRESS_PARTS,
+};
+
+enum { CAY_EGRESS_START_FDS = 2, CAY_EGRESS_FDS_MAX = CAY_EGRESS_START_FDS + CAY_EGRESS_PARTS };
+
+enum cay_egress_verdict { CAY_EGRESS_REFUSED = 1, CAY_EGRESS_ALLOWED, CAY_EGRESS_FAILED };
+
+/* Why a connection was refused, or ended before it was one. */
+enum cay_egress_why {
+    CAY_EGRESS_BY_RULE = 1,
+    CAY_EGRESS_NO_RULE,
+    CAY_EGRESS_NOT_GIVEN, /* an address that is no name's */
+    CAY_EGRESS_NOT_FOUND, /* nobody knows an address of the name */
+    CAY_EGRESS_GUARDED,   /* it has none but guarded ones */
+    CAY_EGRESS_WRONG_SNI,
+    CAY_EGRESS_WRONG_HOST,
+    CAY_EGRESS_HIDDEN, /* the name in the hello is encrypted */
+    CAY_EGRESS_MALFORMED,
+    CAY_EGRESS_UNREACHABLE,
+    CAY_EGRESS_TOO_MANY,
+    CAY_EGRESS_CUT, /* it was open when the rules changed */
+    CAY_EGRESS_WHYS,
+};
+
+struct cay_egress_receipt {
+    enum cay_egress_verdict verdict;
+    enum cay_egress_why why; /* 0: it was a good end */
+    bool is_question;        /* of DNS; otherwise a connection */
+    uint8_t family;          /* of the address upstream: 4, 6, or 0 for none */
+    uint8_t address[16];
+    uint16_t port;
+    uint32_t count; /* of the same, one after the other */
+    uint32_t duration_ms;
+    uint64_t sent_bytes; /* by the sandbox */
+    uint64_t received_bytes;
+    struct cay_str name; /* empty: it connected to the address itself */
+    struct cay_str rule; /* empty: none */
+};
+
+struct cay_egress_frame {
+    enum cay_egress_kind kind;
+    uint32_t version; /* of START and HELLO */
+    uint32_t parts;   /* the same: bits of cay_egress_part */
+    uint64_t serial;  /* of POLICY and APPLIED */
+    uint64_t count;   /* LOST: receipts; APPLIED: connections that were cut */
+    struct cay_egress_receipt receipt;
+};
+
+/* How many bytes it took; 0 when a text is too long. */
+[[nodiscard]] size_t cay_egress_encode(const struct cay_egress_frame *frame,
+                                       uint8_t out[static CAY_EGRESS_FRAME_BYTES_MAX]);
+/* Texts are borrowed from the bytes. False for what is no frame of that direction. */
+[[nodiscard]] bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
+                                     struct cay_egress_frame *out_frame);
+
+enum cay_egress_rule { CAY_EGRESS_ALLOW = 1, CAY_EGRESS_DENY, CAY_EGRESS_SET };
+
+/* The file that comes with POLICY is a list of these. */
+void cay_egress_rule_put(struct cay_buf *out, enum cay_egress_rule kind, struct cay_str text);
+/* Cuts the next from *rest; false at the end, and when there is no whole one: then *rest is not
+ * empty. */
+[[nodiscard]] bool cay_egress_rule_next(struct cay_str *rest, enum cay_egress_rule *out_kind,
+                                        struct cay_str *out_text);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/test.h"
+
+#include "wire/egress/egress.h"
+
+static const struct cay_egress_frame samples[] = {
+    {.kind = CAY_EGRESS_START, .version = 1, .parts = 0x3F},
+    {.kind = CAY_EGRESS_POLICY, .serial = UINT64_MAX},
+    {.kind = CAY_EGRESS_QUIT},
+    {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35},
+    {.kind = CAY_EGRESS_APPLIED, .serial = 3, .count = 2},
+    {.kind = CAY_EGRESS_LOST, .count = 1},
+    {.kind = CAY_EGRESS_RECEIPT,
+     .receipt = {.verdict = CAY_EGRESS_REFUSED,
+                 .why = CAY_EGRESS_GUARDED,
+                 .family = 6,
+                 .address = {0xfd, [15] = 1},
+                 .port = 443,
+                 .count = 9,
+                 .duration_ms = 10,
+                 .sent_bytes = UINT64_MAX,
+                 .received_bytes = 1,
+                 .name = CAY_STR("api.example.com"),
+                 .rule = CAY_STR("*.example.com:443")}},
+};
+
+static bool is_from_helper(const struct cay_egress_frame *frame)
+{
+    return frame->kind >= CAY_EGRESS_HELLO;
+}
+
+static void test_round_trips(void **)
+{
+    for (size_t i = 0; i < CAY_COUNT(samples); i++) {
+        uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX];
+        uint8_t again[CAY_EGRESS_FRAME_BYTES_MAX];
+        struct cay_egress_frame frame;
+        size_t len = cay_egress_encode(&samples[i], bytes);
+        assert_true(len > 0);
+        assert_true(cay_egress_decode(bytes, len, is_from_helper(&samples[i]), &frame));
+        assert_int_equal(frame.kind, samples[i].kind);
+        assert_int_equal(frame.serial, samples[i].serial);
+        assert_int_equal(frame.count, samples[i].count);
+        assert_int_equal(frame.parts, samples[i].parts);
+        assert_true(cay_str_equal(frame.receipt.name, samples[i].receipt.name));
+        assert_true(cay_str_equal(frame.receipt.rule, samples[i].receipt.rule));
+        assert_int_equal(frame.receipt.sent_bytes, samples[i].receipt.sent_bytes);
+        assert_int_equal(cay_egress_encode(&frame, again), len);
+        assert_memory_equal(bytes, again, len);
+    }
+}
+
+/* Neither shorter, nor longer, nor from the other side. */
+static void test_damaged(void **)
+{
+    for (size_t i = 0; i < CAY_COUNT(samples); i++) {
+        uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX + 1] = {};
+        struct cay_egress_frame frame;
+        size_t len = cay_egress_encode(&samples[i], bytes);
+        bool from = is_from_helper(&samples[i]);
+        for (size_t part = 0; part < len; part++)
+            assert_false(cay_egress_decode(bytes, part, from, &frame));
+        assert_false(cay_egress_decode(bytes, len + 1, from, &frame));
+        assert_false(cay_egress_decode(bytes, len, !from, &frame));
+    }
+}
+
+static void test_limits(void **)
+{
+    char text[CAY_EGRESS_RULE_BYTES_MAX + 1];
+    uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX];
+    struct cay_egress_frame frame = samples[CAY_COUNT(samples) - 1];
+    memset(text, 'a', sizeof(text));
+    frame.receipt.name = (struct cay_str){text, CAY_EGRESS_NAME_BYTES_MAX};
+    frame.receipt.rule = (struct cay_str){text, CAY_EGRESS_RULE_BYTES_MAX};
+    assert_true(cay_egress_encode(&frame, bytes) > 0);
+    frame.receipt.rule.len++;
+    assert_int_equal(cay_egress_encode(&frame, bytes), 0);
+    frame.receipt.rule.len--;
+    frame.receipt.name.len++;
+    assert_int_equal(cay_egress_encode(&frame, bytes), 0);
+}
+
+static void test_rules(void **)
+{
+    struct cay_buf out;
+    struct cay_str text;
+    enum cay_egress_rule kind;
+    cay_buf_init(&out, 1000);
+    cay_egress_rule_put(&out, CAY_EGRESS_ALLOW, CAY_STR("pypi.tst"));
+    cay_egress_rule_put(&out, CAY_EGRESS_DENY, CAY_STR(""));
+    struct cay_str rest = cay_buf_str(&out);
+    assert_true(cay_egress_rule_next(&rest, &kind, &text));
+    assert_int_equal(kind, CAY_EGRESS_ALLOW);
+    assert_true(cay_str_is(text, "pypi.tst"));
+    struct cay_str cut = {rest.ptr, rest.len - 1};
+    assert_true(cay_egress_rule_next(&rest, &kind, &text));
+    assert_int_equal(kind, CAY_EGRESS_DENY);
+    assert_int_equal(rest.len, 0);
+    assert_false(cay_egress_rule_next(&rest, &kind, &text));
+    assert_false(cay_egress_rule_next(&cut, &kind, &text));
+    assert_int_equal(cut.len, 2);
+    cay_buf_finish(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
