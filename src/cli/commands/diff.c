@@ -14,6 +14,8 @@
 
 enum { BAR_MAX = 40 }; /* plus and minus signs of a stat */
 
+#define LINES_MAX (INT64_C(1) << 48) /* of one file */
+
 struct diff {
     struct cay_cli *cli;
     bool wants_patch;
@@ -70,30 +72,38 @@ void cay_diff_print(struct cay_output *out, const struct cay_v1_diff_entry *entr
     cay_output_printf(out, entry->too_deep ? " (too deep to look into)\n" : "\n");
 }
 
-static void print_bar(struct cay_output *out, const struct cay_v1_diff_entry *entry)
+static void print_bar(struct cay_output *out, int64_t added, int64_t removed)
 {
-    int64_t total = entry->lines_added + entry->lines_removed;
+    int64_t total = added + removed;
     int64_t most = CAY_MIN(total, (int64_t)BAR_MAX);
-    int64_t plus = total ? (entry->lines_added * most + total - 1) / total : 0;
+    size_t plus = (size_t)((added * most + total - 1) / total);
     char bar[BAR_MAX + 1];
-    memset(bar, '+', (size_t)plus);
-    memset(bar + plus, '-', (size_t)(most - plus));
-    cay_output_text(out, CAY_STYLE_GOOD, (struct cay_str){bar, (size_t)plus});
-    cay_output_text(out, CAY_STYLE_BAD, (struct cay_str){bar + plus, (size_t)(most - plus)});
+    memset(bar, '+', plus);
+    memset(bar + plus, '-', (size_t)most - plus);
+    cay_output_text(out, CAY_STYLE_GOOD, (struct cay_str){bar, plus});
+    cay_output_text(out, CAY_STYLE_BAD, (struct cay_str){bar + plus, (size_t)most - plus});
 }
 
-static void print_stat(struct cay_output *out, const struct cay_v1_diff_entry *entry)
+/* A daemon may tell any number; with these there is room to calculate. */
+static int64_t lines_of(int64_t told)
+{
+    return CAY_MIN(CAY_MAX(told, (int64_t)0), (int64_t)LINES_MAX);
+}
+
+void cay_diff_print_stat(struct cay_output *out, const struct cay_v1_diff_entry *entry)
 {
     char letter[] = {letter_of(entry->kind), '\0'};
+    int64_t added = lines_of(entry->lines_added);
+    int64_t removed = lines_of(entry->lines_removed);
     cay_output_text(out, style_of(entry->kind), cay_str(letter));
     cay_output_printf(out, "\t");
     print_path(out, entry);
     if (entry->binary || entry->patch_truncated) {
         cay_output_printf(out, " | %" PRId64 " -> %" PRId64 " bytes", entry->old_size,
                           entry->new_size);
-    } else if (entry->lines_added || entry->lines_removed) {
-        cay_output_printf(out, " | %" PRId64 " ", entry->lines_added + entry->lines_removed);
-        print_bar(out, entry);
+    } else if (added || removed) {
+        cay_output_printf(out, " | %" PRId64 " ", added + removed);
+        print_bar(out, added, removed);
     }
     cay_output_printf(out, "\n");
 }
@@ -181,7 +191,7 @@ static bool on_frame(void *state, const void *message, struct cay_error *err)
     } else if (response->which_frame == CAY_V1_DIFF_SNAPSHOTS_RESPONSE_FRAME_ENTRY) {
         const struct cay_v1_diff_entry *entry = response->frame.entry;
         if (diff->wants_stat)
-            print_stat(out, entry);
+            cay_diff_print_stat(out, entry);
         else if (diff->wants_patch && entry->patch.len)
             print_patch(out, entry);
         else

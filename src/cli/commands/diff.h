@@ -6,3 +6,6 @@
 
 /* One line: a letter, the path, what else is to say. */
 void cay_diff_print(struct cay_output *out, const struct cay_v1_diff_entry *entry);
+
+/* The same with the number of changed lines, or of bytes, and a bar of plus and minus signs. */
+void cay_diff_print_stat(struct cay_output *out, const struct cay_v1_diff_entry *entry);
