@@ -160,14 +160,17 @@ def is_sanitized(binary):
     return b"__asan_init" in code or b"__tsan_init" in code
 
 
+def little_kept(environment):
+    """The environment, in which freed memory that ASan holds back does not look like a leak."""
+    options = environment.get("ASAN_OPTIONS", "")
+    return {**environment, "ASAN_OPTIONS": f"{options}:quarantine_size_mb=4".lstrip(":")}
+
+
 class Daemon:
     """A daemon of our own, as a context manager; it must end with status 0 when it is told to."""
 
     def __init__(self, binary, *flags, name="echod", rlimit_fds=None, listen="127.0.0.1:0"):
-        environment = dict(os.environ)
-        # Freed memory that ASan holds back would look like a leak.
-        options = environment.get("ASAN_OPTIONS", "")
-        environment["ASAN_OPTIONS"] = f"{options}:quarantine_size_mb=4".lstrip(":")
+        environment = little_kept(os.environ)
         environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
         command = [binary, "--listen", listen, *flags]
         if rlimit_fds:

@@ -37,6 +37,7 @@ is_chosen = _echo.is_chosen
 is_sanitized = _echo.is_sanitized
 is_whole = _echo.is_whole
 list_if_asked = _echo.list_if_asked
+little_kept = _echo.little_kept
 run = _echo.run
 steady = _echo.steady
 steps = _echo.steps
@@ -356,9 +357,7 @@ class Cayd(Client):
         self.start()
 
     def start(self):
-        environment = dict(os.environ) | self.environment
-        options = environment.get("ASAN_OPTIONS", "")
-        environment["ASAN_OPTIONS"] = f"{options}:quarantine_size_mb=4".lstrip(":")
+        environment = little_kept(dict(os.environ) | self.environment)
         environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log,
