@@ -27,7 +27,8 @@ enum {
     READS_PER_LOOK = 1024, /* whether to go on */
 };
 
-/* Of a tree that a sandbox has made: holes and hard links let a few blocks be read for days. */
+/* Of a tree that a sandbox has made: holes and hard links let a few blocks be read for days. It is
+ * counted before anything is read, as reading just that much takes long enough. */
 #define SURPLUS_BYTES_MAX (4ll << 30)
 
 struct digest {
@@ -52,12 +53,8 @@ static bool goes_on(const struct digest *digest)
            options->progress(options->progress_ctx, digest->entries, 0);
 }
 
-static int add_content(struct digest *digest, int fd, const struct stat *st)
+static int add_content(struct digest *digest, int fd)
 {
-    int64_t held_bytes = st->st_blocks * 512 / (int64_t)CAY_MAX(st->st_nlink, (nlink_t)1);
-    digest->surplus_bytes += st->st_size - CAY_MIN((int64_t)st->st_size, held_bytes);
-    if (digest->surplus_bytes > SURPLUS_BYTES_MAX)
-        return -EFBIG;
     for (;;) {
         if (cay_stop_asked() || (++digest->reads % READS_PER_LOOK == 0 && !goes_on(digest)))
             return -ECANCELED;
@@ -66,6 +63,32 @@ static int add_content(struct digest *digest, int fd, const struct stat *st)
             return len < 0 ? -errno : 0;
         cay_sha256_add(&digest->sha, digest->buf, (size_t)len);
     }
+}
+
+static int count_surplus(struct digest *digest, int dir_fd, int depth)
+{
+    if (depth > DEPTH_MAX)
+        return -ELOOP;
+    cay_auto(cay_dir_list_finish) struct cay_dir_list names = {};
+    int rc = cay_dir_list_read(&names, dir_fd);
+    for (size_t i = 0; !rc && i < names.count; i++) {
+        const char *name = cay_dir_list_name(&names, i);
+        struct stat st;
+        if (cay_stop_asked() || (++digest->reads % READS_PER_LOOK == 0 && !goes_on(digest)))
+            return -ECANCELED;
+        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        if (S_ISDIR(st.st_mode)) {
+            cay_autoclose int fd =
+                openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            rc = fd < 0 ? -errno : count_surplus(digest, fd, depth + 1);
+        } else if (S_ISREG(st.st_mode)) {
+            int64_t held_bytes = st.st_blocks * 512 / (int64_t)CAY_MAX(st.st_nlink, (nlink_t)1);
+            digest->surplus_bytes += st.st_size - CAY_MIN((int64_t)st.st_size, held_bytes);
+            rc = digest->surplus_bytes > SURPLUS_BYTES_MAX ? -EFBIG : 0;
+        }
+    }
+    return rc;
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -132,7 +155,7 @@ static int add_entry(struct digest *digest, int dir_fd, const char *name, int de
     int rc = add_attributes(digest, fd);
     if (rc < 0)
         return rc;
-    return S_ISDIR(st.st_mode) ? add_dir(digest, fd, depth + 1) : add_content(digest, fd, &st);
+    return S_ISDIR(st.st_mode) ? add_dir(digest, fd, depth + 1) : add_content(digest, fd);
 }
 
 static int add_dir(struct digest *digest, int dir_fd, int depth)
@@ -158,7 +181,9 @@ bool cay_base_digest(int root_fd, const struct cay_base_options *options,
     cay_sha256_init(&digest.sha);
     digest.buf = cay_alloc(READ_BYTES);
     add_text(&digest, "cay-tree-1");
-    int rc = add_entry(&digest, root_fd, ".", 0);
+    int rc = count_surplus(&digest, root_fd, 0);
+    if (!rc)
+        rc = add_entry(&digest, root_fd, ".", 0);
     cay_sha256_end(&digest.sha, hex);
     free(digest.buf);
     if (rc == -ELOOP || rc == -EFBIG) {
