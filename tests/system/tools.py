@@ -34,9 +34,20 @@ def commit(cay, repo, name, content, message):
     return git(cay, "commit", repo=repo, message=message, **WHO)
 
 
+def with_git(cay):
+    """A session that has git. Its base is made of this machine first, which takes a while once."""
+    def is_made():
+        try:
+            return cay.create(SID, base="host")
+        except RpcError as error:
+            assert error.reason == "base_not_ready", error
+            return None
+    eventually(is_made, "there is a session with git")
+
+
 def with_repository(cay):
     """A session with git and a repository `one` that has one commit and an origin."""
-    cay.create(SID, base="host")
+    with_git(cay)
     cay.sh(SID, "git init -q --bare -b main origin.git && git clone -q origin.git one 2> /dev/null")
     commit(cay, "one", "a.txt", b"one\n", "first things")
     cay.sh(SID, "cd one; git branch -M main; git push -q -u origin main")
@@ -45,7 +56,7 @@ def with_repository(cay):
 @case
 def git_story(cay):
     """git: clone, status, add, commit, push, fetch, pull, log, show and diff with a bare repository in the sandbox"""
-    cay.create(SID, base="host")
+    with_git(cay)
     cay.sh(SID, "git init -q --bare -b main /workspace/origin.git")
     git(cay, "clone", url="/workspace/origin.git", directory="one")
     status = cay.tool(SID, "git_status", repo="one")
