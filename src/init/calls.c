@@ -64,7 +64,10 @@ void call_free(struct init *init, struct call *call)
     stdio_close_output(init, call, 0);
     stdio_close_output(init, call, 1);
     stdio_close_stdin(init, call);
-    cay_ring_close(&call->ring);
+    if (init->page && !init->spare_ring.data)
+        init->spare_ring = call->ring;
+    else
+        cay_ring_close(&call->ring);
     if (call->slot >= 0)
         init->slots[call->slot].busy = false;
     *call = (struct call){.generation = call->generation};

@@ -9,10 +9,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "init/init.h"
+#include "sys/caps.h"
 
 #define TREE   "/t"
 #define GROUPS "/cg"
@@ -23,7 +25,7 @@ static int mount_at(const char *type, const char *source, const char *at, unsign
     return mount(source, at, type, flags, options) < 0 ? -errno : 0;
 }
 
-static int dress_tree(const struct init *init, uint32_t *out_stage)
+static int dress_tree(struct init *init, uint32_t *out_stage)
 {
     char shm[64];
     snprintf(shm, sizeof(shm), "mode=1777,size=%llu", (unsigned long long)init->spec.shm_bytes);
@@ -31,6 +33,10 @@ static int dress_tree(const struct init *init, uint32_t *out_stage)
     int result = mount_at(NULL, "/s/tree", TREE, MS_BIND, NULL);
     if (result < 0)
         return result;
+    /* A name would be looked up by the gofer for each command. */
+    init->tree_fd = open(TREE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (init->tree_fd < 0)
+        return -errno;
     *out_stage = CAY_STAGE_DEV;
     result = mount_at("devtmpfs", "dev", TREE "/dev", MS_NOSUID | MS_NOEXEC, NULL);
     if (result == 0)
@@ -52,6 +58,18 @@ static int write_file(const char *path, const char *text)
     return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
+/* Of init, which does with them, and so of all commands from the beginning: every system call of a
+ * child is time that somebody waits. */
+static int set_limits(const struct init *init)
+{
+    struct rlimit core = {.rlim_cur = 0, .rlim_max = 0};
+    struct rlimit files;
+    if (setrlimit(RLIMIT_CORE, &core) < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return -errno;
+    files.rlim_cur = CAY_MIN((rlim_t)init->spec.open_files, files.rlim_max);
+    return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
+}
+
 int setup_gvisor(struct init *init, uint32_t *out_stage)
 {
     *out_stage = CAY_STAGE_SECCOMP;
@@ -65,6 +83,14 @@ int setup_gvisor(struct init *init, uint32_t *out_stage)
     if (result < 0)
         return result;
     (void)unlink("/dev/fuse");
+    *out_stage = CAY_STAGE_LIMITS;
+    result = set_limits(init);
+    if (result < 0)
+        return result;
+    *out_stage = CAY_STAGE_CAPS;
+    result = cay_caps_bound(CAY_CAPS_GVISOR | CAY_CAPS_GVISOR_INIT);
+    if (result < 0)
+        return result;
     init->tree = __atomic_load_n(&init->page->tree, __ATOMIC_SEQ_CST);
     return dress_tree(init, out_stage);
 }
@@ -75,6 +101,8 @@ int gvisor_follow_tree(struct init *init)
     uint32_t tree = __atomic_load_n(&init->page->tree, __ATOMIC_SEQ_CST);
     if (tree == init->tree)
         return 0;
+    cay_cleanup_close(&init->tree_fd);
+    init->tree_fd = -1;
     /* Of another that was not finished, too. */
     while (umount2(TREE, MNT_DETACH) == 0)
         ;
@@ -110,9 +138,9 @@ int gvisor_open_slot(struct init *init, uint32_t index)
     return 0;
 }
 
-int gvisor_enter(void)
+int gvisor_enter(const struct init *init)
 {
-    return chroot(TREE) < 0 || chdir("/") < 0 ? -errno : 0;
+    return fchdir(init->tree_fd) < 0 || chroot(".") < 0 ? -errno : 0;
 }
 
 void gvisor_note_busy(const struct init *init, bool is_busy)

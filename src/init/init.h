@@ -127,8 +127,10 @@ struct init {
     struct cay_pipe_page *page;
     struct cay_seccomp filter; /* that commands load themselves: init mounts */
     struct cay_seccomp guard;
-    uint32_t tree;        /* the one that has its mounts */
-    const char *pids_max; /* NULL: no limit */
+    uint32_t tree;              /* the one that has its mounts */
+    int tree_fd;                /* its root, where commands are put */
+    struct cay_ring spare_ring; /* of a call before */
+    const char *pids_max;       /* NULL: no limit */
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
     struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
@@ -159,8 +161,8 @@ struct init {
 [[nodiscard]] int gvisor_follow_tree(struct init *init);
 /* One more group of that kernel, for a command. */
 [[nodiscard]] int gvisor_open_slot(struct init *init, uint32_t index);
-/* For a child, before it is the command's user. */
-[[nodiscard]] int gvisor_enter(void);
+/* For a child, before it is the command's user. Its directory is the tree's root then. */
+[[nodiscard]] int gvisor_enter(const struct init *init);
 void gvisor_note_busy(const struct init *init, bool is_busy);
 
 /* pipe.c */

@@ -61,7 +61,7 @@ void unwatch(const struct init *init, int fd)
 static void take_signals(struct init *init)
 {
     struct signalfd_siginfo info[8];
-    while (read(init->signal_fd, info, sizeof(info)) > 0)
+    while (read(init->signal_fd, info, sizeof(info)) == sizeof(info))
         ;
     calls_reap(init);
 }
@@ -170,8 +170,8 @@ int main(int argc, char **argv)
     (void)cay_pace_set(0, CAY_SLICE_SHORT_USEC); /* it does little, and commands wait for it */
     umask(0); /* modes are meant as they are written; commands get their own */
     init->link.fd = init->candidate.fd = init->listen_fd = init->root_fd = init->userns_fd =
-        init->pipe_in_fd = init->pipe_out_fd = init->next_room = init->told_fd = init->limits_fd =
-            -1;
+        init->pipe_in_fd = init->pipe_out_fd = init->tree_fd = init->next_room = init->told_fd =
+            init->limits_fd = -1;
     view_init(&init->view);
     bool by_pipes = argc > 1 && strcmp(argv[1], "pipes") == 0;
     init->pids_max = argc > 2 ? argv[2] : NULL;

@@ -17,9 +17,14 @@ int cay_ring_open(struct cay_ring *ring, uint32_t size)
     ring->data = data;
     ring->pieces = (struct cay_ring_piece *)(void *)(ring->data + size);
     ring->size = size;
+    cay_ring_reset(ring);
+    return 0;
+}
+
+void cay_ring_reset(struct cay_ring *ring)
+{
     ring->start = ring->end = 0;
     ring->piece_first = ring->piece_count = 0;
-    return 0;
 }
 
 void cay_ring_close(struct cay_ring *ring)

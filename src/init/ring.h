@@ -30,6 +30,8 @@ struct cay_ring {
 
 [[nodiscard]] int cay_ring_open(struct cay_ring *ring, uint32_t size);
 void cay_ring_close(struct cay_ring *ring);
+/* Empty again, in the same memory. */
+void cay_ring_reset(struct cay_ring *ring);
 
 /* Bytes that can be written without losing anything from offset `keep` on. */
 [[nodiscard]] uint32_t cay_ring_room(const struct cay_ring *ring, uint64_t keep);

@@ -98,6 +98,17 @@ static int take_slot(struct init *init, struct call *call)
     return result;
 }
 
+/* Of gVisor memory is dear to get, and one is kept. */
+static int open_ring(struct init *init, struct call *call, uint32_t size)
+{
+    if (!init->spare_ring.data || init->spare_ring.size != size)
+        return cay_ring_open(&call->ring, size);
+    call->ring = init->spare_ring;
+    init->spare_ring.data = NULL;
+    cay_ring_reset(&call->ring);
+    return 0;
+}
+
 int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exec)
 {
     call->flags = exec->flags;
@@ -108,7 +119,7 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
         result = take_slot(init, call);
     view_before_start(&init->view, now_ms());
     if (result == 0 && !call->ring.data)
-        result = cay_ring_open(&call->ring, exec->ring_bytes);
+        result = open_ring(init, call, exec->ring_bytes);
     struct ends ends = {{-1, -1, -1}};
     if (result == 0)
         result = open_stdio(init, call, exec, &ends);

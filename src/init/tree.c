@@ -26,13 +26,12 @@ static uint32_t list_slot(const struct call *call, int procs_fd, uint32_t *out_p
 {
     static char text[LIST_BYTES];
     uint32_t count = 0;
+    off_t at = 0;
     *out_total = 0;
-    if (lseek(procs_fd, 0, SEEK_SET) < 0)
-        return 0;
     uint32_t pid = 0;
     bool in_number = false;
     ssize_t len;
-    while ((len = read(procs_fd, text, sizeof(text))) > 0) {
+    for (; (len = pread(procs_fd, text, sizeof(text), at)) > 0; at += len) {
         for (ssize_t i = 0; i < len; i++) {
             if (text[i] >= '0' && text[i] <= '9') {
                 pid = pid * 10 + (uint32_t)(text[i] - '0');

@@ -9,8 +9,13 @@
 
 int cay_caps_bound(uint64_t keep)
 {
+    return cay_caps_unbound(~keep);
+}
+
+int cay_caps_unbound(uint64_t lost)
+{
     for (unsigned int number = 0; number < 64; number++) {
-        if (keep & CAY_CAP(number))
+        if (!(lost & CAY_CAP(number)))
             continue;
         long result = cay_raw5(SYS_prctl, PR_CAPBSET_DROP, number, 0, 0, 0);
         if (result == -EINVAL)

@@ -20,10 +20,16 @@
  * may trace everybody would reach it. */
 #define CAY_CAPS_GVISOR (CAY_CAPS_SANDBOX & ~CAY_CAP(CAP_SYS_PTRACE))
 
+/* What init has beside these there: it mounts, looks at everybody and raises limits. */
+#define CAY_CAPS_GVISOR_INIT \
+    (CAY_CAP(CAP_SYS_ADMIN) | CAY_CAP(CAP_SYS_PTRACE) | CAY_CAP(CAP_SYS_RESOURCE))
+
 #define CAY_CAP(number) (UINT64_C(1) << (number))
 
 /* Nothing outside `keep` can be gained any more, by exec or otherwise. */
 [[nodiscard]] int cay_caps_bound(uint64_t keep);
+/* The same of those that are named alone, for whoever is bound already. */
+[[nodiscard]] int cay_caps_unbound(uint64_t lost);
 
 /* Gives up what is held now (effective, permitted, inheritable) outside `keep`. */
 [[nodiscard]] int cay_caps_set(uint64_t keep);

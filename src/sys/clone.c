@@ -119,8 +119,13 @@ pid_t cay_clone_call(const struct cay_clone *how, int (*child)(void *), void *ar
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)how->cgroup_fd;
     }
-    long pid = cay_clone3_jump(&args, sizeof(args), child, arg);
     /* gVisor has no clone3 yet; what only that can do is not asked for there. */
+    static bool is_missing;
+    long pid = -ENOSYS;
+    if (!__atomic_load_n(&is_missing, __ATOMIC_RELAXED))
+        pid = cay_clone3_jump(&args, sizeof(args), child, arg);
+    if (pid == -ENOSYS)
+        __atomic_store_n(&is_missing, true, __ATOMIC_RELAXED);
     if (pid == -ENOSYS && !how->out_pidfd && how->cgroup_fd < 0)
         pid = cay_clone_jump(how->flags | (uint64_t)how->exit_signal,
                              how->stack ? (char *)how->stack + CAY_CLONE_STACK_BYTES : NULL, child,
