@@ -21,7 +21,7 @@ enum {
     FDS_WAITING_MAX = 16,          /* descriptors that came before their frame */
     OUT_BYTES = 192 * 1024,        /* frames on their way to the daemon */
     OUT_RESERVE_BYTES = 48 * 1024, /* of these, kept free for answers */
-    READ_BYTES = 65536,            /* taken from a pipe at once */
+    READ_BYTES = 128 * 1024,       /* taken from a pipe at once */
 };
 
 /* What a child leaves when it could not become the command. */
@@ -47,6 +47,7 @@ struct call {
     int slot;    /* -1: none */
     int output_fd[2];
     bool output_waits[2]; /* registered with epoll */
+    bool is_output_wide[2];
     int stdin_fd;
     bool stdin_waits;
     bool stdin_closing; /* close once the buffer is empty */

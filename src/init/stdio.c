@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 
 enum {
     STDIN_REPORT_BYTES = CAY_FRAME_STDIN_WINDOW_BYTES_1 / 4,
+    PIPE_BYTES = 65536, /* what a pipe keeps (pipe(7)) */
+    PIPE_WIDE_BYTES = 1 << 20,
     PTY_DRAIN_BYTES = 131072, /* more than drivers/tty/pty.c lets a terminal keep */
 };
 
@@ -33,7 +36,11 @@ void stdio_close_output(struct init *init, struct call *call, int which)
 {
     if (call->output_fd[which] < 0)
         return;
-    pause_output(init, call, which);
+    /* The last descriptor of a file takes it out of epoll (epoll(7)); that of a terminal has one
+     * more. */
+    if (call->flags & CAY_EXEC_PTY)
+        pause_output(init, call, which);
+    call->output_waits[which] = false;
     close(call->output_fd[which]);
     call->output_fd[which] = -1;
 }
@@ -46,6 +53,16 @@ static uint32_t readable_bytes(const struct call *call)
     if (call->released || (!call->attached && !holds))
         return READ_BYTES;
     return CAY_MIN(cay_ring_room(&call->ring, call->acked), (uint32_t)READ_BYTES);
+}
+
+/* In gVisor every turn of reader and writer is dear. Most commands write little, and are spared the
+ * call. */
+static void widen(const struct init *init, struct call *call, int which, ssize_t got)
+{
+    if (!init->page || got < PIPE_BYTES || call->is_output_wide[which])
+        return;
+    call->is_output_wide[which] = true;
+    (void)fcntl(call->output_fd[which], F_SETPIPE_SZ, PIPE_WIDE_BYTES);
 }
 
 /* Reads at most len bytes of one pipe. 0 when the pipe is empty or closed (and then is no more). */
@@ -71,6 +88,7 @@ static uint32_t read_output(struct init *init, struct call *call, int which, uin
         stdio_close_output(init, call, which);
     if (got <= 0)
         return 0;
+    widen(init, call, which, got);
     if (!call->released && at == discard) {
         /* A byte after all. */
         uint8_t byte = *at;
