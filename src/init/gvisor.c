@@ -95,6 +95,15 @@ int setup_gvisor(struct init *init, uint32_t *out_stage)
     return dress_tree(init, out_stage);
 }
 
+/* A sandbox that waited has the name of its session from the first tree on. */
+static int take_hostname(const struct init *init)
+{
+    char name[CAY_PIPE_HOSTNAME_BYTES];
+    memcpy(name, init->page->hostname, sizeof(name));
+    size_t len = strnlen(name, sizeof(name));
+    return len && sethostname(name, len) < 0 ? -errno : 0;
+}
+
 int gvisor_follow_tree(struct init *init)
 {
     uint32_t stage = 0;
@@ -106,7 +115,9 @@ int gvisor_follow_tree(struct init *init)
     /* Of another that was not finished, too. */
     while (umount2(TREE, MNT_DETACH) == 0)
         ;
-    int result = dress_tree(init, &stage);
+    int result = take_hostname(init);
+    if (result == 0)
+        result = dress_tree(init, &stage);
     if (result == 0)
         init->tree = tree;
     return result;
@@ -114,6 +125,29 @@ int gvisor_follow_tree(struct init *init)
 
 /* The kernel's groups are the sandbox's own: they tell who belongs to a command, and keep the
  * number of its processes. (Of a group above others gVisor keeps no limit.) */
+static int limit_slot(const struct init *init, uint32_t index)
+{
+    char path[64];
+    char text[16] = "max";
+    if (init->pids_max)
+        snprintf(text, sizeof(text), "%u", init->pids_max);
+    snprintf(path, sizeof(path), GROUPS "/s%u/pids.max", index);
+    return write_file(path, text);
+}
+
+/* Of all commands, also those that run, when it has changed. */
+int gvisor_follow_limits(struct init *init)
+{
+    uint32_t pids_max = __atomic_load_n(&init->page->pids_max, __ATOMIC_SEQ_CST);
+    int result = 0;
+    if (pids_max == init->pids_max)
+        return 0;
+    init->pids_max = pids_max;
+    for (uint32_t i = 0; i < init->slot_count && result == 0; i++)
+        result = limit_slot(init, i);
+    return result;
+}
+
 int gvisor_open_slot(struct init *init, uint32_t index)
 {
     char path[64];
@@ -122,8 +156,7 @@ int gvisor_open_slot(struct init *init, uint32_t index)
     snprintf(path, sizeof(path), GROUPS "/s%u", index);
     if (mkdir(path, 0755) < 0 && errno != EEXIST)
         return -errno;
-    snprintf(path, sizeof(path), GROUPS "/s%u/pids.max", index);
-    int result = init->pids_max ? write_file(path, init->pids_max) : 0;
+    int result = init->pids_max ? limit_slot(init, index) : 0;
     if (result < 0)
         return result;
     snprintf(path, sizeof(path), GROUPS "/s%u/cgroup.procs", index);

@@ -131,7 +131,7 @@ struct init {
     uint32_t tree;              /* the one that has its mounts */
     int tree_fd;                /* its root, where commands are put */
     struct cay_ring spare_ring; /* of a call before */
-    const char *pids_max;       /* NULL: no limit */
+    uint32_t pids_max;          /* of each command; 0: no limit */
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
     struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
@@ -160,6 +160,8 @@ struct init {
 [[nodiscard]] int setup_gvisor(struct init *init, uint32_t *out_stage);
 /* Mounts what a tree needs that has come under init since the last time. */
 [[nodiscard]] int gvisor_follow_tree(struct init *init);
+/* Keeps limits that have changed since the last time. */
+[[nodiscard]] int gvisor_follow_limits(struct init *init);
 /* One more group of that kernel, for a command. */
 [[nodiscard]] int gvisor_open_slot(struct init *init, uint32_t index);
 /* For a child, before it is the command's user. Its directory is the tree's root then. */

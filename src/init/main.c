@@ -174,7 +174,6 @@ int main(int argc, char **argv)
             init->limits_fd = -1;
     view_init(&init->view);
     bool by_pipes = argc > 1 && strcmp(argv[1], "pipes") == 0;
-    init->pids_max = argc > 2 ? argv[2] : NULL;
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     init->child_stack = cay_clone_stack_open();

@@ -115,6 +115,8 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
     call->window_bytes = exec->window_bytes;
     call->attached = exec->window_bytes > 0;
     int result = init->page ? gvisor_follow_tree(init) : 0;
+    if (result == 0 && init->page)
+        result = gvisor_follow_limits(init);
     if (result == 0)
         result = take_slot(init, call);
     view_before_start(&init->view, now_ms());

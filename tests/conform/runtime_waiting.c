@@ -73,7 +73,10 @@ static int start_empty(void **)
 static void it_becomes_what_a_start_would_have_made(void **)
 {
     fixture_needs(CAY_RUNTIME_WAITS);
-    hand_out(start_waiting("one"), &(struct cay_cgroup_limits){.memory_bytes = 32 << 20});
+    bool has_own_kernel = cay_runtime_can(fixture.runtime, CAY_RUNTIME_OWN_KERNEL);
+    uint64_t memory_bytes = has_own_kernel ? 128 << 20 : 32 << 20;
+    hand_out(start_waiting("one"),
+             &(struct cay_cgroup_limits){.memory_bytes = memory_bytes, .pids = 20});
     struct driver_call *call =
         run_script("hostname; ls / | tr '\\n' ' '; ls -d /proc/self /dev/null; "
                    "grep -c ' / ' /proc/mounts; id -u");
@@ -82,8 +85,22 @@ static void it_becomes_what_a_start_would_have_made(void **)
                         "/dev/null\n/proc/self\n1\n0\n");
     assert_true(cay_sandbox_root(fixture.sandbox) >= 0);
     assert_int_equal(faccessat(cay_sandbox_root(fixture.sandbox), "bin/busybox", F_OK, 0), 0);
-    if (cay_runtime_can(fixture.runtime, CAY_RUNTIME_LIMITS)) {
-        call = run_script("exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null");
+    if (!cay_runtime_can(fixture.runtime, CAY_RUNTIME_LIMITS))
+        return;
+    call = driver_run(
+        &fixture.driver,
+        &(struct driver_exec){.script = "for i in $(seq 64); do sleep 63 & done; echo all",
+                              .flags = CAY_EXEC_KILL_LEFTOVERS});
+    assert_non_null(call);
+    assert_null(strstr(driver_text(&call->out), "all"));
+    const struct driver_exec exec = {
+        .script = "exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null"};
+    if (has_own_kernel) { /* which dies of it */
+        assert_non_null(driver_start(&fixture.driver, &exec));
+        assert_int_equal(cay_pidfd_wait(cay_sandbox_pidfd(fixture.sandbox), 10000), 0);
+    } else {
+        call = driver_run(&fixture.driver, &exec);
+        assert_non_null(call);
         assert_int_equal(call->exit.cause, CAY_CAUSE_OOM);
     }
 }

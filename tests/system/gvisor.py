@@ -4,6 +4,7 @@
 
 import socket
 import sys
+from pathlib import Path
 
 from daemon import FILE, PATIENCE_S, PROCESS, SANDBOX, case, eventually, fails
 from small_base import run_with_cayd
@@ -127,6 +128,26 @@ def memory(cay):
     error = fails("resource_exhausted", cay.launch, "little", "/bin/sh", "-c", "tail -c 500000000 /dev/zero")
     assert "memory" in error.message, error
     assert cay.sh("little", "echo again") == "again\n"
+
+
+def kernels(cay):
+    """Sandboxes that run or wait."""
+    words = (Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in cay.all_processes())
+    return sum(b"boot" in line for line in words)
+
+
+@case
+def from_the_reserve(cay):
+    """once one was asked for, another waits: it becomes the next session's, with its tree, name and limits"""
+    def handed_out():
+        return int(cay.call(SANDBOX + "HealthCheck")["reserve"].get("handedOut", 0))
+    cay.create(SID, runtime="gvisor")
+    eventually(lambda: kernels(cay) == 2, "another waits")
+    before = handed_out()
+    cay.create("next", runtime="gvisor", limits={"pids": 16})
+    assert handed_out() == before + 1
+    assert cay.sh("next", "hostname; pwd; cat /proc/self/comm; echo x > a; cat a") == "next\n/workspace\ncat\nx\n"
+    assert b"all" not in cay.launch("next", "/bin/sh", "-c", "for i in $(seq 40); do sleep 60 & done; echo all")[1]
 
 
 if __name__ == "__main__":

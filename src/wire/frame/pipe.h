@@ -22,13 +22,17 @@
 enum {
     CAY_CHUNK_HEADER_BYTES = 4,
     CAY_CHUNK_BYTES_MAX = 4096,
+    CAY_PIPE_HOSTNAME_BYTES = 68, /* CAY_FRAME_HOSTNAME_BYTES_MAX and its end */
     CAY_CHUNK_DATA_BYTES_MAX = CAY_CHUNK_BYTES_MAX - CAY_CHUNK_HEADER_BYTES,
 };
 
-/* Both are read and written at once, by __atomic. */
+/* Numbers are read and written at once, by __atomic. The daemon reads back nothing of its own. */
 struct cay_pipe_page {
     uint32_t tree;    /* the daemon's: how many trees it has put under init */
     uint32_t is_busy; /* init's: somebody else lives in the sandbox */
+    uint32_t
+        pids_max; /* the daemon's: how many processes a command may have; 0: as many as it likes */
+    char hostname[CAY_PIPE_HOSTNAME_BYTES]; /* the daemon's: counts from the tree on it came with */
 };
 
 static inline void cay_chunk_put(uint8_t out_header[static CAY_CHUNK_HEADER_BYTES], size_t len,

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "host/runtime/gvisor/gvisor_internal.h"
+#include "host/runtime/socket.h"
+#include "sys/mount.h"
 #include "sys/netns.h"
 #include "sys/pidfd.h"
 #include "sys/run.h"
@@ -47,7 +49,7 @@ static bool open_runtime(const struct cay_runtime_config *config, struct cay_run
     runtime->platform = cay_strdup(config->platform ? config->platform : "");
     runtime->base.caps |= CAY_RUNTIME_ISOLATES | CAY_RUNTIME_OWN_IDS | CAY_RUNTIME_OWN_PIDS |
                           CAY_RUNTIME_OWN_NETWORK | CAY_RUNTIME_SWITCHES | CAY_RUNTIME_ADOPTS |
-                          CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_OWN_KERNEL;
+                          CAY_RUNTIME_RUNS_PROGRAMS | CAY_RUNTIME_OWN_KERNEL | CAY_RUNTIME_WAITS;
     *out_runtime = &runtime->base;
     return true;
 }
@@ -207,6 +209,7 @@ static bool set_limits(struct cay_sandbox *sandbox, const struct cay_cgroup_limi
                        struct cay_error *err)
 {
     const struct cay_cgroup_limits outer = outer_limits(limits);
+    __atomic_store_n(&gvisor_of(sandbox)->page->pids_max, limits->pids, __ATOMIC_SEQ_CST);
     return !gvisor_of(sandbox)->resident.has_cgroup ||
            cay_resident_set_limits(sandbox, &outer, err);
 }
@@ -217,6 +220,11 @@ static bool bring_up(struct gvisor *gvisor, const struct cay_sandbox_spec *spec,
     struct cay_resident *resident = &gvisor->resident;
     struct cay_resident_runtime *runtime = resident->runtime;
     struct cay_description *description = &resident->description;
+    if (spec->waits) {
+        cay_autoclose int mark = cay_socket_listen(runtime->run_fd, spec->id, true);
+        if (mark < 0)
+            return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, mark, "say that it waits");
+    }
     if (getrandom(description->token, sizeof(description->token), 0) !=
         (ssize_t)sizeof(description->token))
         return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "make a token");
@@ -271,6 +279,38 @@ static bool start(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
         return false;
     }
     *out_sandbox = &resident->base;
+    return true;
+}
+
+/* On an empty tree, in which whoever it is may make what is mounted on. */
+static bool start_waiting(struct cay_runtime *base, const struct cay_sandbox_spec *spec,
+                          struct cay_sandbox **out_sandbox, struct cay_error *err)
+{
+    static const struct cay_mount_option options[] = {{"mode", "777"}, {"size", "64k"}};
+    cay_autoclose int root =
+        cay_mount_new("tmpfs", options, CAY_COUNT(options), MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+    if (root < 0)
+        return cay_fail_errno(err, CAY_R_RUNTIME_FAILED, root, "make an empty root");
+    struct cay_sandbox_spec waiting = *spec;
+    waiting.root_fd = root;
+    return start(base, &waiting, out_sandbox, err);
+}
+
+/* Init takes tree and name before the first command. */
+static bool hand_out(struct cay_sandbox *sandbox, const struct cay_sandbox_spec *spec,
+                     int *out_old_fd, struct cay_error *err)
+{
+    struct gvisor *gvisor = gvisor_of(sandbox);
+    if (spec->root_fd < 0 || spec->no_new_privs || spec->shm_bytes || spec->nesting)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "it was not started for that");
+    /* Its gofer may live a little longer. */
+    if (cay_pidfd_wait(gvisor->resident.pidfd, 0) == 0)
+        return cay_fail(err, CAY_R_RUNTIME_FAILED, "it is dead");
+    snprintf(gvisor->page->hostname, sizeof(gvisor->page->hostname), "%s", spec->hostname);
+    if (!set_limits(sandbox, &spec->limits, err) ||
+        !gvisor_switch_root(sandbox, spec->root_fd, out_old_fd, err))
+        return false;
+    cay_socket_remove(gvisor->resident.runtime->run_fd, sandbox->id, true);
     return true;
 }
 
@@ -344,6 +384,8 @@ const struct cay_runtime_ops cay_runtime_gvisor = {
     .close = cay_resident_close,
     .prepare = prepare,
     .start = start,
+    .start_waiting = start_waiting,
+    .hand_out = hand_out,
     .adopt = adopt,
     .remove = remove_left,
     .describe = cay_resident_describe,

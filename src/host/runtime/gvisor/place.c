@@ -41,15 +41,12 @@ static void write_config(struct cay_buf *out, const struct cay_sandbox_spec *spe
         "\"CAP_KILL\",\"CAP_SETGID\",\"CAP_SETUID\",\"CAP_SETPCAP\",\"CAP_NET_BIND_SERVICE\","
         "\"CAP_SYS_CHROOT\",\"CAP_SETFCAP\",\"CAP_AUDIT_WRITE\",\"CAP_SYS_ADMIN\","
         "\"CAP_SYS_PTRACE\",\"CAP_SYS_RESOURCE\"";
-    char pids[24] = "";
-    if (spec->limits.pids)
-        snprintf(pids, sizeof(pids), ",\"%u\"", spec->limits.pids);
     cay_buf_printf(out,
                    "{\"ociVersion\":\"1.0.0\",\"process\":{\"user\":{\"uid\":%u,\"gid\":%u},"
-                   "\"args\":[\"/init\",\"pipes\"%s],\"cwd\":\"/\",\"capabilities\":"
+                   "\"args\":[\"/init\",\"pipes\"],\"cwd\":\"/\",\"capabilities\":"
                    "{\"bounding\":[%s],\"effective\":[%s],\"permitted\":[%s]}",
-                   (unsigned)CAY_USERNS_INNER_COUNT, (unsigned)CAY_USERNS_INNER_COUNT, pids, caps,
-                   caps, caps);
+                   (unsigned)CAY_USERNS_INNER_COUNT, (unsigned)CAY_USERNS_INNER_COUNT, caps, caps,
+                   caps);
     cay_buf_printf(out, "},\"root\":{\"path\":\"rootfs\",\"readonly\":true},\"hostname\":");
     struct cay_json_writer json = {.buf = out};
     cay_json_text(&json, spec->hostname);
