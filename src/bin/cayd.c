@@ -434,12 +434,23 @@ static void list_states(void)
     }
 }
 
+static bool offers(const struct cayd_conf *conf, const char *runtime)
+{
+    bool does = strcmp(conf->host.runtime, runtime) == 0;
+    for (size_t i = 0; i < conf->host.runtimes.count; i++)
+        does = does || strcmp(conf->host.runtimes.items[i], runtime) == 0;
+    return does;
+}
+
 static int check(const struct cayd_conf *conf)
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_autofree char *init_path = find_init(conf->init_path);
     const struct cay_doctor_options options = {.data_dir = conf->host.data_dir,
-                                               .init_path = init_path};
+                                               .init_path = init_path,
+                                               .runsc = conf->host.runsc,
+                                               .runsc_platform = conf->host.runsc_platform,
+                                               .needs_gvisor = offers(conf, "gvisor")};
     cay_buf_init(&text, 1 << 20);
     bool is_fit = cay_doctor_run(&options, &text);
     fwrite(text.data, 1, text.len, stdout);

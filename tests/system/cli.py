@@ -851,7 +851,7 @@ def doctor(cayd):
         found = cayd.cay("doctor", "--json", "--data", name)
         checks = {check["name"]: check for check in found.json()["checks"]}
         assert found.status == 0 and found.json()["ok"], found
-        for part in ("kernel", "user ns", "store", "cgroups", "cay-init", "daemon"):
+        for part in ("kernel", "user ns", "store", "cgroups", "cay-init", "gvisor", "daemon"):
             assert checks[part]["verdict"] == "ok", checks[part]
         assert not any(Path(name).iterdir())
         away = cayd.cay("doctor", "--data", f"{name}/not/there",

@@ -16,6 +16,9 @@ struct cay_doctor {
     struct cay_buf *out;
     const char *data_dir;
     const char *init_path;
+    const char *runsc; /* and how it runs commands; NULL or empty: not set */
+    const char *runsc_platform;
+    bool needs_gvisor;
     bool is_root;
     bool has_failed;
 };
@@ -43,3 +46,6 @@ void cay_doctor_check_init(struct cay_doctor *doctor);
 void cay_doctor_check_descriptors(struct cay_doctor *doctor);
 void cay_doctor_check_network(struct cay_doctor *doctor);
 void cay_doctor_check_debootstrap(struct cay_doctor *doctor);
+
+/* gvisor.c */
+void cay_doctor_check_gvisor(struct cay_doctor *doctor);

@@ -62,9 +62,16 @@ bool cay_doctor_run(const struct cay_doctor_options *options, struct cay_buf *ou
         cay_doctor_check_descriptors,
         cay_doctor_check_network,
         cay_doctor_check_debootstrap,
+        cay_doctor_check_gvisor,
     };
     struct cay_doctor doctor = {
-        .out = out, .data_dir = options->data_dir, .init_path = options->init_path};
+        .out = out,
+        .data_dir = options->data_dir,
+        .init_path = options->init_path,
+        .runsc = options->runsc,
+        .runsc_platform = options->runsc_platform,
+        .needs_gvisor = options->needs_gvisor,
+    };
     for (size_t i = 0; i < CAY_COUNT(checks); i++)
         checks[i](&doctor);
     return !doctor.has_failed;

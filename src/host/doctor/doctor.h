@@ -11,6 +11,9 @@
 struct cay_doctor_options {
     const char *data_dir;
     const char *init_path;
+    const char *runsc; /* of the runtime gvisor; NULL or empty: looked for */
+    const char *runsc_platform;
+    bool needs_gvisor; /* sessions are offered it */
 };
 
 /* One line per finding: verdict (ok, warn, fail), name, text and fix, with a tab between them; the
