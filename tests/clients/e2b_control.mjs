@@ -20,7 +20,7 @@ test("what cannot be made is refused", async () => {
     [{ autoPauseMemory: false }, 400], [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, 400],
     [{ templateID: "nothing" }, 404], ["{", 400], ["[]", 400], [{ metadata: { a: 1 } }, 400],
     [{ metadata: { a: "x".repeat(1025) } }, 400], [{ envVars: { "A=B": "x" } }, 400],
-    [{ volumeMounts: [{ name: "a", path: "/b" }] }, 400],
+    [{ volumeMounts: [{ name: "a", path: "/b" }] }, 400], [{ metadata: { "cay.runtime": "nothing" } }, 501],
   ]) {
     const answer = await api(daemon, "POST", "/v2/sandboxes", body);
     equal([answer.status, answer.json?.code], [status, status], JSON.stringify(body).slice(0, 80));
@@ -72,7 +72,7 @@ test("routing headers that make no sense are refused", async () => {
 });
 
 testEach(versions, "a sandbox tells about itself, to its owner only", async (sdk) => {
-  const metadata = { agent: "a b", "ü+&=%": "x%20y=z&+" };
+  const metadata = { agent: "a b", "ü+&=%": "x%20y=z&+", "cay.runtime": "namespaces" };
   await withSandbox(sdk, daemon, { timeoutMs: 60_000, metadata, lifecycle: { onTimeout: "pause", autoResume: true } }, async (sandbox) => {
     const info = await sandbox.getInfo();
     equal([info.sandboxId, info.state, info.metadata], [sandbox.sandboxId, "running", metadata]);

@@ -7,10 +7,11 @@
 
 /* A snapshot is a session that nobody takes for a sandbox: it has CAY_LABEL_HIDDEN with this
  * value, and labels of ours that clients neither see nor set. */
-#define CAY_E2B_SNAPSHOT     "e2b-snapshot"
-#define CAY_E2B_LABEL        "cay.e2b/"
-#define CAY_E2B_LABEL_SOURCE CAY_E2B_LABEL "source" /* the sandbox it was taken of */
-#define CAY_E2B_LABEL_NAME   CAY_E2B_LABEL "name"   /* as its maker called it; may be empty */
+#define CAY_E2B_SNAPSHOT      "e2b-snapshot"
+#define CAY_E2B_LABEL         "cay.e2b/"
+#define CAY_E2B_LABEL_RUNTIME "cay.runtime"          /* the client's: what is to isolate it */
+#define CAY_E2B_LABEL_SOURCE  CAY_E2B_LABEL "source" /* the sandbox it was taken of */
+#define CAY_E2B_LABEL_NAME    CAY_E2B_LABEL "name"   /* as its maker called it; may be empty */
 
 /* The value of a label; an empty string with a NULL ptr when it is absent. */
 [[nodiscard]] struct cay_str cay_e2b_label(const struct cay_v1_session *session, const char *key);

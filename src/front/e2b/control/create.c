@@ -44,6 +44,17 @@ static const char *missing(const struct e2b_new_sandbox *wanted)
     return NULL;
 }
 
+/* The protocol has no word for what isolates a sandbox: a pair of its metadata says it. Empty: it
+ * is the host's choice. */
+static struct cay_str runtime_of(const struct e2b_new_sandbox *wanted)
+{
+    for (size_t i = 0; i < wanted->metadata.count; i++) {
+        if (cay_str_is(wanted->metadata.items[i].key, CAY_E2B_LABEL_RUNTIME))
+            return wanted->metadata.items[i].value;
+    }
+    return (struct cay_str){};
+}
+
 static const char *refusal(const struct e2b_new_sandbox *wanted)
 {
     bool keeps_memory = !wanted->has_auto_pause_memory || wanted->auto_pause_memory;
@@ -116,6 +127,7 @@ static void create_from_base(struct cay_rest_request *request, struct plan *plan
     struct cay_v1_create_session_request *ask = cay_rest_call_message(call);
     ask->base = plan->names.items[plan->at];
     ask->labels = plan->wanted->metadata;
+    ask->runtime = runtime_of(plan->wanted);
     ask->env = plan->wanted->env_vars;
     ask->network = plan->network;
     ask->lifecycle = lifecycle_of(plan->wanted, &call->errand.call.arena);
@@ -155,6 +167,13 @@ static void create_from_snapshot(struct cay_rest_request *request, const struct 
 static void template_found(struct cay_rest_request *request, struct cay_str session_id)
 {
     struct plan *plan = request->state;
+    if (session_id.len && runtime_of(plan->wanted).len) {
+        cay_rest_reply_fault(request, 400,
+                             "metadata: " CAY_E2B_LABEL_RUNTIME
+                             " goes with templates only; what is made of a snapshot has that of "
+                             "the snapshot");
+        return;
+    }
     if (session_id.len) {
         create_from_snapshot(request, plan, session_id);
         return;
