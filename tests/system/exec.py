@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 
-from daemon import (FILE, IS_FULL, MIB, PROCESS, SANDBOX, RpcError, b64, case, eventually, fails, good,
-                    init_of, together, unb64)
+from daemon import (FILE, IS_FULL, MIB, PROCESS, SANDBOX, RpcError, also_in_gvisor, b64, case,
+                    eventually, fails, good, init_of, together, unb64)
 from small_base import run_with_cayd
 
 SID = "exec"
@@ -57,6 +57,7 @@ def alive(cay, text):
 
 
 @case
+@also_in_gvisor
 def ends_with_the_child(cay):
     """a command ends when its direct child ends, though grandchildren hold the pipes"""
     cay.sh(SID, "true")
@@ -73,6 +74,7 @@ def ends_with_the_child(cay):
 
 
 @case
+@also_in_gvisor
 def output_until_then(cay):
     """all output written until the end comes, however much and however late"""
     script = "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; printf end"
@@ -97,6 +99,7 @@ def output_through_a_small_ring(cay):
 
 
 @case
+@also_in_gvisor
 def leftovers_are_reported(cay):
     """what a command leaves behind is reported and goes on"""
     result, _, _ = cay.launch(SID, "/bin/sh", "-c", "sleep 31 & sleep 31 & exit 0")
@@ -120,6 +123,7 @@ def all_killed(result, command):
 
 
 @case
+@also_in_gvisor
 def leftovers_are_killed(cay):
     """by option what a command leaves behind is killed with the call, also when it hides in a session of its own"""
     policy = {"leftovers": "LEFTOVER_POLICY_KILL"}
@@ -144,6 +148,7 @@ def leftovers_without_arguments(cay):
 
 
 @case
+@also_in_gvisor
 def wall_timeout(cay):
     """a wall timeout kills the whole tree and returns the partial output"""
     policy = {"timeout": "0.5s"}
@@ -173,6 +178,7 @@ def tool_timeout(cay):
 
 
 @case
+@also_in_gvisor
 def silence_timeout(cay):
     """a no-output timeout counts from the last output"""
     policy = {"noOutputTimeout": "0.7s"}
@@ -183,6 +189,7 @@ def silence_timeout(cay):
 
 
 @case
+@also_in_gvisor
 def streamed(cay):
     """output is streamed as it comes, with the streams told apart and offsets that add up"""
     script = "for i in 1 2 3; do echo out$i; usleep 300000; echo err$i >&2; usleep 300000; done"
@@ -208,6 +215,7 @@ def streamed(cay):
 
 
 @case
+@also_in_gvisor
 def truncated(cay):
     """truncated results tell how many bytes were dropped"""
     size = 3 * MIB
@@ -300,6 +308,7 @@ def plain_signals(cay):
 
 
 @case
+@also_in_gvisor
 def zombies(cay):
     """zombies never accumulate"""
     count = 2000 if IS_FULL else 300
@@ -314,6 +323,7 @@ def zombies(cay):
 
 
 @case
+@also_in_gvisor
 def fork_bomb(cay):
     """a fork bomb is bounded by its session, and ends with its timeout"""
     cay.create("bomb", limits={"pids": "64"})
@@ -327,6 +337,7 @@ def fork_bomb(cay):
 
 
 @case
+@also_in_gvisor
 def disconnect_keeps(cay):
     """a client that leaves does not end the command"""
     cay.background(SID, "echo ready; sleep 0.5; echo done > left; sleep 36")
@@ -336,6 +347,7 @@ def disconnect_keeps(cay):
 
 
 @case
+@also_in_gvisor
 def disconnect_kills(cay):
     """a client that leaves ends the command if it was asked to"""
     stream = cay.attach(SID, "/bin/sh", "-c", "setsid sleep 37 & echo ready; sleep 37",
@@ -574,6 +586,7 @@ def bad_arguments(cay):
 
 
 @case
+@also_in_gvisor
 def standard_input(cay):
     """standard input is empty unless it is given, and then all of it comes"""
     assert cay.launch(SID, "/bin/cat")[1] == b""
@@ -600,6 +613,7 @@ def stopped(cay):
 
 
 @case
+@also_in_gvisor
 def death_of_the_first_process(cay):
     """sandbox root cannot reach the sandbox's first process; a lost sandbox is made anew"""
     cay.create("hard")

@@ -17,8 +17,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, case, eventually, fails,
-                    init_of, list_if_asked, run, steps)
+from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, also_in_gvisor, case,
+                    eventually, fails, init_of, list_if_asked, run, steps)
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
@@ -166,6 +166,7 @@ def none(cay, _world):
 
 
 @case
+@also_in_gvisor
 def out(cay, _world):
     """an open network reaches the internet by address and name, IPv4 and IPv6"""
     with session(cay, "out") as made:
@@ -181,6 +182,7 @@ def out(cay, _world):
 
 
 @case
+@also_in_gvisor
 def closed(cay, _world):
     """the host, private ranges and metadata addresses are closed, at once"""
     with session(cay, "closed"):
@@ -272,6 +274,7 @@ except OSError: print('closed')
 
 
 @case
+@also_in_gvisor
 def neighbours(cay, world):
     """sandboxes do not reach each other, and nobody outside reaches them"""
     with session(cay, "left"), session(cay, "right"):
@@ -372,6 +375,7 @@ for junk in (b'', b'x', bytes(5000), b'\\xff' * 12): u.sendto(junk, ('127.0.0.1'
 
 
 @case
+@also_in_gvisor
 def restart(cay, _world):
     """connections live on while the daemon is killed and starts again, and names are found again"""
     with session(cay, "live"):
@@ -405,6 +409,7 @@ def orphans(cay, _world):
 
 
 @case
+@also_in_gvisor
 def changes(cay, _world):
     """pauses, turns, rollbacks and forks keep it; an update opens and closes it while it runs"""
     with session(cay, "changing", network=NONE):
@@ -438,6 +443,7 @@ def changes(cay, _world):
 
 
 @case
+@also_in_gvisor
 def lost(cay, _world):
     """a sandbox whose init is killed gets its network again with the next"""
     with session(cay, "lost"):

@@ -9,7 +9,7 @@ import time
 import uuid
 from pathlib import Path
 
-from daemon import MIB, SANDBOX, Closed, RpcError, case, eventually, fails, unb64
+from daemon import MIB, SANDBOX, Closed, RpcError, also_in_gvisor, case, eventually, fails, unb64
 from past import put, text_of
 from process_client import Processes, collect
 from small_base import run_with_cayd, small_cayd
@@ -49,6 +49,7 @@ def tree_hash(cay, session_id):
 
 
 @case
+@also_in_gvisor
 def frozen(cay):
     """a paused session stands still, refuses tools and commands, and goes on exactly there"""
     cay.create("p")
@@ -97,6 +98,7 @@ def cycles(cay):
 
 
 @case
+@also_in_gvisor
 def output(cay):
     """what a frozen process has written is there after the pause, also when the daemon died meanwhile"""
     cay.create("o")
@@ -129,6 +131,7 @@ def output(cay):
 
 
 @case
+@also_in_gvisor
 def drained(cay):
     """running tools may finish; when they do not, the session is active as before"""
     cay.create("d")
@@ -205,6 +208,7 @@ def is_being_paused(cay, session_id):
 
 
 @case
+@also_in_gvisor
 def waits_to_stop(cay):
     """a pause that waits for tools and then ends the sandbox, again and again"""
     cay.create("w")
@@ -271,6 +275,7 @@ def waits_past_deadline(cay):
 
 
 @case
+@also_in_gvisor
 def overtaken(cay):
     """a tool that a pause overtakes while the files are mounted is refused, and not counted"""
     cay.create("o")

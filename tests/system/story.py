@@ -3,7 +3,7 @@
 """A day in the life of a session: make it, work, break everything, look, go back, fork, lose the
 daemon, go on. The chapters of the day are one case: each goes on where the one before it ended."""
 
-from daemon import case, fails, good, steps, together
+from daemon import also_in_gvisor, case, fails, good, steps, together
 from small_base import run_with_cayd
 
 TURN = "turn-0001"
@@ -132,6 +132,7 @@ def ends(cay):
 
 
 @case
+@also_in_gvisor
 def day(cay):
     """a session is made, works, is broken, looked at, rolled back and forked, loses its daemon, and goes on"""
     steps(create, write_and_run, turn, breaks, looks, goes_back, forks, loses_the_daemon, goes_on, ends)(cay)

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from daemon import (IS_FULL, MIB, Closed, RpcError, case, eventually, fails, good, init_of, together,
-                    unb64)
+from daemon import (IS_FULL, MIB, Closed, RpcError, also_in_gvisor, case, eventually, fails, good,
+                    init_of, together, unb64)
 from process_client import Processes
 from small_base import run_with_cayd
 
@@ -124,6 +124,7 @@ def recorded(cay):
 
 
 @case
+@also_in_gvisor
 def commands_of_calls(cay):
     """a command of a call that was cut off goes on as a process, and so do leftovers"""
     cay.create("calls")
@@ -147,6 +148,7 @@ def commands_of_calls(cay):
 
 
 @case
+@also_in_gvisor
 def input_survives(cay):
     """input and terminals go on with the next daemon"""
     cay.create("input")
@@ -166,6 +168,7 @@ def input_survives(cay):
 
 
 @case
+@also_in_gvisor
 def reboot(cay):
     """after a reboot of the host, processes are lost and say so"""
     cay.create("reboot")
@@ -182,6 +185,7 @@ def reboot(cay):
 
 
 @case
+@also_in_gvisor
 def lost_after_all(cay):
     """a sandbox that was taken over and is lost then makes way for a new one, with the same files"""
     cay.create("lost")

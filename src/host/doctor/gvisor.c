@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
 #include "host/doctor/checks.h"
 #include "sys/run.h"
 
@@ -48,7 +50,7 @@ void cay_doctor_check_gvisor(struct cay_doctor *doctor)
 {
     char path[256];
     const char *wanted = doctor->runsc && doctor->runsc[0] ? doctor->runsc : "runsc";
-    if (cay_run_find(wanted, path, sizeof(path)) < 0) {
+    if (cay_run_find(wanted, path, sizeof(path)) < 0 || access(path, X_OK) < 0) {
         cay_doctor_say(doctor, "gvisor", doctor->needs_gvisor ? CAY_VERDICT_FAIL : CAY_VERDICT_OK,
                        doctor->needs_gvisor ? "install the package runsc, or name the program with "
                                               "'runsc' in the configuration"
