@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other programs that isolate a command: crun, runc, bwrap, podman. All run the same static `true`
+"""Other programs that isolate a command: crun, runc, runsc, bwrap, podman. All run the same static `true`
 on a directory that has nothing else."""
 
 import contextlib
@@ -58,6 +58,16 @@ class Oci:
         return timing.command(world, RUNS, words, cpus, self.before).p50_us
 
 
+class Runsc(Oci):
+    """gVisor's own command. What ours has beside it, a network and control groups, it may leave out."""
+
+    def words(self, *words):
+        return [self.tool, "--root", f"{self.bundle}/state", "--network=none", "--ignore-cgroups", *words]
+
+    def run_detached(self, name):
+        return self.words("run", "--detach", "--bundle", str(self.bundle), name)
+
+
 def write_bundle(tool, bundle, root):
     """The tool's own specification, with limits as our sessions have them."""
     subprocess.run([tool, "spec"], cwd=bundle, check=True)
@@ -70,11 +80,11 @@ def write_bundle(tool, bundle, root):
 
 
 @contextlib.contextmanager
-def oci(world, tool, before):
+def oci(world, tool, before, kind=Oci):
     bundle = world.tmp / f"peers-{tool}"
     bundle.mkdir()
     write_bundle(tool, bundle, world.get(rootfs))
-    peer = Oci(tool, bundle, before)
+    peer = kind(tool, bundle, before)
     name = f"cay-bench-{os.getpid()}"
     try:
         timing.command(world, 1, peer.run_detached(name), timing.all_cpus(), before)
@@ -99,6 +109,12 @@ def crun(world):
 @contextlib.contextmanager
 def runc(world):
     with oci(world, "runc", ()) as peer:
+        yield peer
+
+
+@contextlib.contextmanager
+def runsc(world):
+    with oci(world, "runsc", (), Runsc) as peer:
         yield peer
 
 

@@ -97,9 +97,12 @@ def stream_request(server, name, *argv):
 
 
 def stream(world):
+    return stream_on(world.get(shells[free]), "shell", "/bin/head", "-c", str(STREAM_MIB * MIB), "/dev/zero")
+
+
+def stream_on(server, name, *argv):
     """MiB a second of output, from the request to the last byte."""
-    server = world.get(shells[free])
-    request = stream_request(server, "shell", "/bin/head", "-c", str(STREAM_MIB * MIB), "/dev/zero")
+    request = stream_request(server, name, *argv)
     room = bytearray(MIB)
     total = 0
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
