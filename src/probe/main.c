@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-probe try [control | frugal] KEY=VALUE… [host.KEY=VALUE…] [neighbour.KEY=VALUE…]
+ * cay-probe try [control | frugal | greedy] KEY=VALUE… [host.KEY=VALUE…] [neighbour.KEY=VALUE…]
  *     every probe, a line each: NAME, verdict and reason, with tabs between
  * cay-probe hold DIR TOKEN
  *     holds prizes until its input ends, and says which
@@ -55,6 +55,8 @@ static bool take_word(struct world *world, char *word)
         return world->is_control = true;
     if (strcmp(word, "frugal") == 0)
         return world->is_frugal = true;
+    if (strcmp(word, "greedy") == 0)
+        return world->is_greedy = true;
     if (!value)
         return false;
     *value++ = '\0';
@@ -165,7 +167,7 @@ static int try_all(int argc, char **argv)
     if (shared == MAP_FAILED)
         return 1;
     for (size_t i = 0; i < probe_count; i++) {
-        if (!world.is_frugal || !probes[i].attempt.is_greedy)
+        if (probes[i].attempt.is_greedy ? !world.is_frugal : !world.is_greedy)
             run_probe(&world, &probes[i], shared);
     }
     return 0;

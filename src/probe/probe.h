@@ -43,7 +43,8 @@ struct prize {
 
 struct world {
     bool is_control;
-    bool is_frugal;      /* takes no memory and no processes */
+    bool is_frugal;      /* without what takes memory and processes */
+    bool is_greedy;      /* that only */
     const char *scratch; /* a directory to write to */
     int supervisor;      /* the process that must be out of reach: a sandbox's first one */
     struct prize host;

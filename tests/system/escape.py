@@ -110,7 +110,7 @@ def interrupted(_):
     with tempfile.TemporaryDirectory(prefix="cayesc-") as directory:
         with subprocess.Popen([CAY, "selftest", "--escape"], env={**os.environ, "TMPDIR": directory}, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True) as process:
-            eventually(lambda: len(list(Path(directory).glob("cay-*/run/**/*"))) > 3, "sandboxes are there")
+            eventually(lambda: len(list(Path(directory).glob("cay-*/[0-9]/run/**/*"))) > 3, "sandboxes are there", 60)
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 125 and "interrupted" in process.stderr.read()
         nothing_left(directory)

@@ -130,7 +130,7 @@ bool cay_selftest_start_daemon(struct cay_selftest *self, struct cay_error *err)
             self->cayd_pid = 0;
             return fail_start(self, err);
         }
-        if (cay_clock_ms() > until_ms || cay_selftest_is_over())
+        if (cay_clock_ms() > until_ms || (cay_selftest_is_over() && !self->is_ending))
             return fail_start(self, err);
         (void)nanosleep(&pause, NULL);
     }

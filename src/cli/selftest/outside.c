@@ -30,8 +30,8 @@ static struct outside begin(struct cay_selftest *self, size_t runtime)
     struct outside at = {
         .self = self,
         .runtime = runtime,
-        .prizes_dir = cay_arena_printf(arena, "%s/prizes", self->dir),
-        .secret = cay_arena_printf(arena, "%s/prizes/secret", self->dir),
+        .prizes_dir = self->prizes_dir,
+        .secret = cay_arena_printf(arena, "%s/secret", self->prizes_dir),
     };
     if (self->runtime_count) {
         at.id = cay_arena_printf(arena, "first-%s", self->runtimes[runtime].name);

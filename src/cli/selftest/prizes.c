@@ -40,6 +40,7 @@ static bool start_holder(struct cay_selftest *self, struct cay_error *err)
     if (pipe2(input, O_CLOEXEC) < 0 || pipe2(output, O_CLOEXEC) < 0)
         return cay_fail_errno(err, CAY_R_INTERNAL, -errno, "make a pipe");
     const char *dir = cay_arena_printf(&self->arena, "%s/prizes", self->dir);
+    self->prizes_dir = dir;
     const char *const argv[] = {self->probe_path, "hold", dir, self->token, NULL};
     const char *const environment[] = {"HELD=1", NULL};
     self->holder_pid = dir && mkdir(dir, 0755) == 0
@@ -132,8 +133,10 @@ const char **cay_selftest_words(struct cay_selftest *self, enum cay_selftest_kin
         abort();
     words[count++] = is_control ? self->probe_path : "/bin/cay-probe";
     words[count++] = "try";
-    if (kind != CAY_SELFTEST_ALL)
-        words[count++] = is_control ? "control" : "frugal";
+    static const char *const kinds[] = {[CAY_SELFTEST_CONTROL] = "control",
+                                        [CAY_SELFTEST_FRUGAL] = "frugal",
+                                        [CAY_SELFTEST_GREEDY] = "greedy"};
+    words[count++] = kinds[kind];
     words[count++] =
         is_control ? cay_arena_printf(arena, "scratch=%s/scratch", self->dir) : "scratch=/tmp";
     words[count++] =

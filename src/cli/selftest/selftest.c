@@ -71,12 +71,13 @@ static bool begin(struct cay_selftest *self, struct cay_error *err)
 }
 
 /* Sandboxes first: they outlive their daemon. */
-static void end(struct cay_selftest *self)
+void cay_selftest_end_daemon(struct cay_selftest *self)
 {
     struct cay_error ignored = {};
     struct cay_v1_list_sessions_request request = {};
     struct cay_v1_list_sessions_response response = {};
     bool can_call = self->cayd_pid > 0;
+    self->is_ending = true;
     if (self->client && !can_call && self->runtime_count)
         can_call = cay_selftest_start_daemon(self, &ignored);
     if (self->client && can_call &&
@@ -89,10 +90,16 @@ static void end(struct cay_selftest *self)
         }
     }
     cay_selftest_kill_daemon(self, SIGTERM);
+    cay_client_close(self->client);
+    self->client = NULL;
+}
+
+static void end(struct cay_selftest *self)
+{
+    cay_selftest_end_daemon(self);
     cay_selftest_unplant(self);
     if (self->dir[0] && !cay_args_has(&self->cli->args, "keep"))
         (void)nftw(self->dir, remove_entry, OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-    cay_client_close(self->client);
 }
 
 static bool test(struct cay_selftest *self, struct cay_error *err)
@@ -100,14 +107,10 @@ static bool test(struct cay_selftest *self, struct cay_error *err)
     if (!begin(self, err) || !cay_selftest_control(self, err))
         return false;
     cay_selftest_outside_control(self);
-    for (size_t i = 0; i < self->runtime_count && !cay_selftest_is_over(); i++) {
-        if (!self->runtimes[i].is_judged)
-            continue;
-        if (!cay_selftest_stages(self, i, err))
-            return false;
-        cay_selftest_outside(self, i);
-    }
-    return !cay_selftest_is_over() || cay_fail(err, CAY_R_CANCELED, "interrupted");
+    /* What a control does to the host is undone by now. */
+    cay_selftest_end_daemon(self);
+    return cay_selftest_parts(self, err) &&
+           (!cay_selftest_is_over() || cay_fail(err, CAY_R_CANCELED, "interrupted"));
 }
 
 static bool run_selftest(struct cay_cli *cli, struct cay_error *err)
@@ -118,12 +121,11 @@ static bool run_selftest(struct cay_cli *cli, struct cay_error *err)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "say what to test: 'cay selftest --escape' is all there is");
     cay_arena_init(&self.arena, ARENA_BYTES);
-    cay_selftest_make_rows(&self);
-    bool is_done = test(&self, err);
+    bool is_done = cay_selftest_make_rows(&self, err) && test(&self, err);
     end(&self);
     if (is_done)
         cli->exit_status = cay_selftest_report(&self);
-    free(self.rows);
+    cay_selftest_free_rows(&self);
     cay_arena_finish(&self.arena);
     return is_done;
 }

@@ -4,9 +4,10 @@
 /*
  * `cay selftest --escape`: hostile code in sandboxes of a daemon of its own, and the same code
  * without a sandbox as the control. One object for the whole run; everything it starts and makes is
- * taken away by cay_selftest_end, however far it came.
+ * taken away at its end, however far it came.
  *
- * Order: begin -> control -> (each runtime: sandboxes, stages, outside)* -> end -> report.
+ * Order: begin -> control -> parts, side by side -> end -> report. A part is the probes inside or
+ * those from outside in one runtime: a process with a daemon and sandboxes of its own.
  */
 
 #include "api/cay_v1.h"
@@ -62,6 +63,7 @@ struct cay_selftest {
     struct cay_client *client;
     char token[CAY_SELFTEST_TOKEN_BYTES];
     char dir[128]; /* everything of the run, removed at the end */
+    const char *prizes_dir;
     const char *probe_path;
 
     /* The daemon of the run. */
@@ -77,7 +79,7 @@ struct cay_selftest {
     int terminal_fd;
     const char *terminal;
     const char *prizes;           /* "token=… name=…", as the holder says it */
-    const char *neighbour_prizes; /* of the sandbox beside; that of the runtime under test */
+    const char *neighbour_prizes; /* of the sandbox beside; that of the part's runtime */
     char boot_id[64];
     char disk[32];
 
@@ -86,6 +88,7 @@ struct cay_selftest {
     struct cay_selftest_row *rows; /* of the probes inside, then those outside */
     size_t row_count;
     int64_t started_ms;
+    bool is_ending; /* a daemon that is started now is to take sandboxes away */
 };
 
 /* What the sandboxes under test may use. */
@@ -99,9 +102,9 @@ enum { CAY_SELFTEST_MEMORY_BYTES = 96 * 1024 * 1024, CAY_SELFTEST_PROCESSES = 20
 void cay_selftest_unplant(struct cay_selftest *self);
 [[nodiscard]] bool cay_selftest_control(struct cay_selftest *self, struct cay_error *err);
 
-/* The arguments of `cay-probe try` in the arena; a NULL behind them. One that is frugal leaves out
- * what takes memory and processes. */
-enum cay_selftest_kind { CAY_SELFTEST_CONTROL = 1, CAY_SELFTEST_ALL, CAY_SELFTEST_FRUGAL };
+/* The arguments of `cay-probe try` in the arena; a NULL behind them. What takes memory and
+ * processes is greedy, all else is frugal; the control has both. */
+enum cay_selftest_kind { CAY_SELFTEST_CONTROL = 1, CAY_SELFTEST_FRUGAL, CAY_SELFTEST_GREEDY };
 [[nodiscard]] const char **cay_selftest_words(struct cay_selftest *self,
                                               enum cay_selftest_kind kind);
 
@@ -110,6 +113,8 @@ enum cay_selftest_kind { CAY_SELFTEST_CONTROL = 1, CAY_SELFTEST_ALL, CAY_SELFTES
 void cay_selftest_kill_daemon(struct cay_selftest *self, int signal);
 [[nodiscard]] bool cay_selftest_find_runtimes(struct cay_selftest *self, const char *wanted,
                                               struct cay_error *err);
+/* Destroys the sandboxes, which outlive their daemon, and ends it. */
+void cay_selftest_end_daemon(struct cay_selftest *self);
 /* The base of all sandboxes here; and a base of a directory. */
 [[nodiscard]] bool cay_selftest_import(struct cay_selftest *self, struct cay_error *err);
 [[nodiscard]] bool cay_selftest_import_tree(struct cay_selftest *self, const char *name,
@@ -144,7 +149,13 @@ struct cay_selftest_ran {
 [[nodiscard]] bool cay_selftest_hold(struct cay_selftest *self, const char *id,
                                      struct cay_error *err);
 
-/* stages.c: the probes inside, at every stage of a session's life. */
+/* parts.c: everything but the control. */
+[[nodiscard]] bool cay_selftest_parts(struct cay_selftest *self, struct cay_error *err);
+
+/* stages.c: the session under test, and the one beside with a holder; the probes inside, at every
+ * stage of a session's life. */
+[[nodiscard]] bool cay_selftest_settle(struct cay_selftest *self, size_t runtime,
+                                       struct cay_error *err);
 [[nodiscard]] bool cay_selftest_stages(struct cay_selftest *self, size_t runtime,
                                        struct cay_error *err);
 
@@ -153,7 +164,8 @@ void cay_selftest_outside(struct cay_selftest *self, size_t runtime);
 void cay_selftest_outside_control(struct cay_selftest *self);
 
 /* rows.c */
-void cay_selftest_make_rows(struct cay_selftest *self);
+[[nodiscard]] bool cay_selftest_make_rows(struct cay_selftest *self, struct cay_error *err);
+void cay_selftest_free_rows(struct cay_selftest *self);
 [[nodiscard]] struct cay_selftest_row *cay_selftest_row(struct cay_selftest *self,
                                                         struct cay_str name);
 CAY_PRINTF(3, 4)

@@ -107,34 +107,42 @@ static bool try_probes(struct cay_selftest *self, size_t runtime, const char *wh
     return true;
 }
 
-/* A runtime with a kernel of its own may end as a whole when its memory does: greed gets nothing
- * then, and the others are tried without it. */
+/* A runtime with a kernel of its own may end as a whole when its memory does: greed comes last, and
+ * gets nothing then. */
 static bool try_as(struct cay_selftest *self, size_t runtime, const struct stage *stage,
                    const char *id, const char *user, struct cay_error *err)
 {
     char where[64];
     snprintf(where, sizeof(where), "%s, %s", stage->name, user);
-    if (stage->has_new_limits && try_probes(self, runtime, where, id, user, CAY_SELFTEST_ALL, err))
+    if (!try_probes(self, runtime, where, id, user, CAY_SELFTEST_FRUGAL, err))
+        return false;
+    if (!stage->has_new_limits ||
+        try_probes(self, runtime, where, id, user, CAY_SELFTEST_GREEDY, err))
         return true;
-    if (stage->has_new_limits) {
-        struct cay_selftest_outcome ended = {};
-        if (err->reason != CAY_R_RESOURCE_EXHAUSTED)
-            return false;
-        *err = (struct cay_error){};
-        cay_selftest_say(&ended, CAY_SELFTEST_DENIED, "the sandbox ended with its memory");
-        cay_selftest_note_greedy(self, runtime, where, &ended);
-    }
-    return try_probes(self, runtime, where, id, user, CAY_SELFTEST_FRUGAL, err);
+    struct cay_selftest_outcome ended = {};
+    if (err->reason != CAY_R_RESOURCE_EXHAUSTED)
+        return false;
+    *err = (struct cay_error){};
+    cay_selftest_say(&ended, CAY_SELFTEST_DENIED, "the sandbox ended with its memory");
+    cay_selftest_note_greedy(self, runtime, where, &ended);
+    return true;
+}
+
+bool cay_selftest_settle(struct cay_selftest *self, size_t runtime, struct cay_error *err)
+{
+    const struct cay_selftest_runtime *which = &self->runtimes[runtime];
+    const char *neighbour = id_of(self, runtime, "neighbour");
+    return (cay_selftest_create(self, neighbour, which->name, which->has_network, err) &&
+            cay_selftest_hold(self, neighbour, err) &&
+            cay_selftest_create(self, id_of(self, runtime, "first"), which->name, false, err)) ||
+           cay_wrap(err, "runtime '%s'", which->name);
 }
 
 bool cay_selftest_stages(struct cay_selftest *self, size_t runtime, struct cay_error *err)
 {
     const struct cay_selftest_runtime *which = &self->runtimes[runtime];
     const char *id = id_of(self, runtime, "first");
-    const char *neighbour = id_of(self, runtime, "neighbour");
-    bool is_done = cay_selftest_create(self, neighbour, which->name, which->has_network, err) &&
-                   cay_selftest_hold(self, neighbour, err) &&
-                   cay_selftest_create(self, id, which->name, false, err);
+    bool is_done = true;
     for (size_t i = 0; i < CAY_COUNT(stages) && is_done && !cay_selftest_is_over(); i++) {
         const char *now = id;
         if (stages[i].needs_network && !which->has_network)
