@@ -15,18 +15,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "probe/probe.h"
+#include "probe/tricks.h"
 
 enum { RENAME_BOTH = 2, BOMB_MAX = 100'000 };
 
-static bool is_before(const struct timespec *end)
+bool trick_is_before(const struct timespec *end)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec < end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec < end->tv_nsec);
 }
 
-static struct timespec in_ms(const char *text)
+struct timespec trick_in_ms(const char *text)
 {
     struct timespec end;
     long ms = strtol(text, NULL, 10);
@@ -66,7 +66,7 @@ static int plant(char **argv)
 static int swap(char **argv)
 {
     char dir[PATH_MAX];
-    struct timespec end = in_ms(argv[2]);
+    struct timespec end = trick_in_ms(argv[2]);
     snprintf(dir, sizeof(dir), "%s", argv[1]);
     *strrchr(dir, '/') = '\0';
     if ((mkdir(argv[0], 0755) < 0 && errno != EEXIST) || chdir(argv[0]) < 0)
@@ -75,7 +75,7 @@ static int swap(char **argv)
     (void)symlink(argv[1], "race-link");
     (void)mkdir("turn", 0755);
     (void)symlink(dir, "turn-link");
-    while (is_before(&end)) {
+    while (trick_is_before(&end)) {
         (void)syscall(SYS_renameat2, AT_FDCWD, "race", AT_FDCWD, "race-link", RENAME_BOTH);
         (void)syscall(SYS_renameat2, AT_FDCWD, "turn", AT_FDCWD, "turn-link", RENAME_BOTH);
     }
@@ -98,11 +98,11 @@ static int scribble(char **argv)
 /* bomb MS: each process makes more, until the time is up. */
 static int bomb(char **argv)
 {
-    struct timespec end = in_ms(argv[0]);
+    struct timespec end = trick_in_ms(argv[0]);
     (void)signal(SIGCHLD, SIG_IGN);
-    for (long i = 0; i < BOMB_MAX && is_before(&end); i++)
+    for (long i = 0; i < BOMB_MAX && trick_is_before(&end); i++)
         (void)fork();
-    while (is_before(&end))
+    while (trick_is_before(&end))
         usleep(1000);
     return 0;
 }
@@ -111,8 +111,8 @@ static int bomb(char **argv)
 static int flood(char **argv)
 {
     static char piece[1 << 16];
-    struct timespec end = in_ms(argv[0]);
-    while (is_before(&end) && write(STDOUT_FILENO, piece, sizeof(piece)) > 0)
+    struct timespec end = trick_in_ms(argv[0]);
+    while (trick_is_before(&end) && write(STDOUT_FILENO, piece, sizeof(piece)) > 0)
         ;
     return 0;
 }
@@ -176,8 +176,15 @@ static const struct {
     int words;
     int (*run)(char **argv);
 } tricks[] = {
-    {"plant", 2, plant}, {"swap", 3, swap},     {"scribble", 2, scribble}, {"bomb", 1, bomb},
-    {"flood", 1, flood}, {"linger", 1, linger}, {"stubborn", 0, stubborn}, {"random", 0, unlike},
+    {"plant", 2, plant},         {"swap", 3, swap},
+    {"scribble", 2, scribble},   {"bomb", 1, bomb},
+    {"flood", 1, flood},         {"linger", 1, linger},
+    {"stubborn", 0, stubborn},   {"random", 0, unlike},
+    {"fill", 3, trick_fill},     {"sparse", 1, trick_sparse},
+    {"deep", 2, trick_deep},     {"shuffle", 2, trick_shuffle},
+    {"keep", 3, trick_keep},     {"exhaust", 1, trick_exhaust},
+    {"some", 0, trick_some},     {"lease", 2, trick_lease},
+    {"signal", 1, trick_signal},
 };
 
 int trick(int argc, char **argv)

@@ -82,6 +82,29 @@ def debuggers(cay):
         assert "cmdline = 'sleep 100'" in said, (user, said[-1500:])
 
 
+FILTER = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+program = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 1, 63) + struct.pack("HBBI", 6, 0, 0, 0x50000 | 99)
+program += struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+code = ctypes.create_string_buffer(program)
+head = struct.pack("HxxxxxxQ", 4, ctypes.addressof(code))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(317, 1, 0, head) == 0, ctypes.get_errno()
+try:
+    os.uname()
+except OSError as error:
+    print(error.errno)
+"""
+
+
+@case
+def filters(cay):
+    """a program filters its own system calls, and those of what it starts"""
+    needs("python3")
+    for user in ("user", "root"):
+        assert sh(cay, f"/usr/bin/python3 -c '{FILTER}'", user=user) == "99\n"
+
+
 @case
 def tmux(cay):
     """a terminal goes on without anybody"""
@@ -99,7 +122,7 @@ def create(cay):
         except RpcError as error:
             assert error.reason == "base_not_ready", error
             return None
-    eventually(is_made, "there is a session")
+    eventually(is_made, "there is a session", 120)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,31 @@ struct outside {
 /* The same on the host, in the control. */
 [[nodiscard]] int outside_run_bare(struct outside *at, const char *cwd, const char *const *words);
 
+/* Starts cay-probe in the session as a user and does not wait: its id, in the arena; NULL when that
+ * fails. Kills it with all it started; false when it lives on. */
+[[nodiscard]] const char *outside_start(struct outside *at, const char *id,
+                                        const char *const *words, int timeout_s);
+[[nodiscard]] bool outside_end(struct outside *at, const char *id, const char *process_id);
+
+/* On the host, without waiting, as root or somebody else, who need not be able to come to the
+ * directory: the pid or a negative number. What it
+ * started is killed with it. */
+[[nodiscard]] pid_t outside_spawn(struct outside *at, const char *const *argv);
+[[nodiscard]] pid_t outside_spawn_as(struct outside *at, uid_t user, const char *cwd,
+                                     const char *const *argv);
+void outside_kill(pid_t pid);
+
+/* Waits until there is something at the path; false when nothing comes. */
+[[nodiscard]] bool outside_await(struct outside *at, const char *id, const char *path);
+[[nodiscard]] bool outside_await_bare(const char *path);
+
+/* By the file API, as root: the beginning of a file, with a NUL behind it, and its length, 0 when
+ * it cannot be read; and a whole file. */
+size_t outside_read(struct outside *at, const char *id, const char *path, char *out_text,
+                    size_t size);
+[[nodiscard]] bool outside_write(struct outside *at, const char *id, const char *path,
+                                 struct cay_str data);
+
 /* Whether the host's directory of prizes has what it had: the secret, and nothing new. */
 [[nodiscard]] bool outside_is_whole(const struct outside *at);
 

@@ -38,49 +38,11 @@ static bool is_healthy(struct outside *at, int timeout_ms)
                                 &at->self->arena, &response, &ignored);
 }
 
-/* Starts cay-probe in the session and does not wait; its id in the arena, NULL when it fails. */
-static const char *start(struct outside *at, const char *const *words, int timeout_s)
-{
-    struct cay_error ignored = {};
-    struct cay_str argv[8] = {CAY_STR("/bin/cay-probe")};
-    size_t count = 1;
-    for (; words[count - 1] && count < CAY_COUNT(argv); count++)
-        argv[count] = cay_str(words[count - 1]);
-    struct google_protobuf_duration timeout = {.seconds = timeout_s};
-    struct cay_v1_exec_policy policy = {.timeout = &timeout,
-                                        .leftovers = CAY_V1_LEFTOVER_POLICY_KILL};
-    struct cay_v1_process_spec spec = {
-        .argv = {argv, count}, .user = CAY_STR("user"), .policy = &policy};
-    struct cay_v1_launch_process_response response = {};
-    struct cay_v1_launch_process_request request = {.session_id = cay_str(at->id), .spec = &spec};
-    if (!cay_selftest_call(at->self, CAY_V1_PROCESS_SERVICE_LAUNCH_PROCESS, &request, &response,
-                           &ignored) ||
-        !response.process)
-        return NULL;
-    return cay_arena_copy(&at->self->arena, response.process->id);
-}
-
-/* Kills it and waits; false when it lives on. */
-static bool end(struct outside *at, const char *process_id)
-{
-    struct cay_error ignored = {};
-    struct cay_v1_kill_process_response response = {};
-    struct cay_v1_kill_process_request request = {.session_id = cay_str(at->id),
-                                                  .process_id = cay_str(process_id),
-                                                  .signal = SIGKILL,
-                                                  .scope = CAY_V1_KILL_SCOPE_TREE,
-                                                  .wait = true};
-    const struct cay_call_options options = {.size = sizeof(options), .timeout_ms = PATIENCE_MS};
-    return cay_client_call_with(at->self->client, &options,
-                                &cay_v1_methods[CAY_V1_PROCESS_SERVICE_KILL_PROCESS], &request,
-                                &at->self->arena, &response, &ignored);
-}
-
 void try_api_under_bomb(struct outside *at)
 {
     enum { BOMB_MS = 1000 };
     const char *const words[] = {"bomb", "1000", NULL};
-    const char *process = start(at, words, 2);
+    const char *process = outside_start(at, at->id, words, 2);
     int64_t until_ms = cay_clock_ms() + BOMB_MS;
     int64_t worst_ms = 0;
     bool is_answering = process != NULL;
@@ -91,7 +53,7 @@ void try_api_under_bomb(struct outside *at)
     }
     if (!process)
         return;
-    if (!end(at, process) || !is_answering)
+    if (!outside_end(at, at->id, process) || !is_answering)
         REACHED(is_answering ? "it cannot be killed" : "no answer in %d ms", PATIENCE_MS);
     else
         DENIED("answers within %d ms", (int)worst_ms);
@@ -202,10 +164,10 @@ void bare_api_leftover(struct outside *at)
 void try_api_stubborn(struct outside *at)
 {
     const char *const words[] = {"stubborn", NULL};
-    const char *process = start(at, words, 60);
+    const char *process = outside_start(at, at->id, words, 60);
     if (!process)
         return;
-    if (end(at, process))
+    if (outside_end(at, at->id, process))
         DENIED("it is killed");
     else
         REACHED("it lives on after %d ms", PATIENCE_MS);

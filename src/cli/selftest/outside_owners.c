@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/selftest/outside.h"
+#include "client/rpc/client.h"
 
 /* The uid of the process of that name on the host; -1 when there is none. */
 static int uid_of(const char *name)
@@ -245,4 +246,99 @@ void bare_fork_alike(struct outside *at)
     struct cay_str same = cay_str(cay_arena_printf(&at->self->arena, "%s\n1", at->self->boot_id));
     struct cay_str other = cay_str(cay_arena_printf(&at->self->arena, "%s\n2", at->self->boot_id));
     judge_alike(at, same, other);
+}
+
+/* Numbers that the first process may have, and such as wrap around. */
+void try_forged_user(struct outside *at)
+{
+    static const char text[] = "root:x:0:0:root:/root:/bin/cay-probe\n"
+                               "a:x:65535:65535:a:/:/bin/cay-probe\n"
+                               "b:x:65536:65536:b:/:/bin/cay-probe\n"
+                               "c:x:4294967295:4294967295:c:/:/bin/cay-probe\n"
+                               "d:x:4294967296:4294967296:d:/:/bin/cay-probe\n"
+                               "e:x:-1:-1:e:/:/bin/cay-probe\n";
+    static const char *const names[] = {"a", "b", "c", "d", "e", "65535", "65536", "-1"};
+    struct cay_arena *arena = &at->self->arena;
+    const char *id = cay_arena_printf(arena, "forged-%zu", at->runtime);
+    const char *const words[] = {"/bin/cay-probe", "signal", "1", NULL};
+    struct cay_error ignored = {};
+    if (!cay_selftest_create(at->self, id, at->self->runtimes[at->runtime].name, false, &ignored))
+        return;
+    if (outside_write(at, id, "/etc/passwd", cay_str(text))) {
+        DENIED("as none of %zu", CAY_COUNT(names));
+        for (size_t i = 0; i < CAY_COUNT(names); i++) {
+            struct cay_selftest_ran ran = {};
+            if (cay_selftest_run(at->self, id, names[i], NULL, words, &ran, &ignored) &&
+                ran.exit_code == 0)
+                REACHED("as %s", names[i]);
+        }
+    }
+    cay_selftest_destroy(at->self, id);
+}
+
+/* What believes such a file. */
+void bare_forged_user(struct outside *at)
+{
+    const char *const words[] = {
+        "signal", cay_arena_printf(&at->self->arena, "%d", (int)at->self->holder_pid), NULL};
+    if (outside_run_bare(at, NULL, words) == 0)
+        REACHED("as root");
+    else
+        DENIED("not even as root");
+}
+
+static bool on_build(void *, const void *, struct cay_error *)
+{
+    return true;
+}
+
+/* A base of alice's, built of everybody's. */
+static bool make_vault(struct outside *at, const char *key)
+{
+    struct cay_error ignored = {};
+    struct cay_client *client = NULL;
+    struct cay_v1_build_base_request request = {
+        .name = CAY_STR("vault"), .from_base = CAY_STR("selftest"), .replace = true};
+    struct cay_client_options options = {
+        .size = sizeof(options),
+        .url = cay_arena_printf(&at->self->arena, "http://127.0.0.1:%d", at->self->cayd_port),
+        .key = key,
+    };
+    if (!cay_client_open(&options, &client, &ignored))
+        return false;
+    bool is_made = cay_client_call_stream(client, &cay_v1_methods[CAY_V1_BASE_SERVICE_BUILD_BASE],
+                                          &request, on_build, NULL, &ignored);
+    cay_client_close(client);
+    return is_made;
+}
+
+static void use_vault(struct outside *at, const char *key)
+{
+    static const char *const names[] = {"vault", "alice/vault", "alice-_svault", "alice%2fvault"};
+    DENIED("by none of %zu names", CAY_COUNT(names));
+    for (size_t i = 0; i < CAY_COUNT(names) && key; i++) {
+        struct cay_error ignored = {};
+        struct cay_v1_create_session_response response = {};
+        struct cay_v1_create_session_request request = {
+            .session_id = CAY_STR("of-the-vault"), .base = cay_str(names[i]), .lazy_start = true};
+        if (outside_call_as(at, key, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response,
+                            &ignored))
+            REACHED("by '%s'", names[i]);
+        cay_selftest_destroy(at->self, "of-the-vault");
+    }
+}
+
+void try_other_base(struct outside *at)
+{
+    const char *key = outside_key(at, "alice");
+    if (key && make_vault(at, key))
+        use_vault(at, outside_key(at, "mallory"));
+}
+
+/* She herself may. */
+void bare_other_base(struct outside *at)
+{
+    const char *key = outside_key(at, "alice");
+    if (key && make_vault(at, key))
+        use_vault(at, key);
 }
