@@ -110,6 +110,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},
     {HOST(network_allow, network_allow), .type = CAY_CONF_LIST, .metavar = "RANGE",
      .help = "Ranges that are closed to sandboxes with an open network and that they reach all the same: private ones, like 10.1.0.0/16 or fd12::/32, and networks that this machine is connected to. Never this machine itself. May be repeated."},
+    {HOST(network_sets, network_sets), .type = CAY_CONF_LIST, .metavar = "NAME=RULE",
+     .help = "A rule of a set that lists of filtered networks may name: corp=*.corp.example:443 is one of @corp. A set that is built in (@debian, @github, @npm, @pypi) is replaced by one of its name. May be repeated; the rules of one name add up."},
     {HOST(max_sessions, max_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 16384,
      .fallback = "0",
      .help = "How many sessions there may be at once; 0 for as many as fit."},

@@ -234,6 +234,19 @@ bool cay_values_network(struct cay_cli *cli, struct cay_v1_network_policy **out_
     return true;
 }
 
+bool cay_values_texts(struct cay_cli *cli, const char *flag, struct cay_pb_strs *out_strs,
+                      struct cay_error *err)
+{
+    struct cay_str *items = cay_arena_array(&cli->arena, cli->args.value_count + 1, sizeof(*items));
+    size_t cursor = 0;
+    *out_strs = (struct cay_pb_strs){.items = items};
+    if (!items)
+        return out_of_memory(err);
+    for (const char *text; (text = cay_args_each(&cli->args, flag, &cursor));)
+        items[out_strs->count++] = cay_str(text);
+    return true;
+}
+
 bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
                       struct cay_pb_strs *out_strs, struct cay_error *err)
 {

@@ -77,6 +77,10 @@
     {.name = "auto-resume", .help = "let the next call resume it when it sleeps"}
 /* clang-format on */
 
+/* Every value of a flag that may be given again. */
+[[nodiscard]] bool cay_values_texts(struct cay_cli *cli, const char *flag,
+                                    struct cay_pb_strs *out_strs, struct cay_error *err);
+
 /* Words as a list of strings. */
 [[nodiscard]] bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t count,
                                     struct cay_pb_strs *out_strs, struct cay_error *err);

@@ -99,6 +99,7 @@ VERBS = {
         "HealthCheck": ok({}),
         "GetCapabilities": ok({}),
         "GetUsage": gone(S) + ok({}),
+        "CheckNetwork": gone(S | {"destinations": ["example.org"]}),
         "WatchEvents": ok({"noFollow": True}, {"noFollow": True, "sessionIds": ["{session}"]},
                           {"noFollow": True, "labels": {"whose": "bob"}}),
         "RollbackSession": gone(S | {"snapshot": "{snapshot}", "processes": "PROCESS_POLICY_REFUSE"},
@@ -220,7 +221,7 @@ class Blurred:
 
 
 # What is asked of a session from outside; everything else acts in it.
-OUTSIDE = {"GetSession", "ListSnapshots", "GetUsage", "DestroySession"}
+OUTSIDE = {"GetSession", "ListSnapshots", "GetUsage", "CheckNetwork", "DestroySession"}
 
 
 @contextlib.contextmanager

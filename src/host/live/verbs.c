@@ -3,6 +3,7 @@
 
 /* clang-format off */
 const struct cay_verb_row cay_live_verbs[] = {
+    {CAY_V1_SANDBOX_SERVICE_CHECK_NETWORK, cay_host_check_network},
     {CAY_V1_SANDBOX_SERVICE_GET_USAGE, cay_host_get_usage},
     {},
 };

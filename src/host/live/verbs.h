@@ -5,6 +5,7 @@
 
 #include "host/session/host.h"
 
+cay_verb cay_host_check_network;
 cay_verb cay_host_get_usage;
 
 extern const struct cay_verb_row cay_live_verbs[];

@@ -38,6 +38,7 @@
 #include "host/live/live.h"
 #include "host/live/measure.h"
 #include "host/live/network.h"
+#include "host/live/network_rules.h"
 #include "host/live/usage_history.h"
 #include "host/live/verbs.h"
 #include "host/live/watching.h"
@@ -260,7 +261,7 @@ static bool open_gateway(struct cay_host *host, struct cay_error *err)
         .allowed = (const char *const *)host->settings->network_allow.items,
         .allowed_count = host->settings->network_allow.count,
     };
-    return cay_gateway_init(&host->gateway, &gateway, err);
+    return cay_gateway_init(&host->gateway, &gateway, err) && cay_network_sets_check(host, err);
 }
 
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,

@@ -24,9 +24,8 @@ bool cay_may_know_session(const struct cay_caller *caller, struct cay_str id, co
 static bool is_outside(const struct cay_pb_method *method)
 {
     static const unsigned methods[] = {
-        CAY_V1_SANDBOX_SERVICE_GET_SESSION,
-        CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS,
-        CAY_V1_SANDBOX_SERVICE_GET_USAGE,
+        CAY_V1_SANDBOX_SERVICE_GET_SESSION,     CAY_V1_SANDBOX_SERVICE_LIST_SNAPSHOTS,
+        CAY_V1_SANDBOX_SERVICE_GET_USAGE,       CAY_V1_SANDBOX_SERVICE_CHECK_NETWORK,
         CAY_V1_SANDBOX_SERVICE_DESTROY_SESSION,
     };
     for (size_t i = 0; i < CAY_COUNT(methods); i++) {

@@ -31,7 +31,8 @@ struct cay_host_settings {
     int nesting;                /* who may choose it: enum cay_nesting_setting */
     const char *network_pool;
     struct cay_conf_list network_allow;
-    int64_t max_sessions;         /* 0: as many as fit */
+    struct cay_conf_list network_sets; /* NAME=RULE */
+    int64_t max_sessions;              /* 0: as many as fit */
     int64_t reserve;              /* sandboxes that may wait for sessions to come; 0: none do */
     int64_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
     int64_t tool_timeout_ms;      /* of commands of tools that name none; 0: each tool's own */

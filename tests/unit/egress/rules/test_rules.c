@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 
+#include "egress/rules/destination.h"
 #include "egress/rules/guarded.h"
 #include "egress/rules/rules.h"
 
@@ -473,6 +474,38 @@ static void decisions_are_explained(void **)
     cay_policy_destroy(policy);
 }
 
+static void destinations_are_understood(void **)
+{
+    static const char *const cases[][2] = {
+        {"a.example", "a.example:443"},
+        {"A.Example.:22", "a.example:22"},
+        {"https://a.example", "a.example:443"},
+        {"HTTP://user:secret@a.example/x:y@z?q#f", "a.example:80"},
+        {"wss://a.example:8443?x", "a.example:8443"},
+        {"ssh://git@[2606:4700::1]/x", "[2606:4700::1]:22"},
+        {"1.2.3.4", "1.2.3.4:443"},
+        {"2606:4700::1", "[2606:4700::1]:443"},
+        {"[2606:4700::1]:80", "[2606:4700::1]:80"},
+    };
+    static const char *const bad[] = {"",        "https://", "https:///x", "gopher://a.example",
+                                      "*",       "*.a.b",    "@npm",       "10.0.0.0/8",
+                                      "a.b:1,2", "a.b:1-2",  "a.b/c",      "127.1"};
+    struct cay_destination destination;
+    struct cay_error err = {};
+    char text[CAY_DESTINATION_TEXT_SIZE];
+    for (size_t i = 0; i < CAY_COUNT(cases); i++) {
+        if (!cay_destination_parse(cay_str(cases[i][0]), &destination, &err))
+            fail_msg("%s", err.text);
+        cay_destination_format(&destination, text);
+        assert_string_equal(text, cases[i][1]);
+    }
+    for (size_t i = 0; i < CAY_COUNT(bad); i++) {
+        if (cay_destination_parse(cay_str(bad[i]), &destination, &err))
+            fail_msg("taken: %s", bad[i]);
+        assert_int_equal(err.reason, CAY_R_INVALID_ARGUMENT);
+    }
+}
+
 static void nothing_is_allowed_by_nothing(void **)
 {
     struct cay_policy *policy = policy_of(&(struct lists){});
@@ -499,6 +532,7 @@ int main(void)
         cmocka_unit_test(sets_stand_for_their_rules),
         cmocka_unit_test(builtin_sets_are_good),
         cmocka_unit_test(decisions_are_explained),
+        cmocka_unit_test(destinations_are_understood),
         cmocka_unit_test(nothing_is_allowed_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

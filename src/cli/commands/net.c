@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command.h"
+#include "cli/offer.h"
+#include "cli/values.h"
+
+static const char *mode_name(enum cay_v1_network_mode mode)
+{
+    switch (mode) {
+    case CAY_V1_NETWORK_MODE_OPEN: return "open";
+    case CAY_V1_NETWORK_MODE_FILTERED: return "filtered";
+    case CAY_V1_NETWORK_MODE_UNSPECIFIED:
+    case CAY_V1_NETWORK_MODE_NONE: break;
+    }
+    return "none";
+}
+
+static void print_rules(struct cay_output *out, const char *name, struct cay_pb_strs rules)
+{
+    for (size_t i = 0; i < rules.count; i++)
+        cay_output_field(out, i ? "" : name, CAY_STYLE_PLAIN, rules.items[i]);
+}
+
+static bool run_show(struct cay_cli *cli, struct cay_error *err)
+{
+    struct cay_v1_get_session_request request = {.session_id = cay_str(cli->args.words[0])};
+    struct cay_v1_get_session_response response = {};
+    struct cay_v1_network_policy none = {.mode = CAY_V1_NETWORK_MODE_NONE};
+    if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &request, &response, err))
+        return false;
+    const struct cay_v1_network_policy *policy =
+        response.session && response.session->network ? response.session->network : &none;
+    if (cli->out.is_json)
+        return cay_output_message(&cli->out, &cay_v1_network_policy_desc, policy, err);
+    cay_output_field(&cli->out, "network", CAY_STYLE_PLAIN, cay_str(mode_name(policy->mode)));
+    print_rules(&cli->out, "allow", policy->allow);
+    print_rules(&cli->out, "deny", policy->deny);
+    return true;
+}
+
+/* A policy to try; NULL when no flag names one. */
+static bool read_policy(struct cay_cli *cli, struct cay_v1_network_policy *out,
+                        struct cay_v1_network_policy **out_given, struct cay_error *err)
+{
+    out->mode = CAY_V1_NETWORK_MODE_FILTERED;
+    if (!cay_values_texts(cli, "allow", &out->allow, err) ||
+        !cay_values_texts(cli, "deny", &out->deny, err))
+        return false;
+    *out_given = out->allow.count || out->deny.count ? out : NULL;
+    return true;
+}
+
+static void print_verdicts(struct cay_output *out, const struct cay_v1_network_verdict_array *all)
+{
+    static const char *const titles[] = {"DESTINATION", "VERDICT", "WHY"};
+    cay_auto(cay_table_finish) struct cay_table table;
+    cay_table_init(&table, titles, CAY_COUNT(titles));
+    for (size_t i = 0; i < all->count; i++) {
+        const struct cay_v1_network_verdict *verdict = &all->items[i];
+        cay_table_cell(&table, CAY_STYLE_BOLD, verdict->endpoint);
+        cay_table_cell(&table, verdict->allowed ? CAY_STYLE_GOOD : CAY_STYLE_BAD,
+                       cay_str(verdict->allowed ? "allowed" : "refused"));
+        cay_table_cell(&table, CAY_STYLE_PLAIN, verdict->why);
+    }
+    cay_table_print(&table, out);
+}
+
+static bool run_check(struct cay_cli *cli, struct cay_error *err)
+{
+    struct cay_v1_network_policy policy = {};
+    struct cay_v1_check_network_request request = {.session_id = cay_str(cli->args.words[0])};
+    struct cay_v1_check_network_response response = {};
+    if (!read_policy(cli, &policy, &request.policy, err) ||
+        !cay_values_words(cli, cli->args.words + 1, cli->args.word_count - 1, &request.destinations,
+                          err) ||
+        !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_CHECK_NETWORK, &request, &response, err))
+        return false;
+    if (cli->out.is_json)
+        return cay_output_message(&cli->out, &cay_v1_check_network_response_desc, &response, err);
+    print_verdicts(&cli->out, &response.verdicts);
+    return true;
+}
+
+const struct cay_command cay_command_net_show = {
+    .name = "net show",
+    .arguments = "SESSION",
+    .summary = "Show the network of a session and its rules",
+    .examples = "  cay net show demo",
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_show,
+    .complete = cay_session_offer,
+};
+
+static const struct cay_flag check_flags[] = {
+    {.name = "allow",
+     .value = "RULE",
+     .help = "try this rule, and the others given, in place of the session's"},
+    {.name = "deny", .value = "RULE", .help = "the same, for what would be refused"},
+    {},
+};
+
+const struct cay_command cay_command_net_check = {
+    .name = "net check",
+    .arguments = "SESSION DESTINATION...",
+    .summary = "Say what would happen to connections of a session, and why",
+    .details = "A destination is a name, an address or a URL. Nothing is connected and no name is\n"
+               "looked up. With --allow or --deny the verdict is that of a filtered network with\n"
+               "these rules; the session is not changed.",
+    .examples = "  cay net check demo https://example.org 10.0.0.1:22\n"
+                "  cay net check demo --allow '*.example.org:443' --allow @npm a.example.org",
+    .flags = check_flags,
+    .group = CAY_GROUP_SANDBOX,
+    .words_min = 2,
+    .words_max = 101,
+    .run = run_check,
+    .complete = cay_session_offer,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/live/network_rules.h"
+
+#include <stdlib.h>
+
+#include "host/session/host.h"
+
+static struct cay_str *sets_of(const struct cay_host *host)
+{
+    const struct cay_conf_list *sets = &host->settings->network_sets;
+    struct cay_str *texts = cay_alloc((sets->count + 1) * sizeof(*texts));
+    for (size_t i = 0; i < sets->count; i++)
+        texts[i] = cay_str(sets->items[i]);
+    return texts;
+}
+
+bool cay_network_sets_check(const struct cay_host *host, struct cay_error *err)
+{
+    cay_autofree struct cay_str *sets = sets_of(host);
+    return cay_policy_check_sets(sets, host->settings->network_sets.count, err) ||
+           cay_wrap(err, "network_sets");
+}
+
+bool cay_network_rules_make(const struct cay_host *host, const struct cay_v1_network_policy *policy,
+                            struct cay_policy **out_rules, struct cay_error *err)
+{
+    cay_autofree struct cay_str *sets = sets_of(host);
+    const struct cay_policy_source source = {
+        .allow = policy->allow.items,
+        .allow_count = policy->allow.count,
+        .deny = policy->deny.items,
+        .deny_count = policy->deny.count,
+        .sets = sets,
+        .set_count = host->settings->network_sets.count,
+        .opened = host->gateway.allowed,
+        .opened_count = host->gateway.allowed_count,
+    };
+    return cay_policy_create(&source, out_rules, err);
+}

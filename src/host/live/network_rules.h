@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* From a session's policy, and what the host's configuration adds to it, to rules that can be
+ * asked (egress/rules). */
+
+#include "egress/rules/rules.h"
+#include "host/session/session.h"
+
+/* The rules of a filtered network; cay_policy_destroy. Reasons: those of cay_policy_create. */
+[[nodiscard]] bool cay_network_rules_make(const struct cay_host *host,
+                                          const struct cay_v1_network_policy *policy,
+                                          struct cay_policy **out_rules, struct cay_error *err);
+
+/* Are the sets of the configuration good? Reason: INVALID_ARGUMENT. */
+[[nodiscard]] bool cay_network_sets_check(const struct cay_host *host, struct cay_error *err);
