@@ -169,14 +169,14 @@ test("the sandbox is killed under a stream: the client is told so", async () => 
 
 test("a silent stream says that it lives, as often as it is asked to", async () => {
   await withSandbox(versions["2.51"], daemon, {}, async (sandbox) => {
-    /** The keys of the messages that come within a time, and when the last one came. */
+    /** The keys of the messages that come within a time, and how long after the request each of them came. */
     const listen = async (method, message, interval, ms) => {
       const stop = new AbortController();
+      const began = Date.now(), seen = [];
       const answer = await inside(daemon, sandbox.sandboxId, 49983, method, {
         method: "POST", body: envelope(message), signal: stop.signal,
         headers: { "content-type": "application/connect+json", "x-access-token": sandbox.envdAccessToken, "keepalive-ping-interval": interval },
       });
-      const began = Date.now(), seen = [];
       let bytes = Buffer.alloc(0);
       setTimeout(() => stop.abort(), ms);
       try {

@@ -14,7 +14,7 @@ export const echoSet = () => readFileSync(echoSetPath);
 export const contractSet = () => readFileSync(contractPath);
 
 const cases = [];
-const CASE_MS = 30_000;
+const CASE_MS = 60_000; // a machine under load is slow, not wrong
 
 export class Skip extends Error {}
 
@@ -78,6 +78,12 @@ let groups = 0;
 /** A name for a daemon's control groups, by which the runner knows whose they are. */
 export function groupName() {
   return `${process.env.CAY_TEST_RUN ?? "cayclients"}-${process.pid}-${++groups}`;
+}
+
+/** How far the resident memory of cayd may grow, in bytes: sanitizers need several times as much. */
+export function growthMax(mebibytes) {
+  const code = readFileSync(caydPath);
+  return mebibytes * (1 << 20) * (code.includes("__asan_init") || code.includes("__tsan_init") ? 5 : 1);
 }
 
 /** After the end of the daemon. A group that is not empty stays, for the runner to find. */

@@ -315,6 +315,7 @@ def rubbish_stays(_):
         cay.call(BASE + "RemoveBase", {"name": "many"})
         took_to_stop(cay)
         assert files_of(place) > FILES / 4, "it was waited for"
+        subprocess.run(["mount", "-o", "remount,async", place.parent], check=True)
         cay.start()
         eventually(lambda: not files_of(place), "they are removed", PATIENCE_S)
 
