@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/nearest.h"
 
@@ -33,25 +34,40 @@ static struct google_protobuf_struct *parse(const struct cay_tool *tool, struct 
     return parsed == 0 ? schema : NULL;
 }
 
+/* What was parsed once serves all, and stays. */
+struct known {
+    struct cay_arena arena;
+    const struct google_protobuf_struct *schema;
+};
+
+static struct known *know(const struct cay_tool *tool)
+{
+    struct known *known = calloc(1, sizeof(*known));
+    if (!known)
+        return NULL;
+    cay_arena_init(&known->arena, SCHEMA_ARENA_BYTES);
+    known->schema = parse(tool, &known->arena);
+    return known;
+}
+
 const struct google_protobuf_struct *cay_tool_schema(const struct cay_tool *tool)
 {
-    static _Atomic(struct google_protobuf_struct *) known[TOOLS_MAX];
+    static _Atomic(struct known *) all[TOOLS_MAX];
     size_t at = 0;
     while (at < cay_tool_count() && cay_tool_at(at) != tool)
         at++;
     assert(at < cay_tool_count() && cay_tool_count() <= TOOLS_MAX);
-    struct google_protobuf_struct *schema = atomic_load_explicit(&known[at], memory_order_acquire);
-    if (schema)
-        return schema;
-    struct cay_arena arena;
-    cay_arena_init(&arena, SCHEMA_ARENA_BYTES);
-    schema = parse(tool, &arena);
-    struct google_protobuf_struct *before = NULL;
-    if (schema && atomic_compare_exchange_strong(&known[at], &before, schema))
-        return schema;
+    struct known *before = atomic_load_explicit(&all[at], memory_order_acquire);
+    if (before)
+        return before->schema;
+    struct known *mine = know(tool);
+    if (mine && mine->schema && atomic_compare_exchange_strong(&all[at], &before, mine))
+        return mine->schema;
     /* Somebody was faster, or there is no memory. */
-    cay_arena_finish(&arena);
-    return before;
+    if (mine)
+        cay_arena_finish(&mine->arena);
+    free(mine);
+    return before ? before->schema : NULL;
 }
 
 static const struct google_protobuf_value *member(const struct google_protobuf_struct *object,

@@ -181,12 +181,19 @@ int cay_family_look(pid_t top, pid_t except, struct cay_family *out_family)
 }
 
 /* By descriptor, and only when the descriptor is of whom was looked at: a number can be somebody
- * else's by now, but not with the same parent, unless that is of the family as well. */
+ * else's by now, but not with the same parent, unless that is of the family as well. Where no
+ * descriptors of processes are to be had, the number must do right after that look. */
 static void signal_to(const struct process *process, int signal)
 {
     struct process now;
     cay_autoclose int pidfd = cay_pidfd_open(process->pid);
-    if (pidfd >= 0 && read_process(process->pid, &now) && now.parent == process->parent)
+    bool has_none = pidfd == -ENOSYS || pidfd == -EPERM;
+    if ((pidfd < 0 && !has_none) || !read_process(process->pid, &now) ||
+        now.parent != process->parent)
+        return;
+    if (has_none)
+        (void)kill(process->pid, signal);
+    else
         (void)cay_pidfd_signal(pidfd, signal);
 }
 

@@ -41,10 +41,9 @@ static int start_blocked(struct memory *memory, int *out_pidfd)
     int pid = cay_clone_call(&how, cay_keeper_main, &memory->main);
     if (pid == -ENOSYS) {
         /* The memory is a copy then, and so is the stack. */
-        pid = (int)cay_raw5(SYS_clone, 0, 0, 0, 0, 0);
+        pid = (int)cay_raw5(SYS_clone, CLONE_PIDFD, 0, out_pidfd, 0, 0);
         if (pid == 0)
             cay_raw1(SYS_exit_group, cay_keeper_main(&memory->main));
-        *out_pidfd = pid > 0 ? cay_pidfd_open(pid) : -1;
     }
     (void)cay_raw4(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof(before));
     return pid;

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sys/resolve.h"
+#include "sys/resolve_steps.h"
 #include "tool/tree/path.h"
 #include "tool/tree/tree_internal.h"
 
@@ -19,8 +19,8 @@
 
 int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
-    return cay_resolve(dir_fd, path, flags & O_PATH ? flags : flags | O_NONBLOCK | O_NOCTTY, 0,
-                       resolve);
+    return cay_resolve_anywhere(dir_fd, path,
+                                flags & O_PATH ? flags : flags | O_NONBLOCK | O_NOCTTY, 0, resolve);
 }
 
 struct cay_str cay_tree_rest(struct cay_str path, struct cay_str top)

@@ -5,7 +5,7 @@
 
 #include "tool/tree/tree.h"
 
-/* openat2, tried again when it raced with a rename. */
+/* openat2, tried again when it raced with a rename; by steps where there is none. */
 [[nodiscard]] int cay_tree_lookup(int dir_fd, const char *path, int flags, uint64_t resolve);
 
 /* Between the two, this thread has no capabilities at all. */
