@@ -11,8 +11,9 @@
  * the caller, who releases it with the function named beside it; everything inside of it lives as
  * long.
  * - Structs that the caller fills begin with `size`, set by the macro of the same name: a program
- *   built with an older header goes on working with a newer library. Structs that the library gives
- *   may grow at their end, which is why they are always reached by pointer.
+ *   built with an older header goes on working with a newer library, and one built with a newer
+ *   header with an older library as long as it sets nothing that this does not know. Structs that
+ *   the library gives may grow at their end, which is why they are always reached by pointer.
  * - The library never exits, aborts, prints, handles signals, or changes the process it lives in.
  * When memory runs out, that is an error with the reason `out_of_memory`.
  * - Objects may be used by several threads at once, unless their header says otherwise.

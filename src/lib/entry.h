@@ -9,14 +9,12 @@
  *     struct cay_error spare;
  *     err = cay_entry_error(err, &spare);
  *     struct cay_env_config config;
- *     if (!cay_entry_take(given, &config, sizeof(config), "config", err))
+ *     if (!cay_sized_take(given, &config, sizeof(config), "config", err))
  *         return false;
  */
 
 #include "base/error.h"
 #include "cay/api.h"
-
-enum { CAY_ENTRY_SIZE_MAX = 4096 }; /* of a struct of any version: what is larger is not set */
 
 /* `err`, or `spare` where the caller does not want to know. */
 [[nodiscard]] static inline struct cay_error *cay_entry_error(struct cay_error *err,
@@ -24,12 +22,6 @@ enum { CAY_ENTRY_SIZE_MAX = 4096 }; /* of a struct of any version: what is large
 {
     return err ? err : spare;
 }
-
-/* Copies a struct that begins with `size`: fields that an older caller does not know are unset, and
- * those of a newer one that are set, but not known here, are an error (not_supported). A NULL gives
- * a struct of which nothing is set. `what` is the name of the argument. */
-[[nodiscard]] bool cay_entry_take(const void *given, void *out, size_t size, const char *what,
-                                  struct cay_error *err);
 
 /* Text that must be there. */
 [[nodiscard]] bool cay_entry_text(const char *text, const char *what, struct cay_error *err);

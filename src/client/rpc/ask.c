@@ -7,6 +7,7 @@
 #include "api/limits.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/sized.h"
 #include "client/rpc/client_internal.h"
 #include "client/rpc/flow.h"
 
@@ -47,7 +48,7 @@ static bool open_flow(struct cay_client *client, const struct cay_pb_method *met
     struct cay_call_options taken;
     if (!client || !out_flow)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "a flow needs a client and a place for it");
-    if (!cay_options_take(&taken, sizeof(taken), options, "CAY_CALL_OPTIONS", err))
+    if (!cay_sized_take(options, &taken, sizeof(taken), "options (CAY_CALL_OPTIONS)", err))
         return false;
     if (taken.codec != CAY_CODEC_JSON && taken.codec != CAY_CODEC_PROTO)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no codec %d", taken.codec);
@@ -131,7 +132,7 @@ bool cay_client_ask(struct cay_client *client, const char *verb, const char *req
     struct cay_error ignored;
     struct cay_call_options taken;
     err = err ? err : &ignored;
-    if (!cay_options_take(&taken, sizeof(taken), options, "CAY_CALL_OPTIONS", err))
+    if (!cay_sized_take(options, &taken, sizeof(taken), "options (CAY_CALL_OPTIONS)", err))
         return false;
     if (taken.codec != CAY_CODEC_JSON)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,

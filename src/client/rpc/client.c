@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/sized.h"
 #include "client/rpc/client_internal.h"
 
 enum { KEY_BYTES_MAX = 512 };
@@ -18,22 +19,6 @@ static bool check_key(struct cay_str key, struct cay_error *err)
             return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                             "the API key holds a blank or another character no key has");
     }
-    return true;
-}
-
-bool cay_options_take(void *out, size_t size, const void *given, const char *macro,
-                      struct cay_error *err)
-{
-    size_t known = 0;
-    memset(out, 0, size);
-    if (!given)
-        return true;
-    memcpy(&known, given, sizeof(known)); /* every such struct begins with it */
-    /* A struct of any version ends behind a field, never in the middle of a pointer. */
-    if (known < sizeof(known) || known % sizeof(void *))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "the size of the options is not set; begin them with %s", macro);
-    memcpy(out, given, CAY_MIN(known, size));
     return true;
 }
 
@@ -77,7 +62,7 @@ bool cay_client_open(const struct cay_client_options *given, struct cay_client *
     err = err ? err : &ignored;
     if (!out_client)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the client");
-    if (!cay_options_take(&options, sizeof(options), given, "CAY_CLIENT_OPTIONS", err))
+    if (!cay_sized_take(given, &options, sizeof(options), "options (CAY_CLIENT_OPTIONS)", err))
         return false;
     struct cay_client *client = calloc(1, sizeof(*client));
     if (!client)

@@ -43,8 +43,3 @@ void cay_client_rest_line(struct cay_client *client, struct cay_line *line);
 
 /* The header line for a proxy that wants to know who we are. */
 void cay_client_write_proxy_rights(const struct cay_client *client, struct cay_buf *out);
-
-/* What `size` says the caller knows of; the rest of the struct is zero. INVALID_ARGUMENT when it
- * was not set. `given` NULL: all zero. */
-[[nodiscard]] bool cay_options_take(void *out, size_t size, const void *given, const char *macro,
-                                    struct cay_error *err);

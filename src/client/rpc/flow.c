@@ -8,6 +8,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
+#include "base/sized.h"
 #include "client/rpc/client_internal.h"
 #include "client/rpc/talk.h"
 #include "wire/gzip.h"
@@ -54,7 +55,7 @@ bool cay_flow_start(struct cay_client *client, const struct cay_pb_method *metho
                     struct cay_error *err)
 {
     struct cay_call_options options;
-    if (!cay_options_take(&options, sizeof(options), given, "CAY_CALL_OPTIONS", err))
+    if (!cay_sized_take(given, &options, sizeof(options), "options (CAY_CALL_OPTIONS)", err))
         return false;
     struct cay_flow *flow = calloc(1, sizeof(*flow));
     if (!flow)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/sized.h"
 #include "lib/control/control_ops.h"
 #include "lib/control/result.h"
 #include "lib/entry.h"
@@ -48,7 +49,7 @@ bool cay_control_open(const char *address, const struct cay_control_options *opt
     if (!out_control)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the control");
     if (!cay_entry_text(address, "address", err) ||
-        !cay_entry_take(options, &own, sizeof(own), "cay_control_options", err))
+        !cay_sized_take(options, &own, sizeof(own), "cay_control_options", err))
         return false;
     if (own.timeout_ms < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "timeout_ms: 0 or more milliseconds");
@@ -80,7 +81,7 @@ static bool enter(struct cay_control *control, const struct cay_call_options *op
 {
     if (!control)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "the control is missing");
-    if (!cay_entry_take(options, own, sizeof(*own), "cay_call_options", err))
+    if (!cay_sized_take(options, own, sizeof(*own), "cay_call_options", err))
         return false;
     (void)cay_control_ref(control);
     return true;
@@ -139,7 +140,7 @@ bool cay_control_create(struct cay_control *control, const struct cay_sandbox_re
     struct cay_sandbox_request wanted;
     struct cay_sandbox_info *info = NULL;
     err = err ? err : &ignored;
-    if (!cay_entry_take(request, &wanted, sizeof(wanted), "cay_sandbox_request", err) ||
+    if (!cay_sized_take(request, &wanted, sizeof(wanted), "cay_sandbox_request", err) ||
         !check_sandbox(&wanted, err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->create(control, &wanted, &own, &info, err);
@@ -240,7 +241,7 @@ bool cay_control_launch(struct cay_control *control, const struct cay_process_re
     struct cay_process_request wanted;
     struct cay_process_status *status = NULL;
     err = err ? err : &ignored;
-    if (!cay_entry_take(request, &wanted, sizeof(wanted), "cay_process_request", err) ||
+    if (!cay_sized_take(request, &wanted, sizeof(wanted), "cay_process_request", err) ||
         !check_process(&wanted, err) || !enter(control, options, &own, err))
         return false;
     bool is_done = control->ops->launch ? control->ops->launch(control, &wanted, &own, &status, err)
@@ -302,7 +303,7 @@ bool cay_stream_open(struct cay_control *control, const char *sandbox_id, const 
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "there is no place for the stream");
     if (!cay_entry_text(sandbox_id, "sandbox_id", err) ||
         !cay_entry_text(process_id, "process_id", err) ||
-        !cay_entry_take(options, &own, sizeof(own), "cay_stream_options", err))
+        !cay_sized_take(options, &own, sizeof(own), "cay_stream_options", err))
         return false;
     if (own.offset < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "offset: 0 or more");

@@ -6,6 +6,7 @@
 
 #include "api/limits.h"
 #include "base/clock.h"
+#include "base/sized.h"
 #include "client/rpc/flow.h"
 #include "lib/control/node_internal.h"
 #include "lib/control/result.h"
@@ -242,7 +243,7 @@ static bool enter(struct cay_stream *stream, const struct cay_call_options *give
     struct cay_call_options options;
     if (!stream)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "stream: it is missing");
-    if (!cay_entry_take(given, &options, sizeof(options), "cay_call_options", err))
+    if (!cay_sized_take(given, &options, sizeof(options), "cay_call_options", err))
         return false;
     cay_node_begin(out_use, stream->control, &options);
     return true;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "lib/entry.h"
 #include "lib/env/env_internal.h"
 
@@ -67,7 +68,7 @@ bool cay_env_enter(struct cay_env *env, const struct cay_call_options *given,
 {
     if (!env)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "env: it is missing");
-    if (!cay_entry_take(given, &out_visit->options, sizeof(out_visit->options), "options", err))
+    if (!cay_sized_take(given, &out_visit->options, sizeof(out_visit->options), "options", err))
         return false;
     cay_env_ref(env);
     out_visit->env = env;
@@ -109,7 +110,7 @@ bool cay_env_open(const char *address, const struct cay_env_options *given,
     if (!out_env)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "out_env: it is missing");
     if (!cay_entry_text(address, "address", err) ||
-        !cay_entry_take(given, &options, sizeof(options), "options", err) ||
+        !cay_sized_take(given, &options, sizeof(options), "options", err) ||
         !find_kind(address, &ops, &where, err) || !cay_entry_word(options.key, "key", err) ||
         !cay_entry_word(options.store, "store", err) ||
         !cay_entry_word(options.runtime, "runtime", err))
@@ -221,7 +222,7 @@ bool cay_env_create(struct cay_env *env, const struct cay_env_config *given,
     struct cay_env_config config;
     char made_up[CAY_ID_SIZE] = "";
     if (!cay_env_enter(env, options, &visit, err) ||
-        !cay_entry_take(given, &config, sizeof(config), "config", err) ||
+        !cay_sized_take(given, &config, sizeof(config), "config", err) ||
         !check_config(&config, err))
         return false;
     const bool is_made_up = !config.session_id || !*config.session_id;

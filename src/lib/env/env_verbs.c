@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sized.h"
 #include "lib/entry.h"
 #include "lib/env/env_internal.h"
 
@@ -98,7 +99,7 @@ bool cay_env_execute_tool(struct cay_env *env, const struct cay_tool_request *gi
     struct cay_tool_request request;
     struct cay_tool_response *response = NULL;
     if (!cay_env_enter(env, options, &visit, err) ||
-        !cay_entry_take(given, &request, sizeof(request), "request", err) ||
+        !cay_sized_take(given, &request, sizeof(request), "request", err) ||
         !check_request(&request, err) || !check_state(&visit, NULL, err))
         return false;
     if (!outcome(env, env->ops->execute_tool(env, &request, &visit.options, &response, err), err))

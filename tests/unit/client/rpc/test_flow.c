@@ -23,8 +23,9 @@ enum {
     BYTES_MAX = 1 << 20,
     SAID_BYTES = 4096,
     CONNECTIONS_MAX = 64,
-    THREADS = 64,
-    CALLS_EACH = 50
+    THREADS = 200,
+    CALLS_EACH = 16,
+    VISITS_MAX = THREADS * CALLS_EACH, /* connections of one test, at worst one per call */
 };
 
 /* What happens to one connection. */
@@ -40,6 +41,8 @@ enum act {
 struct server {
     int fd;
     pthread_t thread;
+    pthread_t visits[VISITS_MAX]; /* the threads of connections, until the end */
+    size_t visit_count;
     char url[64];
     enum act script[CONNECTIONS_MAX];
     atomic_uint accepted;
@@ -141,9 +144,9 @@ static void *serve(void *state)
         assert_non_null(visit);
         enum act act = number < CONNECTIONS_MAX ? server->script[number] : 0;
         *visit = (struct visit){server, fd, act ? act : ACT_ANSWER};
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, serve_one, visit), 0);
-        pthread_detach(thread);
+        assert_true(server->visit_count < VISITS_MAX);
+        assert_int_equal(
+            pthread_create(&server->visits[server->visit_count++], NULL, serve_one, visit), 0);
     }
 }
 
@@ -178,6 +181,8 @@ static int teardown(void **state)
     cay_client_close(server->client);
     shutdown(server->fd, SHUT_RDWR);
     pthread_join(server->thread, NULL);
+    for (size_t i = 0; i < server->visit_count; i++)
+        pthread_join(server->visits[i], NULL);
     close(server->fd);
     free(server);
     return 0;
@@ -478,6 +483,16 @@ static void options_without_a_size_are_refused(void **state)
     } older = {.size = 16, .timeout_ms = 1000, .other_things = SIZE_MAX};
     assert_true(cay_client_ask(server->client, "GetSession", NULL,
                                (const struct cay_call_options *)(const void *)&older, &text, &err));
+    cay_text_free(&text);
+    /* And of somebody with a newer header, who sets what is not known here. */
+    struct {
+        struct cay_call_options known;
+        void *unknown;
+    } newer = {.known = {.size = sizeof(newer)}, .unknown = &newer};
+    assert_false(cay_client_ask(server->client, "GetSession", NULL, &newer.known, &text, &err));
+    assert_true(cay_error_is(&err, "not_supported"));
+    newer.unknown = NULL;
+    assert_true(cay_client_ask(server->client, "GetSession", NULL, &newer.known, &text, &err));
     cay_text_free(&text);
     cay_text_free(NULL);
     cay_client_close(NULL);
