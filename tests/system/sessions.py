@@ -62,6 +62,9 @@ def bad_fields(cay):
                    {"owner": "../x"}):
         fails("invalid_argument", cay.create, "bad", **fields)
     fails("not_found", cay.create, "bad", base="no-such-base")
+    for lazy in (False, True):
+        error = fails_with(("not_found",), cay.create, "bad", defaultUser="nosuch", lazyStart=lazy)
+        assert error.reason == "user_not_found" and "'nosuch'" in str(error), error
     for base in ("../small", "small/", "x" * 5000, "🙂", "a\0b"):
         error = fails_with(("not_found", "invalid_argument"), cay.create, "bad", base=base)
         assert error.code != "internal"

@@ -52,6 +52,16 @@ static bool make_tree(struct cay_birth *birth, struct cay_host *host, struct cay
     return cay_store_create(host->store, birth->record.store_id, &source, err);
 }
 
+/* A base without the user that it names itself, or that is the default, can be used as somebody
+ * else. */
+static bool make_cwd(const struct cay_birth *birth, struct cay_error *err)
+{
+    struct cay_error ignored = {};
+    return cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->user,
+                                birth->cwd, birth->is_user_wanted ? err : &ignored) ||
+           !birth->is_user_wanted;
+}
+
 static bool birth_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_birth *birth = birth_of(op);
@@ -68,8 +78,7 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
               cay_waking_work(&birth->waking, host, err);
     CAY_CRASH_POINT("create.awake");
     if (is_made && birth->base[0])
-        cay_session_make_cwd(birth->waking.root_fd, birth->waking.uid_base, birth->user,
-                             birth->cwd);
+        is_made = make_cwd(birth, err);
     if (is_made && birth->waking.is_open)
         cay_network_make_resolver(birth->waking.root_fd, birth->waking.uid_base);
     if (is_made) {
@@ -168,6 +177,7 @@ static void start_birth(struct cay_session *session, struct cay_call *call,
     birth->is_held = is_held;
     birth->born = born;
     birth->waking.needs_sandbox = !is_lazy;
+    birth->is_user_wanted = source->is_user_wanted;
     birth->is_existing_tree = !source->base && !source->snapshot_store_id;
     if (source->base)
         snprintf(birth->base, sizeof(birth->base), "%s", source->base);

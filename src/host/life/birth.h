@@ -17,6 +17,7 @@
 struct cay_birth_source {
     const char *base; /* the store's own name, of cay_bases_look_up */
     const char *snapshot_store_id;
+    bool is_user_wanted; /* by the caller: a base without that user is refused */
 };
 
 struct cay_birth;
@@ -34,9 +35,10 @@ struct cay_birth {
     char snapshot_store_id[CAY_STORE_ID_SIZE];
     bool is_existing_tree; /* the store has it already (a live fork) */
     bool is_held;          /* made, and not there yet: see cay_birth_release */
-    struct cay_str cwd;    /* where commands start */
-    struct cay_str user;   /* and as whom */
-    int64_t disk_bytes;    /* its limit; 0: none */
+    bool is_user_wanted;
+    struct cay_str cwd;  /* where commands start */
+    struct cay_str user; /* and as whom */
+    int64_t disk_bytes;  /* its limit; 0: none */
 };
 
 /* Gives a session that is to be born its name in the store, if it has none yet: for who must know

@@ -272,7 +272,8 @@ void cay_host_create_session(struct cay_service *service, struct cay_call *call)
         return;
     struct cay_session *session = cay_session_new(host, id, owner);
     cay_session_set_spec(session, &spec);
-    const struct cay_birth_source source = {.base = is_host_base ? base.key : base.name};
+    const struct cay_birth_source source = {.base = is_host_base ? base.key : base.name,
+                                            .is_user_wanted = request->default_user.len > 0};
     cay_birth_start(session, call, &source, request->lazy_start, created);
 }
 
