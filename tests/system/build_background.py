@@ -7,7 +7,7 @@ import hashlib
 import signal
 
 from building import archive, build_sessions, listed, nothing_left, step
-from daemon import BASE, Client, Stream, b64, case, eventually, fails
+from daemon import BASE, KEY, Client, Stream, b64, case, eventually, fails
 from small_base import run_with_cayd
 
 
@@ -38,6 +38,24 @@ def put(cay, data, key=None, piece=100_000):
 
 def names(cay):
     return {base["name"]: sorted(base.get("aliases", [])) for base in listed(cay).values()}
+
+
+@case
+def revoked(cay):
+    """a build ends when the key that it was started with is revoked, and leaves nothing"""
+    made = cay.call(KEY + "CreateKey", {"owner": "team"})
+    mine, other = Client(cay, made["secret"]), key_of(cay, "team")
+    for build_id in ("long", "next"):
+        mine.call(BASE + "StartBuild", {"buildId": build_id, "build": {
+            "name": build_id, "fromBase": "small", "steps": [step("RUN", "echo begun; exec sleep 1000")]}})
+    eventually(lambda: get(other, "long").get("logs"), "the build is under way", 60)
+    cay.call(KEY + "RevokeKey", {"keyId": made["key"]["id"]})
+    for build_id in ("long", "next"):
+        build = ended(other, build_id)
+        assert build["failure"]["reason"] == "unauthenticated", build
+        assert "was revoked" in build["failure"]["message"], build
+    eventually(lambda: not build_sessions(cay), "the sessions of the builds are gone")
+    nothing_left(cay)
 
 
 @case

@@ -18,8 +18,45 @@ struct cay_builds *cay_builds_create(void)
     return builds;
 }
 
+static void unfollow(struct cay_build *build)
+{
+    cay_whois_cancel(&build->by_key);
+    cay_whois_cancel(&build->by_voucher);
+    build->errand = NULL;
+}
+
+static void lapse(struct cay_build *build, const struct cay_error *err)
+{
+    build->lapse = *err;
+    if (build->errand)
+        cay_errand_cancel(build->errand);
+}
+
+static void key_lapsed(struct cay_whois *whois, const struct cay_error *err)
+{
+    lapse(CAY_CONTAINER_OF(whois, struct cay_build, by_key), err);
+}
+
+static void voucher_lapsed(struct cay_whois *whois, const struct cay_error *err)
+{
+    lapse(CAY_CONTAINER_OF(whois, struct cay_build, by_voucher), err);
+}
+
+bool cay_build_follow(struct cay_build *build, const struct cay_caller *caller,
+                      struct cay_error *err)
+{
+    struct cay_service *service = &build->host->service;
+    build->by_key.lapsed = key_lapsed;
+    build->by_voucher.lapsed = voucher_lapsed;
+    return (!caller->key_id[0] ||
+            cay_service_follow(service, cay_str(caller->key_id), &build->by_key, err)) &&
+           (!caller->voucher[0] ||
+            cay_service_follow(service, cay_str(caller->voucher), &build->by_voucher, err));
+}
+
 void cay_build_forget(struct cay_build *build)
 {
+    unfollow(build);
     cay_list_remove(&build->in_table);
     cay_buf_finish(&build->text);
     cay_buf_finish(&build->name_text);
@@ -86,6 +123,9 @@ void cay_build_add_line(struct cay_build *build, const struct cay_v1_build_log *
 
 void cay_build_ended(struct cay_build *build, const struct cay_error *err)
 {
+    unfollow(build);
+    if (err && build->lapse.reason)
+        err = &build->lapse;
     char text[80];
     int len = snprintf(text, sizeof(text), "%llu more lines were not kept",
                        (unsigned long long)build->lost_lines);

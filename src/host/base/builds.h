@@ -9,6 +9,7 @@
  */
 
 #include "api/cay_v1.h"
+#include "api/errand.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/id.h"
@@ -49,6 +50,10 @@ struct cay_build {
     int32_t steps;
     double fraction;
     struct cay_error err;
+    struct cay_errand *errand; /* while it runs for somebody; NULL otherwise */
+    struct cay_whois by_key;   /* it ends when one of these keys does */
+    struct cay_whois by_voucher;
+    struct cay_error lapse;
     struct cay_buf text; /* of the log */
     struct cay_build_line *lines;
     size_t line_count;
@@ -64,6 +69,11 @@ struct cay_builds {
 
 [[nodiscard]] struct cay_builds *cay_builds_create(void);
 void cay_builds_destroy(struct cay_builds *builds);
+
+/* The keys of whoever wants it built are followed: when one opens nothing any more, the build's
+ * errand is cancelled. */
+[[nodiscard]] bool cay_build_follow(struct cay_build *build, const struct cay_caller *caller,
+                                    struct cay_error *err);
 
 /* One that runs, and the end of knowing of one. */
 struct cay_build *cay_builds_add(struct cay_host *host, const char *owner, struct cay_str name);

@@ -137,6 +137,12 @@ void cay_host_start_build(struct cay_service *service, struct cay_call *call)
         cay_call_fail(call, &err);
         return;
     }
+    struct cay_build *build = new_build(host, call);
+    if (!cay_build_follow(build, &call->caller, &err)) {
+        cay_build_forget(build);
+        cay_call_fail(call, &err);
+        return;
+    }
     struct cay_chore *chore = cay_chore_new(host, CAY_V1_BASE_SERVICE_BUILD_BASE, &call->caller);
     struct cay_v1_build_base_request *ask = cay_errand_message(&chore->errand);
     const struct cay_v1_build_base_request *copy =
@@ -144,7 +150,7 @@ void cay_host_start_build(struct cay_service *service, struct cay_call *call)
     if (copy) /* else it is without a name, and refused for that */
         *ask = *copy;
     chore->on_message = take_frame;
-    struct cay_build *build = new_build(host, call);
+    build->errand = &chore->errand;
     cay_chore_start(chore, ended, build);
     if (build->state == CAY_V1_BUILD_STATE_FAILED) { /* it could not even begin */
         err = build->err;
