@@ -427,4 +427,4 @@ test("the end of the daemon is the end of its builds", async () => {
   equal([code, signal], [0, null]);
 });
 
-await run(daemon);
+await run(daemon, another);
