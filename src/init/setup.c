@@ -22,7 +22,11 @@
 #include "sys/resolve.h"
 #include "sys/userns.h"
 
-enum { TTY_GID = 5 };
+enum {
+    TTY_GID = 5,
+    DEV_FILES = 4096,        /* for /dev and /sys themselves */
+    SHM_FILE_BYTES = 16'384, /* one file more for each: empty ones take no room, but memory */
+};
 
 /* A directory of the session's tree that something is mounted on. It is made when missing, as the
  * sandbox's root; a symbolic link in its place is refused. */
@@ -96,12 +100,15 @@ static int mount_dev(const struct init *init, int root_fd, int *out_dev)
     char owner[16];
     char tty[16];
     char size[32];
+    char files[32];
     uint32_t base = init->spec.uid_base;
     snprintf(owner, sizeof(owner), "%u", base);
     snprintf(tty, sizeof(tty), "%u", base + TTY_GID);
     snprintf(size, sizeof(size), "%llu", (unsigned long long)init->spec.shm_bytes);
+    snprintf(files, sizeof(files), "%llu",
+             DEV_FILES + (unsigned long long)init->spec.shm_bytes / SHM_FILE_BYTES);
     const struct cay_mount_option dev_options[] = {
-        {"mode", "755"}, {"uid", owner}, {"gid", owner}, {"size", size}};
+        {"mode", "755"}, {"uid", owner}, {"gid", owner}, {"size", size}, {"nr_inodes", files}};
     cay_autoclose int dev =
         cay_mount_new("tmpfs", dev_options, CAY_COUNT(dev_options), MOUNT_ATTR_NOSUID);
     if (dev < 0)

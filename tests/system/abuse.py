@@ -105,12 +105,14 @@ def no_memory_at_all(cay):
 
 @case
 def shared_memory(cay):
-    """a tmpfs fills up to its size, and counts as the session's memory"""
+    """a tmpfs fills up to its size or its number of files, and counts as the session's memory"""
     plane = hostile(cay, "tmpfs", memoryBytes=160 * MIB)
     result = plane.result(plane.sh("dd if=/dev/zero of=/dev/shm/full bs=1M count=1000 2> /dev/null"))
     assert result.get("exitCode") == 1 or result["cause"] == "END_CAUSE_OOM", result
     used = int(cay.sh("tmpfs", "wc -c < /dev/shm/full"))
     assert MIB <= used <= 64 * MIB, used
+    empty = "rm /dev/shm/full; i=0; while [ $i -lt 100000 ] && true > /dev/shm/empty-$i; do i=$((i + 1)); done 2> /dev/null; ls /dev/shm | wc -l"
+    assert 1000 < int(cay.sh("tmpfs", empty)) < 20000, "empty files count"
     over(cay, "tmpfs")
 
 
