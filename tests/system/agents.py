@@ -106,6 +106,58 @@ def filters(cay):
 
 
 @case
+def sudo(cay):
+    """a user of the group sudo becomes root, and somebody else"""
+    needs("sudo")
+    assert sh(cay, "sudo -n id -u; sudo -n -u nobody id -un; sudo -n sh -c 'echo x > /etc/by-sudo; stat -c %u /etc/by-sudo'") == "0\nnobody\n0\n"
+
+
+@case
+def redis(cay):
+    """redis serves and keeps what it was told"""
+    needs("redis-check-rdb", "redis-cli")  # the first is the server, by another name
+    serve = "(exec -a redis-server redis-check-rdb --port 0 --unixsocket /tmp/r.sock --dir /tmp --daemonize yes > /dev/null);"
+    ask = "redis-cli -s /tmp/r.sock"
+    ready = f"until {ask} ping 2> /dev/null | grep -q PONG; do sleep 0.05; done;"
+    said = cay.sh("a", f"exec /bin/bash -c \"{serve} {ready} {ask} incr n; {ask} shutdown save; test -s /tmp/dump.rdb; {serve} {ready} {ask} incr n;"
+                       f"{ask} shutdown nosave\"", user="user")
+    assert said == "1\n2\n", said
+
+
+@case
+def postgres(cay):
+    """postgres makes a cluster, serves it, and ends in order"""
+    needs("psql")
+    found = sh(cay, "ls -d /usr/lib/postgresql/*/bin/initdb 2> /dev/null | head -n 1; true").strip()
+    if not found:
+        raise Skip("this machine has no postgres, so its base has none")
+    programs = found.removesuffix("/initdb")
+    said = sh(cay, f"cd /tmp; {programs}/initdb -D pg -A trust -N > /dev/null && {programs}/pg_ctl -D pg -w -l log -o \"-k /tmp -h ''\" start > /dev/null;"
+                   "psql -qh /tmp -d postgres -Atc 'create table t (a int); insert into t select generate_series(1, 1000); select sum(a) from t';"
+                   f"{programs}/pg_ctl -D pg -w -m fast stop | tail -n 1")
+    assert said == "500500\nserver stopped\n", said
+
+
+PODMAN = "podman --storage-driver vfs --cgroup-manager cgroupfs --events-backend file"
+
+
+@case
+def podman(cay):
+    """with nesting podman runs a container of a local image, for root and for a user without ids of its own"""
+    needs("podman", "crun", "busybox")
+    cay.destroy("a")
+    create(cay, nesting=True)
+    sh(cay, "mkdir -p /etc/containers; echo '{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}' > /etc/containers/policy.json;"
+            "printf '[containers]\\ndefault_sysctls = []\\nkeyring = false\\n' > /etc/containers/containers.conf;"
+            "mkdir -p /tmp/image/bin; cp \"$(command -v busybox)\" /tmp/image/bin/busybox; tar -C /tmp/image -cf /tmp/image.tar .", user="root")
+    for user in ("root", "user"):
+        said = sh(cay, f"cd /tmp; {PODMAN} import -q image.tar localhost/box > /dev/null 2>&1;"
+                       f"{PODMAN} run --rm --network none --cgroups disabled localhost/box /bin/busybox sh -c 'echo $$; id -u; ls -A /' 2> /tmp/said-$(id -u)"
+                       " || tail -n 5 /tmp/said-$(id -u)", user=user).split()
+        assert said[:3] == ["1", "0", "bin"], (user, said)
+
+
+@case
 def tmux(cay):
     """a terminal goes on without anybody"""
     needs("tmux")
@@ -114,11 +166,11 @@ def tmux(cay):
     assert said == "in tmux\ns\n", said
 
 
-def create(cay):
+def create(cay, **fields):
     """The base is made of this machine first, which takes a while once."""
     def is_made():
         try:
-            return cay.create("a", base="host", limits=LIMITS)
+            return cay.create("a", base="host", limits=LIMITS, **fields)
         except RpcError as error:
             assert error.reason == "base_not_ready", error
             return None
