@@ -5,17 +5,20 @@
 Takes the programs cayd and cay.
 """
 
+import base64
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from daemon import CAYD, case, eventually, is_sanitized, list_if_asked, little_kept, run
-from small_base import small_cayd
+from daemon import CAYD, KEY, SANDBOX, Cayd, Client, RpcError, case, eventually, is_sanitized, list_if_asked, little_kept, run
+from small_base import import_small, small_cayd
 
 CAY = sys.argv[2]
 SECONDS_MAX = 60
@@ -93,6 +96,82 @@ def daemon_itself(_):
                 assert not held, (kind, held)
         limits = Path(f"/proc/{cayd.process.pid}/limits").read_text()
         assert re.search(r"Max core file size +1 +1 ", limits), limits
+
+
+@case
+def unit(_):
+    """the unit of systemd is one, and within its bounds the daemon makes sandboxes, takes turns and rolls back"""
+    text = (Path(__file__).resolve().parents[2] / "deploy/cayd.service.in").read_text()
+    with tempfile.TemporaryDirectory(prefix="cayesc-") as directory:
+        path = Path(directory) / "cayd.service"
+        path.write_text(re.sub(r"^Documentation=.*\n", "", text.replace("@sbindir@/cayd", os.path.abspath(CAYD)), flags=re.MULTILINE))
+        if shutil.which("systemd-analyze"):
+            said = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+            complaints = [line for line in said.stderr.splitlines() if "cayd.service" in line]
+            assert not complaints, complaints
+        else:
+            print("# no systemd-analyze here: the unit is not verified", file=sys.stderr)
+        given_up = " ".join(re.findall(r"^CapabilityBoundingSet=~(.*)", text, re.MULTILINE)).lower().split()
+        wrapper = Path(directory) / "cayd"
+        bounds = ",".join(name.replace("cap_", "-") for name in given_up)
+        limit = re.search(r"^LimitCORE=(\d+)", text, re.MULTILINE)[1]
+        wrapper.write_text(f"#!/bin/sh\numask {re.search(r'^UMask=(.*)', text, re.MULTILINE)[1]}\n"
+                           f'exec prlimit --core={limit} setpriv --bounding-set={bounds} --inh-caps={bounds} {os.path.abspath(CAYD)} "$@"\n')
+        wrapper.chmod(0o755)
+        with Cayd("--default-base", "small", binary=str(wrapper)) as cayd:
+            import_small(cayd)
+            cayd.create("a")
+            cayd.turn("a")
+            cayd.sh("a", "echo x > f")
+            cayd.rollback("a", "turn-0001")
+            assert cayd.sh("a", "ls") == "" and cayd.sh("a", "id -u", user="root") == "0\n"
+
+
+def holders_of(text, cayd):
+    """Where it can be read: files of the daemon, command lines and environments of what it started, and of itself."""
+    pids = [str(cayd.process.pid), *map(str, cayd.all_processes())]
+    paths = [path for path in cayd.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    paths += [Path(f"/proc/{pid}/{name}") for pid in pids for name in ("cmdline", "environ")]
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(str(path))
+    return found
+
+
+@case
+def no_secrets(_):
+    """keys and tokens stand in no file, log, command line, environment, error or stream of the daemon, whoever used them how"""
+    with small_cayd("--default-base", "small", "--access-log=true", "--log-level=debug") as cayd:
+        key = cayd.call(KEY + "CreateKey", {"owner": "team"})["secret"]
+        client = Client(cayd, key)
+        client.create("a")
+        token = client.call(SANDBOX + "GetSession", {"sessionId": "a", "includeTokens": True})["tokens"]["accessToken"]
+        holder = Client(cayd, token)
+        for caller in (client, holder):
+            caller.sh("a", "echo planted-here > /workspace/f; exec sleep 1000 > /dev/null 2>&1 &")
+            caller.turn("a")
+            for method, message in ((SANDBOX + "GetSession", {"sessionId": "not-there"}), (KEY + "CreateKey", {"owner": "other"}),
+                                    (SANDBOX + "CreateSession", {"sessionId": "a", "base": "no-such"})):
+                try:
+                    caller.call(method, message)
+                except RpcError as error:
+                    assert key not in str(error) and token not in str(error), error
+        said = subprocess.run([CAY, "exec", "a", "--", "sh", "-c", "tr '\\\\0' '\\\\n' < /proc/self/environ"], capture_output=True, text=True, check=False,
+                              env={"PATH": os.environ["PATH"], "CAY_URL": f"http://{cayd.host}:{cayd.port}", "CAY_API_KEY": key})
+        assert said.returncode == 0 and key not in said.stdout + said.stderr, said
+        packed = b"".join(base64.b64decode(frame.get("data", "")) for frame in cayd.stream(SANDBOX + "ExportSession", {"sessionId": "a"}))
+        stream = subprocess.run(["zstd", "-dcq"], input=packed, stdout=subprocess.PIPE, check=True).stdout
+        assert b"planted-here" in stream and key.encode() not in stream and token.encode() not in stream
+        assert holders_of("planted-here", cayd), "the search finds what is there"
+        assert cayd.log_path.stat().st_size > 1000
+        for secret in (key, token):
+            assert not holders_of(secret, cayd), holders_of(secret, cayd)
+        cayd.kill()
+        for secret in (key, token):
+            assert not holders_of(secret, cayd), holders_of(secret, cayd)
+        cayd.start()
 
 
 @case
