@@ -51,7 +51,6 @@ void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
     egress_side_close(&conn->client, egress, !is_good);
     egress_side_close(&conn->server, egress, !is_good);
     egress_unwatch(egress, &conn->lookup);
-    egress_sniff_finish(&conn->sniff);
     cay_list_remove(&conn->in_list);
     cay_list_push_back(&egress->dead, &conn->in_list);
     egress->conn_count--;
@@ -180,11 +179,15 @@ static void on_early(struct egress_watch *watch, uint32_t events)
         egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
         return;
     }
-    if (!egress_relay_hear(conn) || conn->phase != EGRESS_WAITS)
+    if (!egress_relay_hear(conn))
         return;
-    if (conn->client.is_read_over && !conn->server.rest_len)
+    bool wants = !conn->client.is_read_over && conn->server.rest_len < EGRESS_PIECE_BYTES;
+    (void)egress_watch(conn->egress, watch, wants ? EPOLLIN : 0);
+    if (conn->phase != EGRESS_WAITS)
+        return;
+    if (conn->client.is_read_over && !conn->server.rest_allowed)
         egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
-    else if (egress_sniff_is_done(&conn->sniff) || conn->server.rest_len == EGRESS_PIECE_BYTES)
+    else if (conn->server.rest_allowed)
         reach(conn);
 }
 
@@ -300,7 +303,8 @@ static void begin_conn(struct egress_conn *conn)
     /* Where clients speak first, whom they mean is known before anything leaves. Elsewhere the
      * server may be the one that does. */
     conn->deadline_ms = egress->now_ms + EGRESS_HELLO_MS;
-    if (conn->port != PORT_HTTP && conn->port != PORT_HTTPS)
+    conn->has_shy_server = conn->port == PORT_HTTP || conn->port == PORT_HTTPS;
+    if (!conn->has_shy_server)
         reach(conn);
 }
 

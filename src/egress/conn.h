@@ -10,8 +10,9 @@ struct egress_side {
     struct egress_watch watch; /* first: the callback gets its address */
     char *rest;                /* to be sent to this side; NULL: nothing */
     size_t rest_len, rest_sent;
-    bool is_read_over;  /* it sends no more */
-    bool is_write_over; /* nothing more is sent to it */
+    size_t rest_allowed; /* what is behind it is held back until more is known */
+    bool is_read_over;   /* it sends no more */
+    bool is_write_over;  /* nothing more is sent to it */
 };
 
 enum egress_phase {
@@ -39,6 +40,7 @@ struct egress_conn {
     uint16_t port;
     char name[CAY_NAME_SIZE]; /* empty: it is for an address */
     char rule[CAY_EGRESS_RULE_BYTES_MAX + 1];
+    bool has_shy_server; /* on this port it is the client who speaks first */
     struct egress_sniff sniff;
     uint64_t sent_bytes, received_bytes; /* by the sandbox */
 };
@@ -57,7 +59,6 @@ void egress_conn_found(struct egress_conn *conn);
 /* relay.c */
 void egress_relay_start(struct egress_conn *conn);
 void egress_on_client(struct egress_watch *watch, uint32_t events);
-/* What the client has said, while nobody is there to whom it could be passed on. False: the
- * connection is over. */
+/* Takes what the client says; what may be passed on is allowed. False: the connection is over. */
 [[nodiscard]] bool egress_relay_hear(struct egress_conn *conn);
 void egress_side_close(struct egress_side *side, struct egress *egress, bool is_reset);

@@ -18,7 +18,7 @@ enum {
     EGRESS_CONNECTIONS_MAX = 1024,
     EGRESS_SOCKET_BYTES = 256 * 1024, /* that the kernel keeps for one, in each direction */
     EGRESS_PIECE_BYTES = 64 * 1024,   /* that we keep, for whoever does not take it */
-    EGRESS_HELLO_MS = 1000,           /* how long a client of HTTP may take to begin */
+    EGRESS_HELLO_MS = 3000,           /* how long a client of HTTP may take to begin */
     EGRESS_DIAL_MS = 15'000,          /* finding an address and connecting */
     EGRESS_QUESTION_MS = 10'000,      /* idle, by TCP */
     EGRESS_UPSTREAM_MAX = 16,         /* addresses of a name */

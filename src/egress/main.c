@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "egress/confine.h"
@@ -21,6 +22,7 @@ int main(int argc, char **argv)
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_NAME, "cay-egress");
     if (egress_confine((uint32_t)uid) < 0)
         return UNCONFINED;
     if (egress_init(&egress, CONTROL_FD) < 0)

@@ -26,12 +26,13 @@ void egress_side_close(struct egress_side *side, struct egress *egress, bool is_
         (void)setsockopt(side->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     egress_unwatch(egress, &side->watch);
     free(cay_take_ptr(side->rest));
-    side->rest_len = side->rest_sent = 0;
+    side->rest_len = side->rest_sent = side->rest_allowed = 0;
 }
 
+/* What waits for this side to take it. */
 static size_t left(const struct egress_side *side)
 {
-    return side->rest_len - side->rest_sent;
+    return side->rest_allowed - side->rest_sent;
 }
 
 /* Keeps what could not be sent. */
@@ -40,7 +41,7 @@ static void keep(struct egress_side *side, const char *bytes, size_t len)
     if (!side->rest)
         side->rest = cay_alloc(EGRESS_PIECE_BYTES);
     memcpy(side->rest, bytes, len);
-    side->rest_len = len;
+    side->rest_len = side->rest_allowed = len;
     side->rest_sent = 0;
 }
 
@@ -56,8 +57,10 @@ static bool send_rest(struct egress_side *side)
             return errno == EAGAIN;
         side->rest_sent += (size_t)sent;
     }
-    free(cay_take_ptr(side->rest));
-    side->rest_len = side->rest_sent = 0;
+    if (side->rest_len == side->rest_allowed) {
+        free(cay_take_ptr(side->rest));
+        side->rest_len = side->rest_sent = side->rest_allowed = 0;
+    }
     return true;
 }
 
@@ -68,7 +71,7 @@ static void set_events(struct egress_conn *conn)
         struct egress_side *side = sides[i];
         const struct egress_side *other = sides[1 - i];
         uint32_t events = left(side) ? EPOLLOUT : 0;
-        if (!side->is_read_over && !left(other))
+        if (!side->is_read_over && !left(other) && other->rest_len < EGRESS_PIECE_BYTES)
             events |= EPOLLIN;
         (void)egress_watch(conn->egress, &side->watch, events);
     }
@@ -88,12 +91,29 @@ static bool pass_ends(struct egress_conn *conn)
     return !conn->client.is_write_over || !conn->server.is_write_over;
 }
 
-static bool look(struct egress_conn *conn, const char *bytes, size_t len)
+/* Allows what may be passed on of what is held back. False: the connection is over. */
+static bool judge(struct egress_conn *conn)
 {
-    enum cay_egress_why why = egress_sniff(&conn->sniff, conn->name, bytes, len);
-    if (why == 0)
+    struct egress_side *to = &conn->server;
+    size_t held = to->rest_len - to->rest_allowed;
+    if (!held)
         return true;
-    egress_conn_end(conn, CAY_EGRESS_REFUSED, why);
+    ssize_t count = egress_sniff(&conn->sniff, conn->name, to->rest + to->rest_allowed, held);
+    if (count == 0 && to->rest_len == EGRESS_PIECE_BYTES && !left(to) && !to->rest_sent)
+        count = -CAY_EGRESS_MALFORMED;
+    if (count < 0) {
+        egress_conn_end(conn, CAY_EGRESS_REFUSED, (enum cay_egress_why) - count);
+        return false;
+    }
+    to->rest_allowed += (size_t)count;
+    return true;
+}
+
+static bool pass_on(struct egress_conn *conn)
+{
+    if (send_rest(&conn->server))
+        return true;
+    egress_conn_end(conn, CAY_EGRESS_ALLOWED, CAY_EGRESS_UNREACHABLE);
     return false;
 }
 
@@ -103,6 +123,8 @@ static bool move(struct egress_conn *conn, bool is_from_client)
     struct egress_side *from = is_from_client ? &conn->client : &conn->server;
     struct egress_side *to = is_from_client ? &conn->server : &conn->client;
     char *piece = conn->egress->scratch;
+    if (is_from_client && (conn->sniff.phase != EGRESS_SNIFF_THROUGH || to->rest_len))
+        return egress_relay_hear(conn) && pass_on(conn);
     ssize_t len = recv(from->watch.fd, piece, EGRESS_PIECE_BYTES, MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
@@ -114,7 +136,11 @@ static bool move(struct egress_conn *conn, bool is_from_client)
     *(is_from_client ? &conn->sent_bytes : &conn->received_bytes) += (size_t)len;
     if (len == 0)
         return true;
-    if (is_from_client && !look(conn, piece, (size_t)len))
+    /* Servers of HTTP and TLS do not speak first. */
+    if (!is_from_client && !conn->sent_bytes && !conn->has_shy_server)
+        conn->sniff.phase = EGRESS_SNIFF_THROUGH;
+    if (!is_from_client && egress_sniff_answered(&conn->sniff, piece, (size_t)len) &&
+        !(judge(conn) && pass_on(conn)))
         return false;
     ssize_t sent = send(to->watch.fd, piece, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EAGAIN && errno != EINTR) {
@@ -177,9 +203,17 @@ bool egress_relay_hear(struct egress_conn *conn)
     struct egress_side *to = &conn->server;
     if (!to->rest)
         to->rest = cay_alloc(EGRESS_PIECE_BYTES);
-    ssize_t len = recv(conn->client.watch.fd, to->rest + to->rest_len,
-                       EGRESS_PIECE_BYTES - to->rest_len, MSG_DONTWAIT);
-    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+    if (to->rest_sent) {
+        memmove(to->rest, to->rest + to->rest_sent, to->rest_len - to->rest_sent);
+        to->rest_len -= to->rest_sent;
+        to->rest_allowed -= to->rest_sent;
+        to->rest_sent = 0;
+    }
+    ssize_t len = to->rest_len < EGRESS_PIECE_BYTES
+                      ? recv(conn->client.watch.fd, to->rest + to->rest_len,
+                             EGRESS_PIECE_BYTES - to->rest_len, MSG_DONTWAIT)
+                      : -1;
+    if (len < 0 && (to->rest_len == EGRESS_PIECE_BYTES || errno == EAGAIN || errno == EINTR))
         return true;
     if (len < 0) {
         egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
@@ -187,11 +221,6 @@ bool egress_relay_hear(struct egress_conn *conn)
     }
     conn->client.is_read_over = len == 0;
     conn->sent_bytes += (size_t)len;
-    const char *piece = to->rest + to->rest_len;
     to->rest_len += (size_t)len;
-    if (len && !look(conn, piece, (size_t)len))
-        return false;
-    bool wants = !conn->client.is_read_over && to->rest_len < EGRESS_PIECE_BYTES;
-    (void)egress_watch(conn->egress, &conn->client.watch, wants ? EPOLLIN : 0);
-    return true;
+    return judge(conn);
 }

@@ -324,6 +324,81 @@ static int talk(const void *arg)
     return recv(fd, piece, 1, 0) == 0 ? 0 : NO_END;
 }
 
+/* What the client says first, and how much comes back of it by the echo. */
+struct words {
+    struct wish wish;
+    const char *text[3]; /* sent one after the other, each when all before it has come back */
+    size_t len;          /* of the first, when it has bytes of any value */
+};
+
+static int speak(const void *arg)
+{
+    const struct words *words = arg;
+    char piece[1024];
+    int fd = open_wish(&words->wish);
+    if (fd < 0)
+        return -fd;
+    bool is_greeted = false;
+    for (size_t i = 0; i < CAY_COUNT(words->text) && words->text[i]; i++) {
+        size_t len = i == 0 && words->len ? words->len : strlen(words->text[i]);
+        if (send(fd, words->text[i], len, MSG_NOSIGNAL) != (ssize_t)len)
+            return errno;
+        if (!is_greeted && recv(fd, piece, 2, MSG_WAITALL) != 2)
+            return NO_GREETING;
+        is_greeted = true;
+        ssize_t got = recv(fd, piece, len, MSG_WAITALL);
+        if (got != (ssize_t)len)
+            return got < 0 ? errno : NO_ECHO;
+    }
+    return 0;
+}
+
+/* A hello of TLS 1.2 with this name and nothing else. */
+static size_t write_hello(const char *name, uint8_t *out)
+{
+    size_t len = strlen(name);
+    const size_t extension = 9 + len;
+    const size_t body = 2 + 32 + 1 + 4 + 2 + 2 + extension;
+    size_t at = 0;
+    const uint8_t head[] = {22,
+                            3,
+                            1,
+                            (uint8_t)((body + 4) >> 8),
+                            (uint8_t)(body + 4),
+                            1,
+                            0,
+                            (uint8_t)(body >> 8),
+                            (uint8_t)body,
+                            3,
+                            3};
+    memcpy(out, head, sizeof(head));
+    at += sizeof(head);
+    memset(out + at, 7, 32);
+    at += 32;
+    const uint8_t middle[] = {0,
+                              0,
+                              2,
+                              0x13,
+                              1,
+                              1,
+                              0,
+                              0,
+                              (uint8_t)extension,
+                              0,
+                              0,
+                              0,
+                              (uint8_t)(len + 5),
+                              0,
+                              (uint8_t)(len + 3),
+                              0,
+                              0,
+                              (uint8_t)len};
+    memcpy(out + at, middle, sizeof(middle));
+    at += sizeof(middle);
+    memcpy(out + at, name, len);
+    return at + len;
+}
+
 static int look(const void *arg)
 {
     struct in_addr address;
@@ -404,6 +479,44 @@ static void test_rebinding(void **)
     /* A rule that names it opens it. */
     (void)set_policy(world, (const char *const[]){"*.test", "10.9.0.0/16:7", NULL}, NULL);
     expect(world, talk, &evil, "a named range", 0);
+    close_world(world);
+}
+
+/* The name that a client means must be the one that it connected to. */
+static void test_other_names(void **)
+{
+    static const struct {
+        const char *what;
+        const char *text[3];
+        int wanted;
+    } requests[] = {
+        {"its host", {"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n"}, 0},
+        {"another host", {"GET / HTTP/1.1\r\nHost: good.other\r\n\r\n"}, NO_GREETING},
+        {"no host", {"GET / HTTP/1.1\r\n\r\n"}, NO_GREETING},
+        {"two hosts", {"GET / HTTP/1.1\r\nHost: good.test\r\nHost: b\r\n\r\n"}, NO_GREETING},
+        {"kept alive",
+         {"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n",
+          "GET /2 HTTP/1.1\r\nHost: good.test\r\n\r\n"},
+         0},
+        {"changed later",
+         {"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n",
+          "GET /2 HTTP/1.1\r\nHost: good.other\r\n\r\n"},
+         ECONNRESET},
+        {"another protocol", {"SSH-2.0-x\r\n", "anything"}, 0},
+    };
+    struct world *world = open_world();
+    uint8_t hello[512];
+    (void)set_policy(world, usual, NULL);
+    for (size_t i = 0; i < CAY_COUNT(requests); i++) {
+        struct words words = {.wish = {"good.test", 80}};
+        memcpy(words.text, requests[i].text, sizeof(words.text));
+        expect(world, speak, &words, requests[i].what, requests[i].wanted);
+    }
+    struct words words = {.wish = {"good.test", 80}, .text = {(const char *)hello}};
+    words.len = write_hello("good.test", hello);
+    expect(world, speak, &words, "its name in TLS", 0);
+    words.len = write_hello("good.other", hello);
+    expect(world, speak, &words, "another name in TLS", NO_GREETING);
     close_world(world);
 }
 
@@ -597,10 +710,15 @@ static void test_confined(void **)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_receipts),
-        cmocka_unit_test(test_rebinding), cmocka_unit_test(test_deny_beats_allow),
-        cmocka_unit_test(test_cut),       cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),      cmocka_unit_test(test_load),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_receipts),
+        cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_rebinding),
+        cmocka_unit_test(test_deny_beats_allow),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_load),
         cmocka_unit_test(test_confined),
     };
     struct cay_error err = {};
