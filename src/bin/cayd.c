@@ -321,11 +321,14 @@ static bool start(struct daemon *daemon, struct cay_error *err)
         return cay_fail_errno(err, CAY_R_INTERNAL, status, "cannot start the event loop");
     cay_loop_set_heirs(daemon->loop, daemon->heirs);
     cay_autofree char *init_path = find_init(conf->init_path);
+    cay_autofree char *egress_path =
+        find_file("../egress/cay-egress", CAY_LIBEXECDIR "/cay/cay-egress");
     cay_autofree char *interpreter_path =
         find_file("../../share/code_interpreter.py", CAY_DATADIR "/cay/code_interpreter.py");
     const struct cay_host_options host_options = {
         .settings = &conf->host,
         .init_path = init_path,
+        .egress_path = egress_path,
         .interpreter_path = interpreter_path,
         .host_root = getenv("CAY_TEST_HOST_ROOT"),
         .port_domain = conf->e2b.is_on ? conf->e2b.domain : NULL,

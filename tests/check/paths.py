@@ -65,6 +65,7 @@ TOLD = "a path that the user of this command typed"
 ALLOWED = {
     "io/listener.c": {"chmod": "the daemon's own socket, just bound in its run directory"},
     "egress/confine.c": {"mount": "in a namespace of its own, before it has heard anybody", "chdir": "the same"},
+    "host/live/filtering.c": {"open": "cay-egress, which stands beside the daemon; and " + RUN},
     "host/net/helper.c": {"SYS_execveat": "a descriptor, and no path"},
     "host/net/listeners.c": {"fstatat": PROC},
     "host/runtime/image.c": {"open": "cay-init, from the configuration"},

@@ -99,7 +99,7 @@ testEach(versions, "what is not offered here is refused, and says so", async (sd
     await refused({ iam: { tokens: { t: { audience: "a", tokenType: "JWT-SVID" } } } }, "iam");
   }
   await refused({ network: { rules: { "a.test": [{ transform: { headers: { a: "b" } } }] }, allowOut: ["a.test"], denyOut: [sdk.ALL_TRAFFIC] } }, "rules");
-  await refused({ network: { allowOut: ["1.1.1.1"], denyOut: [sdk.ALL_TRAFFIC] } }, "network");
+  await refused({ network: { allowOut: ["no name!"], denyOut: [sdk.ALL_TRAFFIC] } }, "no name!");
   for (const mcp of [{ time: {} }, {}]) await refused({ mcp, metadata: { "cay.hidden": "x" } }, "MCP gateway");
   await refused({ template: "mcp-gateway" }, "MCP gateway");
   const { Volume, Secret } = sdk;

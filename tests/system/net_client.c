@@ -128,7 +128,7 @@ static int hold(char **args)
         FILE *file = fopen(args[2], "w");
         fprintf(file, "%ld\n", count);
         fclose(file);
-        if (write(fd, "x", 1) != 1 || get(fd, data, sizeof(data), -1) != 1)
+        if (write(fd, "x\n", 2) != 2 || get(fd, data, sizeof(data), -1) != 2)
             return 1;
         usleep(10 * 1000);
     }

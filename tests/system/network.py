@@ -13,109 +13,23 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
-import threading
 from pathlib import Path
 
 from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, also_in_gvisor, case,
                     eventually, fails, init_of, list_if_asked, run, steps)
+from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, cannot_reach, client,
+                      reaches, serve_on_host, session, update)
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
 from small_base import import_small
 
 NET_CLIENT = sys.argv[2]
 CAY = sys.argv[3]
-WORLD = "52.95.113.10", "2a05:d018:2::10"
-HOST = "52.94.100.2", "2a05:d018:1::2", "192.168.77.1"  # addresses of the host itself
-PRIVATE = ("10.1.2.3", "172.16.0.9", "192.168.9.9", "100.100.100.200", "169.254.169.254",
-           "168.63.129.16", "192.0.0.192", "198.18.0.7", "fd00:ec2::254", "fd12::9", "2002::9",
-           "192.0.2.9", "198.51.100.9", "203.0.113.9", "2001:db8::9", "2001:2::9", "3fff::9")
-
-
-class World:
-    """The internet, and the host's place in it."""
-
-    def __init__(self):
-        script = Path(__file__).with_name("net_world.py")
-        self.process = subprocess.Popen(["unshare", "-n", sys.executable, "-B", str(script)],
-                                        stdout=subprocess.PIPE, text=True)
-        self.lines = []
-        assert self.process.stdout.readline() == "ready\n"
-        threading.Thread(target=self._read, daemon=True).start()
-        there = f"nsenter -t {self.process.pid} -n ip"
-        sh(f"ip link add wan type veth peer name wan netns {self.process.pid}\n"
-           f"ip addr add {HOST[0]}/24 dev wan; ip addr add {HOST[1]}/64 dev wan nodad\n"
-           f"ip addr add {HOST[2]}/32 dev lo\n"
-           f"{there} addr add 52.94.100.1/24 dev wan; {there} addr add 2a05:d018:1::1/64 dev wan nodad\n"
-           f"ip link set wan up; {there} link set wan up\n"
-           "ip route add default via 52.94.100.1; ip route add default via 2a05:d018:1::1\n"
-           # As if somebody out there knew where sandboxes are.
-           f"{there} route add 100.96.0.0/16 via 52.94.100.2")
-        for address in (*WORLD, "52.95.113.53", *PRIVATE):
-            sh(f"{there} addr add {address} dev lo {'nodad' if ':' in address else ''}")
-        with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
-            file.write("# ours\nnameserver 52.95.113.53\n")
-        os.chmod(file.name, 0o644)
-        sh(f"mount --bind {file.name} /etc/resolv.conf")
-        os.unlink(file.name)
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.lines.append(line.strip())
-
-    def run(self, *command):
-        return subprocess.run(["nsenter", "-t", str(self.process.pid), "-n", *command],
-                              capture_output=True, text=True, check=False)
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def serve_on_host():
-    """Somebody on every address of the host, also those of its loopback."""
-    listener = socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)
-
-    def serve():
-        while True:
-            with listener.accept()[0] as sock:
-                sock.sendall(b"host")
-    threading.Thread(target=serve, daemon=True).start()
 
 
 def dial(address):
     with socket.create_connection((address, 80), PATIENCE_S) as sock:
         return sock.recv(100).decode()
-
-
-def client(cay, session_id, *arguments, user="user"):
-    """What the client inside says: (is it good, the rest)."""
-    result, out, err = cay.launch(session_id, "net_client", *map(str, arguments), user=user)
-    assert result.get("exitCode", 0) == 0, (arguments, result, out, err)
-    word, _, rest = out.decode().strip().partition(" ")
-    return word == "ok", rest
-
-
-def reaches(cay, session_id, address, port=80):
-    return client(cay, session_id, "tcp", address, port)
-
-
-def cannot_reach(cay, session_id, address, port=80):
-    """Why not."""
-    good, why = client(cay, session_id, "try", address, port)
-    assert not good, (address, why)
-    return why
-
-
-def assert_open(cay, session_id):
-    for address, own in zip(WORLD, HOST):
-        assert reaches(cay, session_id, address) == (True, own), address
-    assert reaches(cay, session_id, "world.test")[0]
-
-
-def assert_closed(cay, session_id):
-    for address in WORLD:
-        cannot_reach(cay, session_id, address)
 
 
 def netns_of(cay, session_id):
@@ -135,18 +49,6 @@ def address_of(cay, session_id, family=4):
     pid = netns_of(cay, session_id)
     links = json.loads(sh(f"nsenter -t {pid} -n ip -j -{family} addr show dev eth0"))
     return [info["local"] for info in links[0]["addr_info"]]
-
-
-def update(cay, session_id, network):
-    return cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id, "network": network})["session"]
-
-
-@contextlib.contextmanager
-def session(cay, session_id, network=OPEN, **fields):
-    try:
-        yield cay.create(session_id, network=network, **fields)
-    finally:
-        cay.destroy(session_id, missingOk=True)
 
 
 @case
@@ -480,8 +382,7 @@ def base_resolver(cay, _world):
 @case
 def refused(cay, _world):
     """rules that cannot be enforced are refused, and what is refused leaves nothing"""
-    for policy in ({"mode": "NETWORK_MODE_FILTERED"}, OPEN | {"allow": ["10.0.0.0/8"]},
-                   OPEN | {"deny": ["52.95.113.0/24"]}):
+    for policy in (OPEN | {"allow": ["10.0.0.0/8"]}, OPEN | {"deny": ["52.95.113.0/24"]}):
         fails("unimplemented", cay.create, "refused", network=policy, reason="not_supported")
     cay.create("kept", network=NONE)
     fails("unimplemented", update, cay, "kept", OPEN | {"allow": ["1.1.1.1"]}, reason="not_supported")
@@ -496,7 +397,7 @@ def refused(cay, _world):
     finally:
         sh(f"umount {program}")
     modes = cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]
-    assert modes == ["none", "open"], modes
+    assert modes == ["none", "open", "filtered"], modes
     sh("ip route add 100.96.0.0/12 via 52.94.100.1")
     try:
         error = fails("failed_precondition", cay.create, "refused", network=OPEN)
@@ -565,8 +466,14 @@ def clients_of_e2b(cay, _world):
                               ({"allow_internet_access": True}, True), ({"denyOut": ["0.0.0.0/0"]}, False), ({}, is_open)):
             assert update(first, **rules) == 204, rules
             assert_is(first, wanted)
-        for rules in ({"allow_internet_access": True, "denyOut": ["52.95.113.0/24"]}, {"denyOut": ["0.0.0.0/0"], "allowOut": ["52.95.113.10"]},
-                      {"allow_internet_access": False, "allowOut": ["52.95.113.10"]}):
+        for rules in ({"denyOut": ["0.0.0.0/0"], "allowOut": [WORLD[0]]},
+                      {"allow_internet_access": False, "allowOut": [WORLD[0]]}):
+            assert update(first, **rules) == 204, rules
+            assert reaches(daemon, first, WORLD[0])[0]
+            cannot_reach(daemon, first, WORLD[1])
+        assert update(first) == 204
+        for rules in ({"allow_internet_access": True, "denyOut": ["52.95.113.0/24"]},
+                      {"denyOut": ["0.0.0.0/0"], "allowOut": ["no name!"]}):
             assert update(first, **rules) >= 400, rules
             assert_is(first, is_open)
         for session_id in sandboxes:

@@ -192,3 +192,16 @@ void cay_decision_explain(const struct cay_decision *decision, struct cay_buf *o
         cay_buf_printf(out, ", by its rule '%.*s'", (int)decision->member.len,
                        decision->member.ptr);
 }
+
+bool cay_policy_next_range(const struct cay_policy *policy, size_t *cursor,
+                           struct cay_subnet *out_range)
+{
+    while (*cursor < policy->allow.count) {
+        const struct rule *rule = &policy->allow.items[(*cursor)++];
+        if (rule->kind != RULE_RANGE)
+            continue;
+        *out_range = rule->range;
+        return true;
+    }
+    return false;
+}

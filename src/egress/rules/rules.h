@@ -96,6 +96,11 @@ void cay_policy_decide_address(const struct cay_policy *policy, const struct cay
 void cay_policy_decide_upstream(const struct cay_policy *policy, const struct cay_ip *address,
                                 uint16_t port, struct cay_decision *out);
 
+/* The ranges of addresses that some rule allows on some port: start with a *cursor of 0. False at
+ * the end. */
+[[nodiscard]] bool cay_policy_next_range(const struct cay_policy *policy, size_t *cursor,
+                                         struct cay_subnet *out_range);
+
 /* May some port of it be allowed? What is not, is not looked up: questions carry data, too. */
 [[nodiscard]] bool cay_policy_may_resolve(const struct cay_policy *policy, struct cay_str name);
 

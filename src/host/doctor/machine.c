@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -15,7 +16,9 @@
 #include "host/store/base.h"
 #include "host/store/store.h"
 #include "sys/cgroup.h"
+#include "sys/netns.h"
 #include "sys/nftables.h"
+#include "sys/sk_lookup.h"
 
 enum {
     REMOVE_MS = 2000,
@@ -287,7 +290,20 @@ void cay_doctor_check_descriptors(struct cay_doctor *doctor)
                    "up to %llu open files per process", (unsigned long long)limit.rlim_max);
 }
 
-/* Only sessions with an open network need it. */
+/* What a filtered network needs besides: 0 or -errno. */
+static int try_steering(void)
+{
+    static const int none[CAY_STEERED_COUNT] = {-1, -1, -1, -1};
+    static const struct cay_ip own4 = {.family = AF_INET};
+    static const struct cay_ip own6 = {.family = AF_INET6};
+    cay_autoclose int netns_fd = cay_netns_open();
+    if (netns_fd < 0)
+        return netns_fd;
+    cay_autoclose int link_fd = cay_steer(netns_fd, none, &own4, &own6);
+    return CAY_MIN(link_fd, 0);
+}
+
+/* Only sessions with an open or a filtered network need it. */
 void cay_doctor_check_network(struct cay_doctor *doctor)
 {
     int tables = cay_nft_has_table("cay");
@@ -299,9 +315,15 @@ void cay_doctor_check_network(struct cay_doctor *doctor)
     else if (!has_program)
         cay_doctor_say(doctor, "network", CAY_VERDICT_WARN, "install the package nftables",
                        "nft is not there: sessions have no network but loopback");
-    else
+    int steering = tables < 0 || !has_program ? 0 : try_steering();
+    if (steering < 0)
+        cay_doctor_say(doctor, "network", CAY_VERDICT_WARN,
+                       "use a kernel from 5.9 on with BPF (CONFIG_BPF_SYSCALL), as root",
+                       "sessions can have an open network, but no filtered one: %s",
+                       strerrordesc_np(-steering));
+    else if (tables >= 0 && has_program)
         cay_doctor_say(doctor, "network", CAY_VERDICT_OK, NULL,
-                       "sessions can have an open network");
+                       "sessions can have an open network, and a filtered one");
 }
 
 /* Only the recipe 'debian' needs it. */

@@ -79,7 +79,7 @@ static bool birth_work(struct cay_op *op, struct cay_error *err)
     CAY_CRASH_POINT("create.awake");
     if (is_made && birth->base[0])
         is_made = make_cwd(birth, err);
-    if (is_made && birth->waking.is_open)
+    if (is_made && cay_network_has_names(birth->waking.network))
         cay_network_make_resolver(birth->waking.root_fd, birth->waking.uid_base);
     if (is_made) {
         record->state = CAY_SESSION_ACTIVE;

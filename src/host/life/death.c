@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "host/life/deadline.h"
 #include "host/life/verbs.h"
+#include "host/live/filtered.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/watching.h"
@@ -33,7 +34,7 @@ struct death_op {
     const char *why; /* it goes by itself; NULL: somebody asked for it */
     bool was_gone;
     bool is_unborn; /* reserved for a fork; there is no record of it */
-    bool is_open;   /* its network */
+    enum cay_v1_network_mode network;
 };
 
 static void list_snapshots(struct death_op *self, const struct cay_session *session)
@@ -70,7 +71,8 @@ static bool death_ready(struct cay_op *op, struct cay_error *)
         return true;
     self->runtime = session->runtime;
     self->sandbox = cay_live_close(session, CAY_R_SESSION_DESTROYING);
-    self->is_open = cay_network_is_open(session->spec) && session->uid_slot < CAY_UID_SLOT_COUNT;
+    self->network = session->uid_slot < CAY_UID_SLOT_COUNT ? cay_network_mode(session->spec)
+                                                           : CAY_V1_NETWORK_MODE_NONE;
     cay_timer_close(&session->deadline);
     struct cay_error ending = {};
     cay_fail(&ending, CAY_R_SESSION_DESTROYING, NULL);
@@ -112,8 +114,9 @@ static bool death_work(struct cay_op *op, struct cay_error *err)
     else if (!cay_runtime_remove(self->runtime, store_id, err))
         return false;
     CAY_CRASH_POINT("destroy.sandbox_gone");
-    if (self->is_open && !cay_network_detach(host, self->record.uid_slot, err))
+    if (!cay_network_detach(host, NULL, self->record.uid_slot, self->network, err))
         return false;
+    cay_filtering_remove_names(host, store_id);
     if (!cay_store_destroy(host->store, store_id, err) || !delete_snapshots(self, err))
         return false;
     CAY_CRASH_POINT("destroy.trees_gone");

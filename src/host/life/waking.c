@@ -30,7 +30,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
         .runtime = session->runtime,
         .uid_base = cay_session_uid_base(session),
         .slot = session->uid_slot,
-        .is_open = cay_network_is_open(session->spec),
+        .network = cay_network_mode(session->spec),
         .has_nesting = session->spec->nesting,
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
@@ -102,7 +102,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .nesting = waking->has_nesting,
     };
     if (start_sandbox(waking, &spec, err) &&
-        (!waking->is_open || cay_network_attach(host, waking->sandbox, waking->slot, err)))
+        cay_network_attach(host, waking->sandbox, waking->slot, waking->network, err))
         return true;
     cay_waking_undo(waking, host);
     return false;
@@ -111,7 +111,8 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
 void cay_waking_undo(struct cay_waking *waking, struct cay_host *host)
 {
     struct cay_error err = {};
-    if (waking->sandbox && waking->is_open && !cay_network_detach(host, waking->slot, &err))
+    if (waking->sandbox &&
+        !cay_network_detach(host, waking->sandbox, waking->slot, waking->network, &err))
         cay_log(CAY_WARN, "network.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));
     if (waking->sandbox && !cay_sandbox_destroy(cay_take_ptr(waking->sandbox), &err))
         cay_log(CAY_WARN, "sandbox.undo_failed", CAY_S("sandbox", waking->store_id), CAY_ERR(&err));

@@ -15,7 +15,7 @@ struct cay_waking {
     uint32_t uid_base;
     struct cay_cgroup_limits limits;
     uint32_t slot;
-    bool is_open; /* its network */
+    enum cay_v1_network_mode network;
     bool has_nesting;
     bool needs_mount;
     bool needs_sandbox;

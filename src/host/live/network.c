@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/live/filtered.h"
+#include "host/live/network_rules.h"
 #include "host/net/dns.h"
 #include "host/session/host.h"
 #include "sys/netdev.h"
@@ -33,6 +35,21 @@ bool cay_network_is_open(const struct cay_v1_session *spec)
     return cay_network_mode(spec) == CAY_V1_NETWORK_MODE_OPEN;
 }
 
+bool cay_network_has_names(enum cay_v1_network_mode mode)
+{
+    return mode == CAY_V1_NETWORK_MODE_OPEN || mode == CAY_V1_NETWORK_MODE_FILTERED;
+}
+
+bool cay_network_can_filter(const struct cay_host *host, const struct cay_runtime *runtime,
+                            struct cay_error *err)
+{
+    if (!cay_runtime_can(runtime, CAY_RUNTIME_OWN_NETWORK))
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network filtered: the runtime '%s' has no network of its own to filter",
+                        cay_runtime_name(runtime));
+    return cay_gateway_check(err) && cay_filtering_check(host->filtering, err);
+}
+
 /* It becomes a header of requests. */
 static bool check_mask(struct cay_str host, struct cay_error *err)
 {
@@ -50,6 +67,24 @@ static enum cay_v1_network_mode default_mode(const struct cay_host *host)
                                                                : CAY_V1_NETWORK_MODE_NONE;
 }
 
+/* Rules are for networks that hold to them. */
+static bool check_rules(const struct cay_host *host, const struct cay_runtime *runtime,
+                        enum cay_v1_network_mode mode, const struct cay_v1_network_policy *policy,
+                        struct cay_error *err)
+{
+    struct cay_policy *rules = NULL;
+    if (mode != CAY_V1_NETWORK_MODE_FILTERED)
+        return !policy || (!policy->allow.count && !policy->deny.count) ||
+               cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network: only one that is filtered can have rules; the daemon's "
+                        "network_allow opens ranges for all");
+    if (!cay_network_can_filter(host, runtime, err) ||
+        !cay_network_rules_make(host, policy, &rules, err))
+        return false;
+    cay_policy_destroy(rules);
+    return true;
+}
+
 bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime,
                         const struct cay_v1_network_policy *wanted,
                         const struct cay_v1_network_policy *now, struct cay_arena *arena,
@@ -59,17 +94,13 @@ bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime
     enum cay_v1_network_mode mode = chosen ? chosen->mode : CAY_V1_NETWORK_MODE_UNSPECIFIED;
     if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED)
         mode = now ? now->mode : default_mode(host);
-    if (mode == CAY_V1_NETWORK_MODE_FILTERED)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "this version has the network modes none and open only");
-    if (mode != CAY_V1_NETWORK_MODE_NONE && mode != CAY_V1_NETWORK_MODE_OPEN)
+    if (mode != CAY_V1_NETWORK_MODE_NONE && mode != CAY_V1_NETWORK_MODE_OPEN &&
+        mode != CAY_V1_NETWORK_MODE_FILTERED)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "there is no such network mode; a session can have none or open");
-    if (chosen && (chosen->allow.count || chosen->deny.count))
-        return cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "network: rules of a session cannot be enforced yet; the daemon's "
-                        "network_allow opens ranges for all");
+                        "there is no such network mode; a session can have none, open or filtered");
     if (mode == CAY_V1_NETWORK_MODE_OPEN && !cay_network_can_open(runtime, err))
+        return false;
+    if (!check_rules(host, runtime, mode, chosen, err))
         return false;
     struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
     if (!policy)
@@ -87,27 +118,31 @@ bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime
 }
 
 bool cay_network_attach(struct cay_host *host, const struct cay_sandbox *sandbox, uint32_t slot,
-                        struct cay_error *err)
+                        enum cay_v1_network_mode mode, struct cay_error *err)
 {
-    struct cay_gateway_notes notes;
     int fd = -1;
+    if (!cay_network_has_names(mode))
+        return true;
     if (!cay_sandbox_netns(sandbox, &fd, err))
         return false;
     cay_autoclose int netns_fd = fd;
-    if (!cay_gateway_attach(&host->gateway, netns_fd, slot, &notes, err))
-        return false;
-    if (notes.is_forwarding_set || notes.is_forwarding6_set)
-        cay_log(CAY_WARN, "network.forwarding_enabled",
-                CAY_S("families", notes.is_forwarding_set && notes.is_forwarding6_set
-                                      ? "ipv4 ipv6"
-                                      : (notes.is_forwarding_set ? "ipv4" : "ipv6")),
-                CAY_S("why", "a session's network is open; this host passes packets on now"));
-    return true;
+    return mode == CAY_V1_NETWORK_MODE_OPEN
+               ? cay_filtering_attach_gateway(host, netns_fd, slot, err)
+               : cay_filtering_attach(host, netns_fd, slot, err);
 }
 
-bool cay_network_detach(struct cay_host *host, uint32_t slot, struct cay_error *err)
+bool cay_network_detach(struct cay_host *host, const struct cay_sandbox *sandbox, uint32_t slot,
+                        enum cay_v1_network_mode mode, struct cay_error *err)
 {
-    return cay_gateway_detach(&host->gateway, slot, err);
+    int fd = -1;
+    if (!cay_network_has_names(mode))
+        return true;
+    if (mode == CAY_V1_NETWORK_MODE_OPEN)
+        return cay_gateway_detach(&host->gateway, slot, err);
+    if (sandbox && !cay_sandbox_netns(sandbox, &fd, err))
+        return false;
+    cay_autoclose int netns_fd = fd;
+    return cay_filtering_detach(host, netns_fd, slot, err);
 }
 
 void cay_network_make_resolver(int root_fd, uint32_t id_base)
@@ -133,27 +168,49 @@ void cay_network_make_resolver(int root_fd, uint32_t id_base)
         (void)unlinkat(etc_fd, name, 0); /* better none than half of one */
 }
 
+static void serve_names(struct cay_session *session, int netns_fd)
+{
+    struct cay_error err = {};
+    int status = cay_dns_open(session->host->loop, netns_fd, &session->dns);
+    if (status < 0) {
+        cay_fail_errno(&err, CAY_R_UNAVAILABLE, status, "port 53 of the sandbox");
+        cay_log(CAY_WARN, "network.names_failed", CAY_S("session", session->id), CAY_ERR(&err));
+    }
+}
+
+/* The daemon ends, and its sandboxes do not. */
+static bool is_leaving(struct cay_host *host)
+{
+    return atomic_load(&host->is_stopping) &&
+           (host->keeps_sessions || !host->settings->destroys_on_exit);
+}
+
 void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox)
 {
     int fd = -1;
     struct cay_error err = {};
-    bool is_wanted = sandbox && cay_network_is_open(session->spec);
-    if (!is_wanted) {
+    enum cay_v1_network_mode mode =
+        sandbox ? cay_network_mode(session->spec) : CAY_V1_NETWORK_MODE_NONE;
+    if (mode != CAY_V1_NETWORK_MODE_OPEN)
         cay_dns_close(cay_take_ptr(session->dns));
-        return;
-    }
-    if (session->dns)
+    if (mode != CAY_V1_NETWORK_MODE_FILTERED)
+        cay_filtered_close(cay_take_ptr(session->filtered), is_leaving(session->host));
+    else if (session->filtered && !cay_filtered_is_outdated(session->filtered))
+        cay_filtered_renew(session->filtered);
+    if (!cay_network_has_names(mode) || session->dns ||
+        (session->filtered && !cay_filtered_is_outdated(session->filtered)))
         return;
     if (!cay_sandbox_netns(sandbox, &fd, &err)) {
         cay_log(CAY_WARN, "network.names_failed", CAY_S("session", session->id), CAY_ERR(&err));
         return;
     }
     cay_autoclose int netns_fd = fd;
-    int status = cay_dns_open(session->host->loop, netns_fd, &session->dns);
-    if (status < 0) {
-        cay_fail_errno(&err, CAY_R_UNAVAILABLE, status, "port 53 of the sandbox");
-        cay_log(CAY_WARN, "network.names_failed", CAY_S("session", session->id), CAY_ERR(&err));
+    if (mode == CAY_V1_NETWORK_MODE_OPEN) {
+        serve_names(session, netns_fd);
+        return;
     }
+    cay_filtered_close(cay_take_ptr(session->filtered), false);
+    cay_filtered_open(session, cay_take_fd(netns_fd));
 }
 
 /* --- the guard: rules that somebody else takes away are put back, and follow the host's routes ---
@@ -255,6 +312,7 @@ void cay_network_stop(struct cay_host *host)
         free(guard);
     }
     cay_gateway_finish(&host->gateway);
+    cay_filtering_destroy(cay_take_ptr(host->filtering));
 }
 
 /* --- after a restart --- */
@@ -264,7 +322,17 @@ static bool is_wanted(void *context, uint32_t slot)
     struct cay_host *host = context;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
         if (session->uid_slot == slot)
-            return session->sandbox && cay_network_is_open(session->spec);
+            return session->sandbox && cay_network_has_names(cay_network_mode(session->spec));
+    }
+    return false;
+}
+
+static bool is_filtered(void *context, uint32_t slot)
+{
+    struct cay_host *host = context;
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->uid_slot == slot)
+            return session->filtered != NULL;
     }
     return false;
 }
@@ -276,12 +344,13 @@ static bool attach_missing(struct cay_host *host, struct cay_session *session,
     const struct cay_sandbox *sandbox = session->sandbox;
     return !sandbox || !cay_network_is_open(session->spec) ||
            cay_gateway_is_attached(&host->gateway, session->uid_slot) ||
-           cay_network_attach(host, sandbox, session->uid_slot, err);
+           cay_network_attach(host, sandbox, session->uid_slot, CAY_V1_NETWORK_MODE_OPEN, err);
 }
 
 bool cay_network_recover(struct cay_host *host, struct cay_error *err)
 {
     start_guard(host);
+    cay_filtering_sweep(host, is_filtered, host);
     if (!cay_gateway_recover(&host->gateway, is_wanted, host, err))
         return false;
     cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {

@@ -22,13 +22,23 @@
                                       struct cay_error *err);
 [[nodiscard]] enum cay_v1_network_mode cay_network_mode(const struct cay_v1_session *spec);
 [[nodiscard]] bool cay_network_is_open(const struct cay_v1_session *spec);
+/* Names are found in it, by a server on its loopback or any other. */
+[[nodiscard]] bool cay_network_has_names(enum cay_v1_network_mode mode);
 /* Can this host keep what `open` promises, in sessions with this runtime? */
 [[nodiscard]] bool cay_network_can_open(const struct cay_runtime *runtime, struct cay_error *err);
 
-/* On workers. */
+/* The same of `filtered`. */
+[[nodiscard]] bool cay_network_can_filter(const struct cay_host *host,
+                                          const struct cay_runtime *runtime, struct cay_error *err);
+
+/* On workers. A network without anything outside needs nothing done. */
 [[nodiscard]] bool cay_network_attach(struct cay_host *host, const struct cay_sandbox *sandbox,
-                                      uint32_t slot, struct cay_error *err);
-[[nodiscard]] bool cay_network_detach(struct cay_host *host, uint32_t slot, struct cay_error *err);
+                                      uint32_t slot, enum cay_v1_network_mode mode,
+                                      struct cay_error *err);
+/* `sandbox` may be NULL, when it is gone. */
+[[nodiscard]] bool cay_network_detach(struct cay_host *host, const struct cay_sandbox *sandbox,
+                                      uint32_t slot, enum cay_v1_network_mode mode,
+                                      struct cay_error *err);
 /* A file of the base that names other servers is replaced; where none is, none is needed. */
 void cay_network_make_resolver(int root_fd, uint32_t id_base);
 

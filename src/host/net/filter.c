@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/crash.h"
 #include "sys/netlink.h"
 #include "sys/netns.h"
 #include "sys/netrule.h"
@@ -193,7 +192,6 @@ bool cay_filter_open(int netns_fd, struct cay_filter *out_filter, struct cay_err
 {
     struct cay_filter filter = CAY_FILTER_CLOSED;
     int status = cay_netns_visit(netns_fd, furnish, &filter);
-    CAY_CRASH_POINT("filter.furnished");
     if (status < 0) {
         cay_filter_close(&filter);
         return fail(err, status, "the sandbox's routes and sockets cannot be made");

@@ -11,6 +11,7 @@
 #include "host/life/start.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs_session.h"
+#include "host/live/filtered.h"
 #include "host/live/live.h"
 #include "host/live/nesting.h"
 #include "host/live/network.h"
@@ -208,8 +209,11 @@ static bool fork_work(struct cay_op *op, struct cay_error *err)
 {
     struct fork_op *self = fork_of(op);
     struct cay_error ignored = {};
-    if (self->is_from_snapshot || fork_live(self, op->host, err))
+    if (self->is_from_snapshot || fork_live(self, op->host, err)) {
+        for (size_t i = 0; i < self->count; i++)
+            cay_filtering_copy_names(op->host, self->source.store_id, self->store_ids[i]);
         return true;
+    }
     for (size_t i = 0; i < self->count; i++)
         (void)cay_store_destroy(op->host->store, self->store_ids[i], &ignored);
     return cay_wrap(err, "fork");

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "host/base/base_record.h"
 #include "host/life/deadline.h"
+#include "host/live/filtered.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/ports.h"
@@ -433,6 +434,7 @@ static bool remove_session(struct cay_host *host, struct cay_session *session,
     if (!cay_runtime_remove(session->runtime, session->store_id, err) ||
         !cay_store_destroy(host->store, session->store_id, err))
         return false;
+    cay_filtering_remove_names(host, session->store_id);
     CAY_CRASH_POINT("recovery.half_made_gone");
     if (!cay_session_record_delete(host->db, session->id, err))
         return false;

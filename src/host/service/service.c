@@ -34,6 +34,7 @@
 #include "host/life/reserve.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs.h"
+#include "host/live/filtered.h"
 #include "host/live/hearing.h"
 #include "host/live/live.h"
 #include "host/live/measure.h"
@@ -282,6 +283,7 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     if (!cay_net_init(&host->net, host->loop, settings->port_bind, settings->port_advertise, err) ||
         !open_gateway(host, err) || !cay_pool_open(settings->data_dir, &host->pool, err))
         return false;
+    host->filtering = cay_filtering_create(host, options->egress_path, settings->run_dir);
     cay_net_set_domain(&host->net, options->port_domain, options->is_port_domain_https);
     if (!cay_runtimes_open(&host->runtimes, settings->runtime,
                            (const char *const *)settings->runtimes.items, settings->runtimes.count,
@@ -440,8 +442,9 @@ static void leave_sessions(struct cay_host *host)
         struct cay_sandbox *sandbox = cay_live_close(session, CAY_R_UNAVAILABLE);
         if (sandbox)
             (void)cay_sandbox_destroy(sandbox, &err);
-        if (cay_network_is_open(session->spec))
-            (void)cay_network_detach(host, session->uid_slot, &err);
+        (void)cay_network_detach(host, NULL, session->uid_slot, cay_network_mode(session->spec),
+                                 &err);
+        cay_filtering_remove_names(host, session->store_id);
         if (!cay_store_destroy(host->store, session->store_id, &err) ||
             !cay_session_record_delete(host->db, session->id, &err))
             cay_log(CAY_WARN, "session.destroy_failed", CAY_S("session", session->id),

@@ -16,6 +16,7 @@
 struct cay_host_options {
     const struct cay_host_settings *settings; /* stays as long as the host */
     const char *init_path;                    /* the cay-init binary */
+    const char *egress_path;                  /* the cay-egress binary */
     const char *interpreter_path;             /* code_interpreter.py; NULL: none */
     const char *host_root; /* what the base "host" is made of; NULL: this machine */
     /* Below which the daemon's own HTTP proxy has host names of ports, PORT-SESSION.DOMAIN; NULL or

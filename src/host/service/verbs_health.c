@@ -182,8 +182,12 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
     struct cay_v1_limit_info limits[LIMIT_KINDS];
     list_limits(host, limits);
     struct cay_error ignored = {};
-    struct cay_str network_modes[] = {CAY_STR("none"), CAY_STR("open")};
-    size_t network_mode_count = cay_network_can_open(runtime, &ignored) ? 2 : 1;
+    struct cay_str network_modes[3] = {CAY_STR("none")};
+    size_t network_mode_count = 1;
+    if (cay_network_can_open(runtime, &ignored))
+        network_modes[network_mode_count++] = CAY_STR("open");
+    if (cay_network_can_filter(host, runtime, &ignored))
+        network_modes[network_mode_count++] = CAY_STR("filtered");
     struct cay_str features[7] = {CAY_STR("idempotent_tools"), CAY_STR("idle_policy"),
                                   CAY_STR("watch_dir"), CAY_STR("events")};
     size_t feature_count = 4;

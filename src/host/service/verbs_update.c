@@ -31,9 +31,10 @@ struct update_op {
     struct cay_cgroup_limits old_limits;
     int64_t disk_bytes; /* 0: no limit */
     int64_t old_disk_bytes;
-    const struct cay_sandbox *wired; /* whose network changes; NULL: none runs, or it stays */
-    bool is_open;                    /* as it will be */
-    int root_fd;                     /* its tree; -1: not mounted */
+    const struct cay_sandbox *wired;   /* whose network changes; NULL: none runs, or it stays */
+    enum cay_v1_network_mode mode;     /* as it will be, */
+    enum cay_v1_network_mode old_mode; /* and was */
+    int root_fd;                       /* its tree; -1: not mounted */
     uint32_t uid_base;
 };
 
@@ -124,8 +125,9 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
     if (!cay_network_choose(self->op.host, session->runtime, request->network, NULL,
                             &self->op.call->arena, &self->spec.network, err))
         return false;
-    self->is_open = cay_network_is_open(&self->spec);
-    if (self->is_open != cay_network_is_open(session->spec))
+    self->mode = cay_network_mode(&self->spec);
+    self->old_mode = cay_network_mode(session->spec);
+    if (self->mode != self->old_mode)
         self->wired = session->sandbox;
     self->root_fd = session->root_fd;
     self->uid_base = cay_session_uid_base(session);
@@ -166,20 +168,19 @@ static bool update_begin(struct cay_op *op, struct cay_error *err)
            cay_session_record_set_spec(&self->record, &self->spec, err);
 }
 
-static bool set_network(const struct update_op *self, bool is_open, struct cay_error *err)
+static bool set_network(const struct update_op *self, enum cay_v1_network_mode from,
+                        enum cay_v1_network_mode to, struct cay_error *err)
 {
     uint32_t slot = self->record.uid_slot;
-    if (!self->wired)
-        return true;
-    return is_open ? cay_network_attach(self->op.host, self->wired, slot, err)
-                   : cay_network_detach(self->op.host, slot, err);
+    return !self->wired || (cay_network_detach(self->op.host, self->wired, slot, from, err) &&
+                            cay_network_attach(self->op.host, self->wired, slot, to, err));
 }
 
 /* Limits and network as they were, after a failure of something later. */
 static void undo(struct update_op *self)
 {
     struct cay_error ignored = {};
-    (void)set_network(self, !self->is_open, &ignored);
+    (void)set_network(self, self->mode, self->old_mode, &ignored);
     if (self->sandbox)
         (void)cay_sandbox_set_limits(self->sandbox, &self->old_limits, &ignored);
     if (self->disk_bytes != self->old_disk_bytes)
@@ -203,11 +204,11 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
         return cay_wrap(err, "change limits of session '%s'", self->record.id);
     }
     CAY_CRASH_POINT("update.limited");
-    if (!set_network(self, self->is_open, err)) {
+    if (!set_network(self, self->old_mode, self->mode, err)) {
         undo(self);
         return cay_wrap(err, "change the network of session '%s'", self->record.id);
     }
-    if (self->wired && self->is_open && self->root_fd >= 0)
+    if (self->wired && cay_network_has_names(self->mode) && self->root_fd >= 0)
         cay_network_make_resolver(self->root_fd, self->uid_base);
     CAY_CRASH_POINT("update.wired");
     if (cay_db_transaction_begin(host->db, err) &&
@@ -241,6 +242,9 @@ static void update_end(struct cay_op *op)
             .session = cay_session_message(op->session, &op->call->arena)};
         cay_call_done(op->call, &response);
     } else {
+        /* What was put back is new. */
+        if (self->wired)
+            cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
         cay_call_fail(op->call, &op->err);
     }
     cay_victims_finish(&self->victims);

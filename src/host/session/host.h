@@ -42,6 +42,7 @@ struct cay_verb_row {
 struct cay_audit;
 struct cay_build_files;
 struct cay_builds;
+struct cay_filtering;
 struct cay_host_base;
 struct cay_journal;
 struct cay_measuring;
@@ -93,7 +94,8 @@ struct cay_host {
     struct cay_net net; /* for exposed ports */
     struct cay_gateway gateway;
     struct cay_network_guard *network_guard;
-    struct cay_map accounts; /* struct cay_account, by owner */
+    struct cay_filtering *filtering; /* networks that are filtered */
+    struct cay_map accounts;         /* struct cay_account, by owner */
     struct cay_sessions sessions;
     const struct cay_session_part *const *parts; /* of each: session.h. NULL ends them */
     struct cay_gone_table gone;

@@ -23,6 +23,7 @@
 
 struct cay_account;
 struct cay_dns;
+struct cay_filtered;
 struct cay_hearing;
 struct cay_host;
 struct cay_known_users;
@@ -100,6 +101,7 @@ struct cay_session {
     struct cay_list ports;         /* struct cay_exposed; of the running sandbox */
     struct cay_hearing *hearing;   /* who listens; NULL: nothing has run */
     struct cay_dns *dns;           /* names for an open network; while a sandbox runs */
+    struct cay_filtered *filtered; /* a filtered one, the same */
     struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
     struct cay_list held;          /* struct cay_held: files that readers have open */
 

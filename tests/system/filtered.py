@@ -1,0 +1,256 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Filtered networks: what a sandbox reaches by its rules, what it never does, who may die meanwhile,
+and that nothing stays behind.
+
+The same world as that of open networks (network.py); what is counted there are the packets that come
+out of this host.
+"""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+from daemon import SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, list_if_asked, run
+from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, client, serve_on_host,
+                      session, update)
+from own_network import CLONE_NEWNS, NONE, OPEN, enter, has_nft, is_clean, sh
+from small_base import import_small
+
+NET_CLIENT = sys.argv[2]
+
+
+def filtered(*allow, deny=()):
+    return {"mode": "NETWORK_MODE_FILTERED", "allow": list(allow), "deny": list(deny)}
+
+
+def helpers():
+    """The pids of our daemon's helpers: who holds a door that was bound in this network namespace."""
+    doors = {f"socket:[{line.split()[6]}]" for line in Path("/proc/net/unix").read_text().splitlines()
+             if re.search(r" /proc/self/fd/[0-9]+/[0-9a-f]+$", line)}
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "comm").read_text() == "cay-egress\n" and \
+                    any(os.readlink(fd) in doors for fd in (entry / "fd").iterdir()):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def refused(cay, session_id, *arguments):
+    good, why = client(cay, session_id, *arguments)
+    assert not good, (arguments, why)
+    return why
+
+
+def reaches_by_name(cay, session_id, name="world.test"):
+    """By a protocol in which the server speaks first; the address it saw."""
+    good, rest = client(cay, session_id, "tcp", name, 80)
+    assert good, rest
+    return rest
+
+
+def packets_out():
+    """How many packets have left this host towards the internet."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if "wan:" in line)
+    return int(line.split(":")[1].split()[9])
+
+
+@case
+@also_in_gvisor
+def names(cay, _world):
+    """a name that a rule allows is reached, and no other exists"""
+    with session(cay, "first", network=filtered("world.test", "*.below.test")):
+        assert cay.get("first")["network"]["allow"] == ["world.test", "*.below.test"]
+        assert reaches_by_name(cay, "first") == HOST[0]
+        assert refused(cay, "first", "names", "four.test") == "no such name"
+        good, addresses = client(cay, "first", "names", "world.test")
+        assert good and all(a.startswith(("198.18.", "fd00:e900:")) for a in addresses.split()), addresses
+
+
+@case
+def nothing_leaves(cay, _world):
+    """what is denied puts no packet on the way out"""
+    with session(cay, "first", network=filtered("world.test:443", deny=["four.test"])):
+        # So that there is a helper.
+        refused(cay, "first", "names", "four.test")
+        before = packets_out()
+        for address in (*WORLD, *PRIVATE, *HOST):
+            why = refused(cay, "first", "try", address, 80)
+            assert why in ("Permission denied", "Network is unreachable", "no answer"), (address, why)
+            assert refused(cay, "first", "udp", address, 443, "quic") == "Permission denied", address
+        for name in ("four.test", "secret-data.evil.test", "x.world.test"):
+            assert refused(cay, "first", "names", name) == "no such name"
+        refused(cay, "first", "tcp", "world.test", 80)  # on another port
+        refused(cay, "first", "raw")
+        assert packets_out() == before
+
+
+@case
+@also_in_gvisor
+def ranges(cay, _world):
+    """ranges are reached by number, by IPv4 and IPv6, and a rule that denies beats those that allow"""
+    with session(cay, "first", network=filtered("52.95.113.0/24", "[2a05:d018:2::]/48")):
+        for address, own in zip(WORLD, HOST):
+            assert client(cay, "first", "tcp", address, 80) == (True, own), address
+    with session(cay, "second", network=filtered("0.0.0.0/0", "*", deny=["52.95.113.0/24"])):
+        refused(cay, "second", "tcp", WORLD[0], 80)
+        for address in PRIVATE:
+            if ":" not in address:
+                refused(cay, "second", "tcp", address, 80)
+        for address in ("192.168.77.1", "52.94.100.2"):  # the host itself
+            refused(cay, "second", "tcp", address, 80)
+
+
+@case
+def invalid(cay, _world):
+    """rules that cannot be read or that the host does not open are refused, and leave nothing"""
+    fails("invalid_argument", cay.create, "bad", network=filtered("no name!"))
+    fails("permission_denied", cay.create, "bad", network=filtered("10.1.0.0/16"))
+    fails("unimplemented", cay.create, "bad", network=OPEN | {"allow": ["world.test"]})
+    assert "filtered" in cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]
+    assert cay.ids() == []
+
+
+def holding(cay, session_id, name):
+    """Somebody who goes on talking to the echo server, and how far it is."""
+    cay.sh(session_id, f"net_client hold {name} 7 /tmp/count >/dev/null 2>&1 &")
+
+    def count():
+        return int(cay.sh(session_id, "cat /tmp/count 2>/dev/null || echo 0") or 0)
+    eventually(lambda: count() > 2, "it talks")
+    return count
+
+
+def goes_on(count):
+    now = count()
+    eventually(lambda: count() > now + 2, "it goes on")
+
+
+@case
+@also_in_gvisor
+def changed(cay, _world):
+    """rules change while it runs: what is not allowed any more is cut, the rest goes on"""
+    with session(cay, "first", network=filtered("world.test")):
+        count = holding(cay, "first", "world.test")
+        update(cay, "first", filtered("*.test"))
+        goes_on(count)
+        update(cay, "first", filtered("four.test"))
+        eventually(lambda: cay.sh("first", "pidof net_client || true") == "", "it is cut")
+        assert refused(cay, "first", "names", "world.test") == "no such name"
+
+
+@case
+def modes(cay, _world):
+    """a running sandbox goes from each mode to each other"""
+    with session(cay, "first", network=NONE):
+        for network in (filtered("world.test"), OPEN, filtered("world.test"), NONE, OPEN, NONE):
+            update(cay, "first", network)
+            if network == NONE:
+                assert_closed(cay, "first")
+            elif network == OPEN:
+                assert_open(cay, "first")
+            else:
+                reaches_by_name(cay, "first")
+                refused(cay, "first", "names", "four.test")
+
+
+@case
+@also_in_gvisor
+def daemon_killed(cay, _world):
+    """the daemon dies: connections go on, and the next one rules"""
+    with session(cay, "first", network=filtered("world.test")):
+        count = holding(cay, "first", "world.test")
+        (helper,) = helpers()
+        cay.restart()
+        assert helpers() == [helper]
+        goes_on(count)
+        reaches_by_name(cay, "first")
+        update(cay, "first", filtered("four.test"))
+        eventually(lambda: cay.sh("first", "pidof net_client || true") == "", "it is cut")
+
+
+@case
+@also_in_gvisor
+def helper_killed(cay, _world):
+    """the helper dies: the next one knows the addresses that were given out"""
+    with session(cay, "first", network=filtered("world.test")):
+        _, addresses = client(cay, "first", "names", "world.test")
+        four = next(a for a in addresses.split() if "." in a)
+        (helper,) = helpers()
+        os.kill(helper, signal.SIGKILL)
+        assert client(cay, "first", "tcp", four, 80) == (True, HOST[0])
+        assert helper not in helpers()
+
+
+@case
+def both_killed(cay, _world):
+    """both die, in either order: nothing leaves meanwhile, and all is back with the next daemon"""
+    with session(cay, "first", network=filtered("world.test")):
+        for daemon_first in (True, False):
+            _, addresses = client(cay, "first", "names", "world.test")
+            four = next(a for a in addresses.split() if "." in a)
+            (helper,) = helpers()
+            if daemon_first:
+                cay.kill()
+                os.kill(helper, signal.SIGKILL)
+            else:
+                os.kill(helper, signal.SIGKILL)
+                cay.kill()
+            cay.start()
+            assert client(cay, "first", "tcp", four, 80) == (True, HOST[0])
+
+
+@case
+def forked(cay, _world):
+    """a fork knows the addresses that its origin was given, and has rules of its own"""
+    with session(cay, "first", network=filtered("world.test")):
+        _, addresses = client(cay, "first", "names", "world.test")
+        four = next(a for a in addresses.split() if "." in a)
+        (fork,) = cay.fork("first")
+        assert client(cay, fork["id"], "tcp", four, 80) == (True, HOST[0])
+        update(cay, fork["id"], filtered("four.test"))
+        refused(cay, fork["id"], "tcp", four, 80)
+        assert reaches_by_name(cay, "first") == HOST[0]
+        cay.destroy(fork["id"])
+
+
+@case
+def leaves_nothing(cay, _world):
+    """destroyed, it leaves no process, device, rule, door or file of names"""
+    with session(cay, "first", network=filtered("world.test")):
+        reaches_by_name(cay, "first")
+        assert len(helpers()) == 1
+    eventually(lambda: not helpers(), "its helper ends")
+    eventually(is_clean, "devices and rules go")
+    assert not list((Path(cay.run_dir) / "egress").iterdir())
+    assert not list((Path(cay.data) / "egress").iterdir())
+
+
+def main():
+    list_if_asked()
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(0)
+    if not has_nft():
+        print("1..0 # SKIP needs nft (package nftables)")
+        sys.exit(0)
+    enter(CLONE_NEWNS)
+    sh("mount --make-rprivate /")
+    serve_on_host()
+    world = World()
+    try:
+        with Cayd() as cay:
+            import_small(cay, net_client=NET_CLIENT)
+            cay.keep()
+            run(cay, world, after_each=cay.reset)
+    finally:
+        world.close()
+
+
+if __name__ == "__main__":
+    main()
