@@ -214,26 +214,6 @@ bool cay_values_lifecycle(struct cay_cli *cli, struct cay_v1_lifecycle **out_lif
     return true;
 }
 
-bool cay_values_network(struct cay_cli *cli, struct cay_v1_network_policy **out_network,
-                        struct cay_error *err)
-{
-    struct cay_str text = cay_values_text(cli, "network");
-    *out_network = NULL;
-    if (!text.ptr)
-        return true;
-    bool is_open = cay_str_is(text, "open");
-    if (!is_open && !cay_str_is(text, "none"))
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT, "--network '%.40s': write none or open",
-                        text.ptr);
-    struct cay_v1_network_policy *network =
-        cay_arena_new(&cli->arena, struct cay_v1_network_policy);
-    if (!network)
-        return out_of_memory(err);
-    network->mode = is_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
-    *out_network = network;
-    return true;
-}
-
 bool cay_values_texts(struct cay_cli *cli, const char *flag, struct cay_pb_strs *out_strs,
                       struct cay_error *err)
 {
@@ -244,6 +224,57 @@ bool cay_values_texts(struct cay_cli *cli, const char *flag, struct cay_pb_strs 
         return out_of_memory(err);
     for (const char *text; (text = cay_args_each(&cli->args, flag, &cursor));)
         items[out_strs->count++] = cay_str(text);
+    return true;
+}
+
+static bool read_mode(struct cay_str text, enum cay_v1_network_mode *out, struct cay_error *err)
+{
+    if (cay_str_is(text, "none"))
+        *out = CAY_V1_NETWORK_MODE_NONE;
+    else if (cay_str_is(text, "open"))
+        *out = CAY_V1_NETWORK_MODE_OPEN;
+    else if (cay_str_is(text, "filtered"))
+        *out = CAY_V1_NETWORK_MODE_FILTERED;
+    else
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--network '%.40s': write none, open or filtered", text.ptr);
+    return true;
+}
+
+const char *cay_values_network_name(enum cay_v1_network_mode mode)
+{
+    switch (mode) {
+    case CAY_V1_NETWORK_MODE_OPEN: return "open";
+    case CAY_V1_NETWORK_MODE_FILTERED: return "filtered";
+    case CAY_V1_NETWORK_MODE_UNSPECIFIED:
+    case CAY_V1_NETWORK_MODE_NONE: break;
+    }
+    return "none";
+}
+
+/* Rules alone say that the network is filtered. */
+bool cay_values_network(struct cay_cli *cli, struct cay_v1_network_policy **out_network,
+                        struct cay_error *err)
+{
+    struct cay_str mode = cay_values_text(cli, "network");
+    struct cay_v1_network_policy *network =
+        cay_arena_new(&cli->arena, struct cay_v1_network_policy);
+    *out_network = NULL;
+    if (!network)
+        return out_of_memory(err);
+    if (!cay_values_texts(cli, "allow", &network->allow, err) ||
+        !cay_values_texts(cli, "deny", &network->deny, err))
+        return false;
+    bool has_rules = network->allow.count || network->deny.count;
+    if (!mode.ptr && !has_rules)
+        return true;
+    network->mode = CAY_V1_NETWORK_MODE_FILTERED;
+    if (mode.ptr && !read_mode(mode, &network->mode, err))
+        return false;
+    if (has_rules && network->mode != CAY_V1_NETWORK_MODE_FILTERED)
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--allow and --deny are for --network filtered");
+    *out_network = network;
     return true;
 }
 

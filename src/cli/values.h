@@ -49,10 +49,13 @@
                                         struct cay_v1_lifecycle **out_lifecycle,
                                         struct cay_error *err);
 
-/* --network none or open; NULL when it was not given. */
+/* What CAY_FLAG_NETWORK says; NULL when none was given. */
 [[nodiscard]] bool cay_values_network(struct cay_cli *cli,
                                       struct cay_v1_network_policy **out_network,
                                       struct cay_error *err);
+
+/* "none", "open" or "filtered" */
+const char *cay_values_network_name(enum cay_v1_network_mode mode);
 
 /* For the tables of the commands that take limits, or rules for the end. */
 /* clang-format off */
@@ -64,7 +67,9 @@
     {.name = "disk", .value = "SIZE", .help = "bytes it may add on disk, its snapshots included"}, \
     {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
 #define CAY_FLAG_NETWORK                                                                          \
-    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet"}
+    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet; filtered: what --allow names"}, \
+    {.name = "allow", .value = "RULE", .help = "a rule of a filtered network: what it reaches, e.g. example.org:443, @npm"},                  \
+    {.name = "deny", .value = "RULE", .help = "the same for what it does not reach, whatever allows it"}
 #define CAY_FLAG_RUNTIME(otherwise)                                                              \
     {.name = "runtime", .value = "RUNTIME", .help = "what isolates its commands; " otherwise}
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \
