@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/e2b/control/network.h"
 
+#include <stdio.h>
+
+#include "base/subnet.h"
+
 static bool is_everything(struct cay_str rule)
 {
     return cay_str_is(rule, "0.0.0.0/0") || cay_str_is(rule, "::/0") || cay_str_is(rule, "*");
@@ -30,6 +34,29 @@ static bool has_name(struct cay_pb_strs rules)
     return false;
 }
 
+/* Do some of them have an address in common? With E2B the rule that allows wins then, here the one
+ * that denies. */
+static bool overlap(struct cay_pb_strs some, struct cay_pb_strs others)
+{
+    for (size_t i = 0; i < some.count; i++) {
+        for (size_t j = 0; j < others.count; j++) {
+            char text[CAY_SUBNET_TEXT_SIZE];
+            struct cay_subnet ranges[2];
+            const struct cay_str both[2] = {some.items[i], others.items[j]};
+            size_t read = 0;
+            for (size_t k = 0; k < 2; k++) {
+                snprintf(text, sizeof(text), "%.*s", (int)CAY_MIN(both[k].len, sizeof(text) - 1),
+                         both[k].len ? both[k].ptr : "");
+                read += cay_subnet_parse(text, &ranges[k]);
+            }
+            if (read == 2 && (cay_subnet_covers(&ranges[0], &ranges[1]) ||
+                              cay_subnet_covers(&ranges[1], &ranges[0])))
+                return true;
+        }
+    }
+    return false;
+}
+
 static const char *refusal(const struct e2b_network *network)
 {
     if (network->rules && network->rules->fields.count)
@@ -40,6 +67,8 @@ static const char *refusal(const struct e2b_network *network)
         return "network.httpsPorts: not available on this host";
     if (has_name(network->allow_out) && !denies_everything(network->deny_out))
         return "network.allowOut: names of hosts need '0.0.0.0/0' in denyOut";
+    if (!denies_everything(network->deny_out) && overlap(network->allow_out, network->deny_out))
+        return "network: what denyOut denies cannot be allowed by allowOut here; deny less";
     return NULL;
 }
 
@@ -47,6 +76,7 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
                                                      bool is_open, struct cay_arena *arena,
                                                      const char **out_fault)
 {
+    static struct cay_str everything[] = {{"*", 1}, {"0.0.0.0/0", 9}, {"::/0", 4}};
     static const struct e2b_network nothing;
     network = network ? network : &nothing;
     struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
@@ -59,16 +89,27 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
         policy->allow = network->allow_out;
     } else if (is_closed) {
         policy->mode = CAY_V1_NETWORK_MODE_NONE;
+    } else if (network->deny_out.count) { /* what is allowed besides is so anyway */
+        policy->mode = CAY_V1_NETWORK_MODE_FILTERED;
+        policy->allow = (struct cay_pb_strs){everything, CAY_COUNT(everything)};
+        policy->deny = network->deny_out;
     } else {
         policy->mode = CAY_V1_NETWORK_MODE_OPEN;
-        policy->deny = network->deny_out;
-        if (policy->deny.count) /* else everything is allowed anyway */
-            policy->allow = network->allow_out;
     }
     policy->private_ports = network->has_allow_public_traffic && !network->allow_public_traffic;
     policy->public_ports = !policy->private_ports;
     policy->mask_request_host = network->mask_request_host;
     return policy;
+}
+
+bool cay_e2b_network_is_wide(const struct cay_v1_network_policy *policy)
+{
+    bool is_filtered = policy->mode == CAY_V1_NETWORK_MODE_FILTERED;
+    for (size_t i = 0; is_filtered && i < policy->allow.count; i++) {
+        if (cay_str_is(policy->allow.items[i], "0.0.0.0/0"))
+            return true;
+    }
+    return policy->mode == CAY_V1_NETWORK_MODE_OPEN;
 }
 
 static void got_session(struct cay_rest_request *request,

@@ -13,3 +13,6 @@
 [[nodiscard]] struct cay_v1_network_policy *
 cay_e2b_network_policy(const struct e2b_network *network, bool is_open, struct cay_arena *arena,
                        const char **out_fault);
+
+/* Does it reach whatever it does not deny? */
+[[nodiscard]] bool cay_e2b_network_is_wide(const struct cay_v1_network_policy *policy);

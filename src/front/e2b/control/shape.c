@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/noun.h"
 #include "base/clock.h"
+#include "front/e2b/control/network.h"
 #include "front/e2b/control/template.h"
 
 enum { MIB = 1024 * 1024 };
@@ -115,12 +116,21 @@ static void write_network(struct cay_json_writer *json, const struct cay_v1_sess
 {
     static const struct cay_v1_network_policy none;
     const struct cay_v1_network_policy *network = session->network ? session->network : &none;
+    static struct cay_str everything = {"0.0.0.0/0", 9};
+    bool is_wide = cay_e2b_network_is_wide(network);
+    bool is_filtered = network->mode == CAY_V1_NETWORK_MODE_FILTERED;
+    struct cay_pb_strs allowed = network->allow;
+    struct cay_pb_strs denied = network->deny;
+    if (is_filtered && is_wide) /* said by denying alone */
+        allowed.count = 0;
+    if (is_filtered && !is_wide && !denied.count)
+        denied = (struct cay_pb_strs){&everything, 1};
     cay_json_key(json, "allowInternetAccess");
-    cay_json_bool(json, network->mode == CAY_V1_NETWORK_MODE_OPEN);
+    cay_json_bool(json, is_wide);
     cay_json_key(json, "network");
     cay_json_object_begin(json);
-    write_list(json, "allowOut", network->allow);
-    write_list(json, "denyOut", network->deny);
+    write_list(json, "allowOut", allowed);
+    write_list(json, "denyOut", denied);
     cay_json_key(json, "allowPublicTraffic");
     cay_json_bool(json, network->public_ports);
     if (network->mask_request_host.len)
