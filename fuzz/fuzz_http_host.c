@@ -40,7 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t len = size - 1;
     (void)cay_http_looks(bytes, len);
     size_t step = CAY_MAX((size_t)data[0], len / 64 + 1);
-    FUZZ_CHECK(pass(bytes, len, len + 1, &whole) == pass(bytes, len, step, &pieces));
+    size_t of_whole = pass(bytes, len, len + 1, &whole);
+    size_t of_pieces = pass(bytes, len, step, &pieces);
     FUZZ_CHECK((whole < 0) == (pieces < 0));
+    /* Of a body that turns out to be wrong, pieces have passed when it does. */
+    FUZZ_CHECK(of_whole == of_pieces || (whole < 0 && of_whole < of_pieces));
     return 0;
 }

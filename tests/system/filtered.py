@@ -10,16 +10,18 @@ out of this host.
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
-from daemon import SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, list_if_asked, run
+from daemon import PATIENCE_S, SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, list_if_asked, run
 from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, client, serve_on_host,
                       session, update)
 from own_network import CLONE_NEWNS, NONE, OPEN, enter, has_nft, is_clean, sh
 from small_base import import_small
 
 NET_CLIENT = sys.argv[2]
+CAY = sys.argv[3]
 
 
 def filtered(*allow, deny=()):
@@ -231,6 +233,32 @@ def leaves_nothing(cay, _world):
     assert not list((Path(cay.data) / "egress").iterdir())
 
 
+@case
+def command_line(cay, _world):
+    """cay run, create and net give a session rules and change them; sets of the configuration hold"""
+    def cli(*arguments):
+        environment = os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}
+        return subprocess.run([CAY, *arguments], env=environment, capture_output=True, text=True, check=False,
+                              timeout=PATIENCE_S)
+    ran = cli("run", "--base", "small", "--allow", "@here", "--", "net_client", "tcp", "world.test", "80")
+    assert ran.stdout.startswith("ok "), (ran.stdout, ran.stderr)
+    assert cli("create", "--base", "small", "--name", "ruled", "--network", "filtered", "--deny", "four.test").returncode == 0
+    refused(cay, "ruled", "names", "world.test")
+    assert cli("net", "allow", "ruled", "world.test", "four.test").returncode == 0
+    assert reaches_by_name(cay, "ruled") == HOST[0]
+    refused(cay, "ruled", "names", "four.test")
+    shown = cli("net", "show", "ruled").stdout
+    assert shown.split() == ["network", "filtered", "allow", "world.test", "four.test", "deny", "four.test"], shown
+    assert "'four.test' denies it" in cli("net", "check", "ruled", "four.test").stdout
+    assert cli("net", "allow", "ruled", "--rm", "world.test").returncode == 0
+    refused(cay, "ruled", "tcp", "world.test", 80)
+    assert cli("update", "ruled", "--network", "none").returncode == 0
+    done = cli("net", "allow", "ruled", "a.test")
+    assert done.returncode == 125 and "--network filtered" in done.stderr, done
+    assert cli("create", "--network", "open", "--allow", "a.test").returncode == 125
+    cay.destroy("ruled")
+
+
 def main():
     list_if_asked()
     if os.geteuid() != 0:
@@ -244,7 +272,7 @@ def main():
     serve_on_host()
     world = World()
     try:
-        with Cayd() as cay:
+        with Cayd("--network-sets", "here=world.test:80") as cay:
             import_small(cay, net_client=NET_CLIENT)
             cay.keep()
             run(cay, world, after_each=cay.reset)
