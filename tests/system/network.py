@@ -472,7 +472,17 @@ def clients_of_e2b(cay, _world):
             assert reaches(daemon, first, WORLD[0])[0]
             cannot_reach(daemon, first, WORLD[1])
         assert update(first) == 204
-        for rules in ({"allow_internet_access": True, "denyOut": ["52.95.113.0/24"]},
+        assert update(first, allow_internet_access=True, denyOut=["52.95.113.0/24"]) == 204
+        told = e2b(daemon, "GET", f"/sandboxes/{first}")[1]
+        assert told["allowInternetAccess"] and told["network"]["denyOut"] == ["52.95.113.0/24"], told
+        assert told["network"]["allowOut"] == [], told
+        cannot_reach(daemon, first, WORLD[0])
+        assert update(first, denyOut=["0.0.0.0/0"], allowOut=[WORLD[0]]) == 204
+        told = e2b(daemon, "GET", f"/sandboxes/{first}")[1]["network"]
+        assert (told["allowOut"], told["denyOut"]) == ([WORLD[0]], ["0.0.0.0/0"]), told
+        reaches(daemon, first, WORLD[0])
+        assert update(first) == 204
+        for rules in ({"allow_internet_access": True, "denyOut": ["52.95.113.0/24"], "allowOut": [WORLD[0]]},
                       {"denyOut": ["0.0.0.0/0"], "allowOut": ["no name!"]}):
             assert update(first, **rules) >= 400, rules
             assert_is(first, is_open)
