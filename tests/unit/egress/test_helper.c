@@ -668,7 +668,15 @@ static void test_load(void **)
     (void)set_policy(world, usual, NULL);
     expect(world, stream, &good, "a stream", 0);
     expect(world, flood, &good, "a flood", 0);
-    expect(world, stream, &good, "a stream after it", 0);
+    /* Those of the flood end when the helper comes to them; until then one more is too many. */
+    struct timespec pause = {.tv_nsec = 20'000'000};
+    int status = NO_GREETING;
+    for (int i = 0; i < 500 && status == NO_GREETING; i++) {
+        status = inside(world, stream, &good);
+        if (status)
+            nanosleep(&pause, NULL);
+    }
+    assert_int_equal(status, 0);
     close_world(world);
 }
 
