@@ -220,6 +220,11 @@ def records(cay):
         }
 
 
+def _listed(directory):
+    """Of a directory that is not on every machine."""
+    return os.listdir(directory) if directory.is_dir() else []
+
+
 def _unowned(cay):
     """What nobody owns; empty when all is well."""
     store = cay.data / "store"
@@ -238,15 +243,16 @@ def _unowned(cay):
         found["trash"] = os.listdir(store / "t")
     strange = set(os.listdir(store)) - set("lspbant") - {"anchor", "lock", "format", "dataset"}
     strange |= set(os.listdir(cay.data)) - {"cay.db", "cay.db-wal", "cay.db-shm", "cay.db-spare", "lock", "store",
-                                             "audit.log", "events", "events.1", "token.key"}
-    strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes"}
+                                             "audit.log", "events", "events.1", "token.key", "egress"}
+    strange |= set(os.listdir(cay.run_dir)) - {"cayd.sock", "sandboxes", "egress"}
     if strange:
         found["files"] = sorted(strange)
     rows = records(cay)
     if rows != {"sessions": len(sessions), "snapshots": snapshots, "half": 0}:
         found["records"] = rows
     ids = {name.split(",")[0] for name in os.listdir(store / "s")}
-    for kind, names in (("sockets", [os.path.splitext(name)[0] for name in cay.sockets()]),
+    for kind, names in (("names of networks", [os.path.splitext(name)[0] for name in _listed(cay.data / "egress")]),
+                        ("sockets", [os.path.splitext(name)[0] for name in cay.sockets()]),
                         ("cgroups", [path.name for path in cay.cgroups()
                                      if path.parent.name == cay.cgroup])):
         if left := [name for name in names if name not in ids]:
