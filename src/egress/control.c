@@ -19,8 +19,8 @@ union rights {
     char bytes[CMSG_SPACE(CAY_EGRESS_FDS_MAX * sizeof(int))];
 };
 
-static bool send_frame(struct egress *egress, const struct cay_egress_frame *frame, const int *fds,
-                       size_t fd_count)
+bool egress_send(struct egress *egress, const struct cay_egress_frame *frame, const int *fds,
+                 size_t fd_count)
 {
     uint8_t bytes[CAY_EGRESS_FRAME_BYTES_MAX];
     union rights rights = {};
@@ -37,75 +37,6 @@ static bool send_frame(struct egress *egress, const struct cay_egress_frame *fra
     return part.iov_len && egress->control.fd >= 0 &&
            sendmsg(egress->control.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
                (ssize_t)part.iov_len;
-}
-
-/* --- receipts --- */
-
-void egress_receipts_finish(struct egress_receipts *receipts)
-{
-    free(cay_take_ptr(receipts->items));
-    *receipts = (struct egress_receipts){};
-}
-
-static bool is_like(const struct cay_egress_receipt *a, const struct cay_egress_receipt *b)
-{
-    return a->verdict == b->verdict && a->why == b->why && a->is_question == b->is_question &&
-           a->family == b->family && a->port == b->port &&
-           memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
-           cay_str_equal(a->name, b->name) && cay_str_equal(a->rule, b->rule);
-}
-
-static struct cay_str keep_text(char *place, struct cay_str text, size_t max)
-{
-    size_t len = CAY_MIN(text.len, max);
-    if (len)
-        memcpy(place, text.ptr, len);
-    return (struct cay_str){place, len};
-}
-
-/* What is like one that waits is counted there: somebody who tries again and again fills no more
- * than one place. */
-void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt)
-{
-    struct egress_receipts *receipts = &egress->receipts;
-    if (!receipts->items)
-        receipts->items = cay_alloc(EGRESS_RECEIPTS_MAX * sizeof(*receipts->items));
-    for (size_t i = 0; i < receipts->count; i++) {
-        struct cay_egress_receipt *old =
-            &receipts->items[(receipts->first + i) % EGRESS_RECEIPTS_MAX].what;
-        if (is_like(old, receipt) && old->count < UINT32_MAX) {
-            old->count++;
-            old->sent_bytes += receipt->sent_bytes;
-            old->received_bytes += receipt->received_bytes;
-            old->duration_ms = CAY_MAX(old->duration_ms, receipt->duration_ms);
-            return;
-        }
-    }
-    if (receipts->count == EGRESS_RECEIPTS_MAX) {
-        receipts->lost++;
-        return;
-    }
-    struct kept_receipt *place =
-        &receipts->items[(receipts->first + receipts->count++) % EGRESS_RECEIPTS_MAX];
-    place->what = *receipt;
-    place->what.name = keep_text(place->name, receipt->name, sizeof(place->name));
-    place->what.rule = keep_text(place->rule, receipt->rule, sizeof(place->rule));
-}
-
-void egress_flush(struct egress *egress)
-{
-    struct egress_receipts *receipts = &egress->receipts;
-    while (receipts->count) {
-        const struct cay_egress_frame frame = {.kind = CAY_EGRESS_RECEIPT,
-                                               .receipt = receipts->items[receipts->first].what};
-        if (!send_frame(egress, &frame, NULL, 0))
-            return;
-        receipts->first = (receipts->first + 1) % EGRESS_RECEIPTS_MAX;
-        receipts->count--;
-    }
-    const struct cay_egress_frame lost = {.kind = CAY_EGRESS_LOST, .count = receipts->lost};
-    if (receipts->lost && send_frame(egress, &lost, NULL, 0))
-        receipts->lost = 0;
 }
 
 /* --- what the daemon says --- */
@@ -201,7 +132,7 @@ static void apply(struct egress *egress, uint64_t serial, int fd)
     const struct cay_egress_frame answer = {
         .kind = CAY_EGRESS_APPLIED, .serial = serial, .count = egress_cut(egress)};
     open_inlets(egress);
-    (void)send_frame(egress, &answer, NULL, 0);
+    (void)egress_send(egress, &answer, NULL, 0);
 }
 
 static void obey(struct egress *egress, const struct cay_egress_frame *frame, struct parcel *parcel)
@@ -263,7 +194,7 @@ static void say_hello(struct egress *egress)
         frame.parts |= UINT32_C(1) << i;
         fds[count++] = fd;
     }
-    (void)send_frame(egress, &frame, fds, count);
+    (void)egress_send(egress, &frame, fds, count);
 }
 
 void egress_on_door(struct egress_watch *watch, uint32_t)
@@ -275,5 +206,6 @@ void egress_on_door(struct egress_watch *watch, uint32_t)
     egress_unwatch(egress, &egress->control);
     egress->control.fd = fd;
     (void)egress_watch(egress, &egress->control, EPOLLIN);
+    egress->receipts.told = (struct cay_egress_totals){};
     say_hello(egress);
 }

@@ -64,7 +64,7 @@ int egress_init(struct egress *egress, int control_fd)
 bool egress_turn(struct egress *egress, int wait_ms)
 {
     struct epoll_event events[EVENTS_PER_TURN];
-    bool is_idle = cay_list_empty(&egress->conns) && !egress->receipts.count;
+    bool is_idle = cay_list_empty(&egress->conns) && !egress_has_news(egress);
     int most = is_idle ? -1 : EGRESS_TICK_MS;
     int count = epoll_wait(egress->epoll_fd, events, EVENTS_PER_TURN,
                            wait_ms < 0 || (most >= 0 && wait_ms > most) ? most : wait_ms);

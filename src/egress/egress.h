@@ -23,7 +23,9 @@ enum {
     EGRESS_QUESTION_MS = 10'000,      /* idle, by TCP */
     EGRESS_UPSTREAM_MAX = 16,         /* addresses of a name */
     EGRESS_TICK_MS = 250,
-    EGRESS_RECEIPTS_MAX = 64, /* that wait for the daemon */
+    EGRESS_RECEIPTS_MAX = 64,   /* that wait for the daemon; */
+    EGRESS_DENIALS_MAX = 48,    /* so many of what was not allowed, */
+    EGRESS_DENIALS_AT_ONCE = 4, /* and so many of the same are told without waiting */
     EGRESS_DNS_PORT = 53,
 };
 
@@ -39,12 +41,14 @@ struct egress_watch {
 
 struct egress_receipts {
     struct kept_receipt {
-        struct cay_egress_receipt what; /* its texts are below */
+        struct cay_egress_receipt what; /* its texts are below; a count of 0: all was told */
+        unsigned told_count;            /* since the last tick, at once */
         char name[CAY_EGRESS_NAME_BYTES_MAX];
         char rule[CAY_EGRESS_RULE_BYTES_MAX];
     } * items; /* a ring */
     size_t first, count;
-    uint64_t lost;
+    struct cay_egress_totals totals;
+    struct cay_egress_totals told; /* of them, to this daemon */
 };
 
 struct egress {
@@ -82,9 +86,16 @@ void egress_unwatch(struct egress *egress, struct egress_watch *watch);
 /* control.c */
 void egress_on_control(struct egress_watch *watch, uint32_t events);
 void egress_on_door(struct egress_watch *watch, uint32_t events);
-/* Sends what receipts wait, as far as the daemon takes them. */
-void egress_flush(struct egress *egress);
+/* False when the daemon is away, or does not take it now. */
+bool egress_send(struct egress *egress, const struct cay_egress_frame *frame, const int *fds,
+                 size_t fd_count);
+
+/* receipts.c: call it before the program inside can know: then the daemon, which looks here when
+ * a command has ended, knows what it was refused. */
 void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt);
+/* Sends what waits, as far as the daemon takes it. */
+void egress_flush(struct egress *egress);
+[[nodiscard]] bool egress_has_news(const struct egress *egress);
 void egress_receipts_finish(struct egress_receipts *receipts);
 
 /* questions.c: the answer to a question of DNS; 0 bytes when there is to be none. */

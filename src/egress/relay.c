@@ -29,6 +29,13 @@ void egress_side_close(struct egress_side *side, struct egress *egress, bool is_
     side->rest_len = side->rest_sent = side->rest_allowed = 0;
 }
 
+static void count_bytes(struct egress_conn *conn, bool is_from_client, size_t len)
+{
+    struct cay_egress_totals *totals = &conn->egress->receipts.totals;
+    *(is_from_client ? &conn->sent_bytes : &conn->received_bytes) += len;
+    *(is_from_client ? &totals->sent_bytes : &totals->received_bytes) += len;
+}
+
 /* What waits for this side to take it. */
 static size_t left(const struct egress_side *side)
 {
@@ -133,7 +140,7 @@ static bool move(struct egress_conn *conn, bool is_from_client)
         return false;
     }
     from->is_read_over = len == 0;
-    *(is_from_client ? &conn->sent_bytes : &conn->received_bytes) += (size_t)len;
+    count_bytes(conn, is_from_client, (size_t)len);
     if (len == 0)
         return true;
     /* Servers of HTTP and TLS do not speak first. */
@@ -220,7 +227,7 @@ bool egress_relay_hear(struct egress_conn *conn)
         return false;
     }
     conn->client.is_read_over = len == 0;
-    conn->sent_bytes += (size_t)len;
+    count_bytes(conn, true, (size_t)len);
     to->rest_len += (size_t)len;
     return judge(conn);
 }

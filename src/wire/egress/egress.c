@@ -44,6 +44,17 @@ static void put_receipt(struct writer *writer, const struct cay_egress_receipt *
     put_text(writer, receipt->rule, CAY_EGRESS_RULE_BYTES_MAX);
 }
 
+static void put_totals(struct writer *writer, const struct cay_egress_totals *totals)
+{
+    put(writer, totals->allowed, 8);
+    put(writer, totals->refused, 8);
+    put(writer, totals->failed, 8);
+    put(writer, totals->questions, 8);
+    put(writer, totals->sent_bytes, 8);
+    put(writer, totals->received_bytes, 8);
+    put(writer, totals->lost, 8);
+}
+
 size_t cay_egress_encode(const struct cay_egress_frame *frame,
                          uint8_t out[static CAY_EGRESS_FRAME_BYTES_MAX])
 {
@@ -60,7 +71,7 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
         put(&writer, frame->serial, 8);
         put(&writer, frame->count, 8);
         break;
-    case CAY_EGRESS_LOST: put(&writer, frame->count, 8); break;
+    case CAY_EGRESS_TOTALS: put_totals(&writer, &frame->totals); break;
     case CAY_EGRESS_RECEIPT: put_receipt(&writer, &frame->receipt); break;
     case CAY_EGRESS_QUIT: break;
     }
@@ -123,6 +134,17 @@ static bool get_receipt(struct reader *reader, struct cay_egress_receipt *receip
     return true;
 }
 
+static void get_totals(struct reader *reader, struct cay_egress_totals *totals)
+{
+    totals->allowed = get(reader, 8);
+    totals->refused = get(reader, 8);
+    totals->failed = get(reader, 8);
+    totals->questions = get(reader, 8);
+    totals->sent_bytes = get(reader, 8);
+    totals->received_bytes = get(reader, 8);
+    totals->lost = get(reader, 8);
+}
+
 bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
                        struct cay_egress_frame *out_frame)
 {
@@ -141,7 +163,7 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
         frame.serial = get(&reader, 8);
         frame.count = get(&reader, 8);
         break;
-    case CAY_EGRESS_LOST: frame.count = get(&reader, 8); break;
+    case CAY_EGRESS_TOTALS: get_totals(&reader, &frame.totals); break;
     case CAY_EGRESS_RECEIPT: is_good = get_receipt(&reader, &frame.receipt) && is_good; break;
     case CAY_EGRESS_QUIT: break;
     default: is_good = false; break;
@@ -150,6 +172,27 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
         return false;
     *out_frame = frame;
     return true;
+}
+
+void cay_egress_totals_count(struct cay_egress_totals *totals,
+                             const struct cay_egress_receipt *receipt)
+{
+    uint64_t *place = receipt->is_question                     ? &totals->questions
+                      : receipt->verdict == CAY_EGRESS_ALLOWED ? &totals->allowed
+                      : receipt->verdict == CAY_EGRESS_REFUSED ? &totals->refused
+                                                               : &totals->failed;
+    *place += receipt->count;
+}
+
+void cay_egress_totals_add(struct cay_egress_totals *totals, const struct cay_egress_totals *more)
+{
+    totals->allowed += more->allowed;
+    totals->refused += more->refused;
+    totals->failed += more->failed;
+    totals->questions += more->questions;
+    totals->sent_bytes += more->sent_bytes;
+    totals->received_bytes += more->received_bytes;
+    totals->lost += more->lost;
 }
 
 void cay_egress_rule_put(struct cay_buf *out, enum cay_egress_rule kind, struct cay_str text)

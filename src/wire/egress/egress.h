@@ -8,13 +8,13 @@
  * To the helper: START once, with its listener for daemons to come, the file of names, and then
  * what HELLO brings back; POLICY with a file of rules, as often as they change; QUIT. From the
  * helper: HELLO to a daemon that connects, with all that the next helper needs; APPLIED when
- * a policy is in force; RECEIPT and LOST.
+ * a policy is in force; RECEIPT, and TOTALS of all that happened since it began.
  */
 
 #include "base/buf.h"
 
 enum {
-    CAY_EGRESS_VERSION = 1,
+    CAY_EGRESS_VERSION = 2,
     CAY_EGRESS_FRAME_BYTES_MAX = 768,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
     CAY_EGRESS_RULE_BYTES_MAX = 400,
@@ -33,7 +33,7 @@ enum cay_egress_kind {
     CAY_EGRESS_HELLO = 16, /* from here on they come from the helper */
     CAY_EGRESS_APPLIED,
     CAY_EGRESS_RECEIPT,
-    CAY_EGRESS_LOST,
+    CAY_EGRESS_TOTALS,
 };
 
 /* Descriptors of HELLO, in this order; a bit each says which are there. START has the listener and
@@ -84,13 +84,25 @@ struct cay_egress_receipt {
     struct cay_str rule; /* empty: none */
 };
 
+/* What is true however many receipts there were. */
+struct cay_egress_totals {
+    uint64_t allowed; /* connections */
+    uint64_t refused;
+    uint64_t failed;
+    uint64_t questions; /* of DNS that were refused */
+    uint64_t sent_bytes;
+    uint64_t received_bytes;
+    uint64_t lost; /* that have no receipt: there were too many at once */
+};
+
 struct cay_egress_frame {
     enum cay_egress_kind kind;
     uint32_t version; /* of START and HELLO */
     uint32_t parts;   /* the same: bits of cay_egress_part */
     uint64_t serial;  /* of POLICY and APPLIED */
-    uint64_t count;   /* LOST: receipts; APPLIED: connections that were cut */
+    uint64_t count;   /* APPLIED: connections that were cut */
     struct cay_egress_receipt receipt;
+    struct cay_egress_totals totals;
 };
 
 /* How many bytes it took; 0 when a text is too long. */
@@ -99,6 +111,11 @@ struct cay_egress_frame {
 /* Texts are borrowed from the bytes. False for what is no frame of that direction. */
 [[nodiscard]] bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
                                      struct cay_egress_frame *out_frame);
+
+/* Adds what a receipt tells, but its bytes. */
+void cay_egress_totals_count(struct cay_egress_totals *totals,
+                             const struct cay_egress_receipt *receipt);
+void cay_egress_totals_add(struct cay_egress_totals *totals, const struct cay_egress_totals *more);
 
 enum cay_egress_rule { CAY_EGRESS_ALLOW = 1, CAY_EGRESS_DENY, CAY_EGRESS_SET };
 

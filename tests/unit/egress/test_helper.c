@@ -460,6 +460,52 @@ static void test_receipts(void **)
     close_world(world);
 }
 
+enum { FLOOD = 1000, EARLY = 3 };
+
+static int look_for_many(const void *)
+{
+    char name[32];
+    struct in_addr address;
+    for (int i = 0; i < FLOOD; i++) {
+        snprintf(name, sizeof(name), "n%d.other", i);
+        int status = look_up(name, &address);
+        if (status != 3)
+            return status < 0 ? -status : NO_END;
+    }
+    return 0;
+}
+
+/* What is refused is known here before it is known inside; of very much of it, how much it was. */
+static void test_denials(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    const struct cay_egress_receipt *receipt = &news.frame.receipt;
+    (void)set_policy(world, usual, NULL);
+    for (int i = 0; i < EARLY; i++) {
+        expect(world, look, "good.other", "not allowed", 3);
+        do
+            assert_int_equal(cay_helper_receive(&world->helper, &news), 1);
+        while (news.frame.kind != CAY_EGRESS_RECEIPT);
+        assert_true(receipt->is_question && cay_str_is(receipt->name, "good.other"));
+    }
+    expect(world, look_for_many, NULL, "a flood", 0);
+    uint64_t seen = EARLY;
+    size_t frames = 0;
+    do {
+        struct pollfd entry = {.fd = world->helper.control_fd, .events = POLLIN};
+        assert_int_equal(poll(&entry, 1, WAIT_MS), 1);
+        assert_int_equal(cay_helper_receive(&world->helper, &news), 1);
+        seen += news.frame.kind == CAY_EGRESS_RECEIPT ? receipt->count : 0;
+        frames++;
+    } while (news.frame.kind != CAY_EGRESS_TOTALS || news.frame.totals.questions < EARLY + FLOOD);
+    assert_int_equal(news.frame.totals.questions, EARLY + FLOOD);
+    assert_int_equal(seen + news.frame.totals.lost, EARLY + FLOOD);
+    assert_int_equal(news.frame.totals.refused, 0);
+    assert_true(frames < FLOOD || !news.frame.totals.lost);
+    close_world(world);
+}
+
 /* A name may be anybody's, and its addresses whatever that one says. */
 static void test_rebinding(void **)
 {
@@ -718,15 +764,11 @@ static void test_confined(void **)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_receipts),
-        cmocka_unit_test(test_other_names),
-        cmocka_unit_test(test_rebinding),
-        cmocka_unit_test(test_deny_beats_allow),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_receipts),
+        cmocka_unit_test(test_denials),   cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_rebinding), cmocka_unit_test(test_deny_beats_allow),
+        cmocka_unit_test(test_cut),       cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),      cmocka_unit_test(test_load),
         cmocka_unit_test(test_confined),
     };
     struct cay_error err = {};

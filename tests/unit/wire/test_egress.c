@@ -9,7 +9,14 @@ static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_QUIT},
     {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35},
     {.kind = CAY_EGRESS_APPLIED, .serial = 3, .count = 2},
-    {.kind = CAY_EGRESS_LOST, .count = 1},
+    {.kind = CAY_EGRESS_TOTALS,
+     .totals = {.allowed = 1,
+                .refused = 2,
+                .failed = 3,
+                .questions = 4,
+                .sent_bytes = UINT64_MAX,
+                .received_bytes = 6,
+                .lost = 7}},
     {.kind = CAY_EGRESS_RECEIPT,
      .receipt = {.verdict = CAY_EGRESS_REFUSED,
                  .why = CAY_EGRESS_GUARDED,
@@ -45,6 +52,7 @@ static void test_round_trips(void **)
         assert_true(cay_str_equal(frame.receipt.name, samples[i].receipt.name));
         assert_true(cay_str_equal(frame.receipt.rule, samples[i].receipt.rule));
         assert_int_equal(frame.receipt.sent_bytes, samples[i].receipt.sent_bytes);
+        assert_int_equal(frame.totals.lost, samples[i].totals.lost);
         assert_int_equal(cay_egress_encode(&frame, again), len);
         assert_memory_equal(bytes, again, len);
     }
@@ -103,13 +111,29 @@ static void test_rules(void **)
     cay_buf_finish(&out);
 }
 
+static void test_totals(void **)
+{
+    const struct cay_egress_receipt receipts[] = {
+        {.verdict = CAY_EGRESS_ALLOWED, .count = 2, .sent_bytes = 5},
+        {.verdict = CAY_EGRESS_REFUSED, .count = 3},
+        {.verdict = CAY_EGRESS_FAILED, .count = 4},
+        {.verdict = CAY_EGRESS_REFUSED, .is_question = true, .count = 5},
+    };
+    const struct cay_egress_totals more = {1, 1, 1, 1, 7, 8, 9};
+    struct cay_egress_totals totals = {};
+    for (size_t i = 0; i < CAY_COUNT(receipts); i++)
+        cay_egress_totals_count(&totals, &receipts[i]);
+    cay_egress_totals_add(&totals, &more);
+    const struct cay_egress_totals wanted = {3, 4, 5, 6, 7, 8, 9};
+    assert_memory_equal(&totals, &wanted, sizeof(wanted));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_totals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
