@@ -22,7 +22,7 @@ IDLE_S = 2
 LOADED_S = 6
 ROUNDS = 3
 SPOILT_MAX = 4  # rounds that are repeated because others used the machine
-TIMES = 5  # as long as without the attack may calls take: half of all, and nine of ten of those without a command
+TIMES = 5  # as long as without the attack may calls take
 LEAST_S = 0.02  # and what is shorter than that is nobody's complaint
 SEED = os.environ.get("CAY_TEST_SEED", "1")
 
@@ -74,16 +74,19 @@ def part(took, share):
 
 
 def times(name, idle, loaded):
-    """How many times as long calls take as without the attack; or as what nobody complains of."""
-    ratios = [statistics.median(loaded) / max(statistics.median(idle), LEAST_S / TIMES)]
-    if name != "exec":  # which the kernel keeps waiting for a processor among the attack's own commands
-        ratios.append(part(loaded, 0.9) / max(part(idle, 0.99), LEAST_S / TIMES))
-    return max(ratios)
+    """How many times as long calls take as without the attack, or as what nobody complains of: half of all, and ninety-nine of a hundred.
+
+    A processor that the kernel gives to the attack's own commands first is given to nobody else: ninety-nine of a hundred are compared with
+    what waits for it in the same way, under the same attack, without Cay, if that takes longer than Cay without the attack.
+    """
+    bare = loaded["a bare program" if name == "exec" else "a bare server"]
+    return max(statistics.median(loaded[name]) / max(statistics.median(idle[name]), LEAST_S / TIMES),
+               part(loaded[name], 0.99) / max(part(idle[name], 0.99), part(bare, 0.99), LEAST_S / TIMES))
 
 
 def told_of(name, idle, loaded):
     return f"{name} {times(name, idle, loaded):.1f} (" + ", ".join(
-        f"{share}: {1000 * part(idle, share):.1f} -> {1000 * part(loaded, share):.1f}" for share in (0.5, 0.9, 0.99)) + ")"
+        f"{share}: {1000 * part(idle[name], share):.1f} -> {1000 * part(loaded[name], share):.1f}" for share in (0.5, 0.9, 0.99)) + ")"
 
 
 def is_disturbed():
@@ -113,7 +116,7 @@ def one_round(calls, evil, number):
 
 @case
 def hostile(cay):
-    """whatever a hostile owner does, the daemon lives on, and a polite one's small calls take at most five times as long: half of all, and nine of ten that run no command"""
+    """whatever a hostile owner does, the daemon lives on, and a polite one's small calls take at most five times as long: half of them, and ninety-nine of a hundred"""
     evil, polite = owner(cay, "evil"), owner(cay, "polite")
     bare = Bare()
     calls = polite_calls(polite, bare)
@@ -127,14 +130,14 @@ def hostile(cay):
         was_disturbed = was_disturbed or is_disturbed()
         assert cay.process.poll() is None, cay.log_tail(6000)
         print("#", "spoilt:" if was_disturbed else "in ms:", len(loaded["exec"]), "of each,",
-              "; ".join(told_of(name, idle[name], loaded[name]) for name in calls), file=sys.stderr)
+              "; ".join(told_of(name, idle, loaded) for name in calls), file=sys.stderr)
         print("#", told, file=sys.stderr)
         if was_disturbed and spoilt < SPOILT_MAX:
             spoilt += 1
             continue
         number += 1
         for name, values in ratios.items():
-            values.append(times(name, idle[name], loaded[name]))
+            values.append(times(name, idle, loaded))
     bare.close()
     assert cay.call(SANDBOX + "ListSessions")
     worst = {name: round(statistics.median(values), 1) for name, values in ratios.items()}
