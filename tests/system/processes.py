@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from daemon import MIB, PROCESS, SANDBOX, Client, b64, case, eventually, fails, good, init_of, together, unb64
+from daemon import MIB, PROCESS, SANDBOX, Client, RpcError, b64, case, eventually, fails, good, init_of, together, unb64
 from process_client import Processes, collect
 from small_base import run_with_cayd
 
@@ -22,6 +22,15 @@ def plane(cay, session_id, **fields):
 def running(cay, text, session_id=SID):
     out = cay.launch(session_id, "/bin/ps", "-o", "pid,stat,args", user="root")[1].decode()
     return [line for line in out.splitlines() if text in line and "ps -o" not in line]
+
+
+def tried(function, *arguments):
+    """Its code; None: it went well."""
+    try:
+        function(*arguments)
+        return None
+    except RpcError as error:
+        return error.code
 
 
 @case
@@ -339,6 +348,21 @@ def given_input(cay):
     fails("failed_precondition", plane_.send, process_id, b"x")
     fails("failed_precondition", plane_.call, "ResizePty", processId=process_id, size={"rows": 1, "cols": 1})
     plane_.end(process_id)
+
+
+@case
+def input_of_the_killed(cay):
+    """from the moment at which a process is killed no input for it is taken, also where its queue becomes empty by its end"""
+    plane_ = Processes(cay, SID)
+    for _ in range(20):
+        process_id = plane_.sh("exec sleep 100", stdinOpen=True)
+        answers = []
+        while "resource_exhausted" not in answers:
+            answers.append(tried(plane_.send, process_id, b"x" * 256 * 1024))
+        plane_.kill(process_id, signal=9)
+        answers = [tried(plane_.send, process_id, b"x") for _ in range(10)]
+        assert set(answers) == {"failed_precondition"}, answers
+        plane_.wait(process_id)
 
 
 @case

@@ -7,7 +7,7 @@
 static bool is_reachable(const struct cay_process *process, struct cay_error *err)
 {
     const struct cay_processes *table = process->table;
-    if (table->link && process->state == CAY_V1_PROCESS_STATE_RUNNING)
+    if (table->link && process->state == CAY_V1_PROCESS_STATE_RUNNING && !process->is_dying)
         return true;
     if (!cay_process_is_over(process) && table->ops->is_frozen(table->owner))
         return cay_fail(err, CAY_R_SESSION_PAUSED, "session '%s' is paused; resume it first",
@@ -46,6 +46,7 @@ bool cay_process_signal(struct cay_process *process, int signal, bool is_tree,
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of process '%s' is gone", process->id);
     if (!cay_link_signal(table->link, process->call, signal, target, err))
         return false;
+    process->is_dying = process->is_dying || signal == SIGKILL;
     table->ops->link_used(table->owner);
     if (kill_after_ms >= 0) {
         if (!process->kill_timer.handle)

@@ -83,6 +83,7 @@ struct cay_process {
     bool is_recorded;
     bool kills_on_disconnect;
     bool is_killed;   /* by a client: it is not started again */
+    bool is_dying;    /* SIGKILL was sent to it: it reads nothing any more */
     bool is_listed;   /* init has just said so */
     bool is_hidden;   /* in the other list of the table */
     bool is_plain;    /* its caller got its output: none is kept after its end */
