@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cay forward: TCP connections from here to ports of a sandbox, through the daemon: PROGRAM CAYD CAY ECHO_SERVER."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -308,7 +309,8 @@ def whose(cayd):
         with forward.connect() as sock:
             assert echo(sock, b"mine")
         cayd.ok("key", "revoke", ann["key"]["id"])
-        assert is_turned_away(forward)
+        with contextlib.suppress(ConnectionRefusedError):  # it may have ended by itself
+            assert is_turned_away(forward)
         assert "key" in forward.end() and forward.process.returncode == 125
     cayd.destroy("a")
 
