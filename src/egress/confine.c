@@ -70,6 +70,7 @@ int egress_confine_calls(void)
         SYS_epoll_ctl,   SYS_epoll_pwait, SYS_pread64,    SYS_pwrite64,     SYS_mmap,
         SYS_munmap,      SYS_mremap,      SYS_brk,        SYS_madvise,      SYS_clock_gettime,
         SYS_getrandom,   SYS_exit,        SYS_exit_group, SYS_rt_sigreturn, SYS_epoll_create1,
+        SYS_listen,
 #ifdef SYS_epoll_wait
         SYS_epoll_wait,
 #endif

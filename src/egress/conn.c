@@ -153,6 +153,7 @@ void egress_conn_found(struct egress_conn *conn)
         }
     }
     memcpy(conn->upstream, sorted, count * sizeof(*sorted));
+    conn->deadline_ms = conn->egress->now_ms + EGRESS_DIAL_MS;
     egress_conn_dial(conn);
 }
 
@@ -341,16 +342,20 @@ void egress_on_listener(struct egress_watch *watch, uint32_t)
 void egress_tick(struct egress *egress)
 {
     cay_list_for_each (struct egress_conn, conn, &egress->conns, in_list) {
-        if (!conn->deadline_ms || conn->deadline_ms > egress->now_ms)
+        if (!conn->deadline_ms)
             continue;
-        if (conn->phase == EGRESS_WAITS)
+        if (conn->deadline_ms > egress->now_ms) {
+            if (conn->phase == EGRESS_RESOLVES)
+                egress_resolve_tick(conn);
+        } else if (conn->phase == EGRESS_WAITS) {
             reach(conn);
-        else if (conn->phase == EGRESS_QUESTIONS)
+        } else if (conn->phase == EGRESS_QUESTIONS) {
             egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
-        else
+        } else {
             egress_conn_end(conn, CAY_EGRESS_FAILED,
                             conn->phase == EGRESS_RESOLVES ? CAY_EGRESS_NOT_FOUND
                                                            : CAY_EGRESS_UNREACHABLE);
+        }
     }
 }
 

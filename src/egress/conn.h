@@ -31,6 +31,7 @@ struct egress_conn {
     struct egress_side server;
     struct egress_watch lookup; /* its socket to the resolver */
     uint16_t asked[2];          /* numbers of the questions that are open; 0: none */
+    uint64_t asked_ms;          /* the last time */
     struct cay_ip upstream[EGRESS_UPSTREAM_MAX];
     size_t upstream_count, upstream_next;
     bool was_guarded; /* an address that was found may not be dialled */
@@ -52,6 +53,8 @@ void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
 
 /* resolve.c: asks for the addresses of its name; then egress_conn_dial. */
 void egress_resolve(struct egress_conn *conn);
+/* The same again, when nobody has answered for a while. */
+void egress_resolve_tick(struct egress_conn *conn);
 /* One connection after the other, to what was found. */
 void egress_conn_dial(struct egress_conn *conn);
 void egress_conn_found(struct egress_conn *conn);

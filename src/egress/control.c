@@ -69,6 +69,8 @@ static bool start(struct egress *egress, const struct cay_egress_frame *frame,
     egress->link_fd = parts[CAY_EGRESS_LINK];
     egress->netns_fd = parts[CAY_EGRESS_NETNS];
     (void)egress_names_init(&egress->names, parcel->fds[1]);
+    /* Listening already: from now on the kernel tells whoever comes that it is we who do. */
+    (void)listen(egress->door.fd, CAY_EGRESS_DOOR_BACKLOG);
     (void)egress_watch(egress, &egress->door, EPOLLIN);
     for (size_t i = 0; i < CAY_COUNT(egress->inlets); i++)
         egress->inlets[i].fd = parts[i];
@@ -143,6 +145,10 @@ static void obey(struct egress *egress, const struct cay_egress_frame *frame, st
         apply(egress, frame->serial, parcel->fds[0]);
     else if (frame->kind == CAY_EGRESS_QUIT)
         egress->is_over = true;
+    else if (frame->kind == CAY_EGRESS_PING)
+        (void)egress_send(
+            egress, &(struct cay_egress_frame){.kind = CAY_EGRESS_PONG, .serial = frame->serial},
+            NULL, 0);
 }
 
 static void take_rights(struct msghdr *message, struct parcel *parcel)

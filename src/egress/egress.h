@@ -22,6 +22,10 @@ enum {
     EGRESS_DIAL_MS = 15'000,          /* finding an address and connecting */
     EGRESS_QUESTION_MS = 10'000,      /* idle, by TCP */
     EGRESS_UPSTREAM_MAX = 16,         /* addresses of a name */
+    EGRESS_ASK_AGAIN_MS = 1000,       /* when nobody has answered */
+    EGRESS_KNOWN_MAX = 64,            /* names whose addresses are kept for want of a resolver, */
+    EGRESS_KNOWN_ADDRESSES = 4,       /* some of them, */
+    EGRESS_KNOWN_MS = 60 * 60 * 1000, /* and not longer than this */
     EGRESS_TICK_MS = 250,
     EGRESS_RECEIPTS_MAX = 64,   /* that wait for the daemon; */
     EGRESS_DENIALS_MAX = 48,    /* so many of what was not allowed, */
@@ -51,6 +55,14 @@ struct egress_receipts {
     struct cay_egress_totals told; /* of them, to this daemon */
 };
 
+/* What a name had for addresses when it was last asked for. */
+struct egress_known {
+    char name[CAY_NAME_SIZE];
+    uint64_t at_ms;
+    struct cay_ip addresses[EGRESS_KNOWN_ADDRESSES];
+    size_t count;
+};
+
 struct egress {
     int epoll_fd;
     struct egress_watch control; /* the daemon; may be away */
@@ -68,8 +80,9 @@ struct egress {
     uint64_t now_ms;
     uint64_t ticked_ms;
     struct egress_receipts receipts;
-    uint16_t resolver_port; /* of 127.0.0.1, where we are; 53 but in tests */
-    char *scratch;          /* EGRESS_PIECE_BYTES, used within one callback */
+    struct egress_known *known; /* EGRESS_KNOWN_MAX of them; NULL: none yet */
+    uint16_t resolver_port;     /* of 127.0.0.1, where we are; 53 but in tests */
+    char *scratch;              /* EGRESS_PIECE_BYTES, used within one callback */
 };
 
 /* 0 or -errno. Takes the descriptor over. */

@@ -13,7 +13,8 @@
 /*
  * The addresses of a name, asked for when somebody connects to it: from the resolver on port 53 of
  * the loopback where we are, which is the daemon's. What it says is checked like everything
- * else: a name that is allowed may be somebody's who lies about its addresses.
+ * else: a name that is allowed may be somebody's who lies about its addresses. While there is no
+ * daemon, a name has the addresses that it had; one without any waits for the next daemon.
  */
 
 enum {
@@ -103,6 +104,54 @@ static void read_answer(struct egress_conn *conn, const uint8_t *bytes, size_t l
     }
 }
 
+/* --- what is known --- */
+
+static struct egress_known *find_known(struct egress *egress, const char *name)
+{
+    for (size_t i = 0; egress->known && i < EGRESS_KNOWN_MAX; i++) {
+        if (strcmp(egress->known[i].name, name) == 0)
+            return &egress->known[i];
+    }
+    return NULL;
+}
+
+static void keep_known(struct egress_conn *conn)
+{
+    struct egress *egress = conn->egress;
+    if (!egress->known)
+        egress->known = cay_alloc(EGRESS_KNOWN_MAX * sizeof(*egress->known));
+    struct egress_known *known = find_known(egress, conn->name);
+    for (size_t i = 0; !known && i < EGRESS_KNOWN_MAX; i++) {
+        if (!egress->known[i].name[0])
+            known = &egress->known[i];
+    }
+    if (!known) {
+        known = egress->known;
+        for (size_t i = 1; i < EGRESS_KNOWN_MAX; i++) {
+            if (egress->known[i].at_ms < known->at_ms)
+                known = &egress->known[i];
+        }
+    }
+    memcpy(known->name, conn->name, sizeof(known->name));
+    known->at_ms = egress->now_ms;
+    known->count = CAY_MIN(conn->upstream_count, (size_t)EGRESS_KNOWN_ADDRESSES);
+    memcpy(known->addresses, conn->upstream, known->count * sizeof(*known->addresses));
+}
+
+/* The daemon is away, and its resolver with it. What a name had is judged like what it has. */
+static bool take_known(struct egress_conn *conn)
+{
+    const struct egress_known *known = find_known(conn->egress, conn->name);
+    if (!known || conn->egress->now_ms - known->at_ms > EGRESS_KNOWN_MS)
+        return false;
+    conn->upstream_count = 0;
+    for (size_t i = 0; i < known->count; i++)
+        add_upstream(conn, &known->addresses[i]);
+    return conn->upstream_count > 0;
+}
+
+/* --- questions --- */
+
 static void finish(struct egress_conn *conn)
 {
     egress_unwatch(conn->egress, &conn->lookup);
@@ -113,6 +162,14 @@ static void finish(struct egress_conn *conn)
                         conn->was_guarded ? CAY_EGRESS_GUARDED : CAY_EGRESS_NOT_FOUND);
 }
 
+/* Nobody is there: if nothing is known either, the next daemon is waited for. */
+static void find_nobody(struct egress_conn *conn)
+{
+    egress_unwatch(conn->egress, &conn->lookup);
+    if (take_known(conn))
+        egress_conn_found(conn);
+}
+
 static void on_answer(struct egress_watch *watch, uint32_t)
 {
     struct egress_conn *conn = CAY_CONTAINER_OF(watch, struct egress_conn, lookup);
@@ -120,8 +177,8 @@ static void on_answer(struct egress_watch *watch, uint32_t)
     ssize_t len = recv(watch->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (len < 0) { /* nobody is there */
-        finish(conn);
+    if (len < 0) {
+        find_nobody(conn);
         return;
     }
     for (size_t i = 0; i < CAY_COUNT(types); i++) {
@@ -131,37 +188,67 @@ static void on_answer(struct egress_watch *watch, uint32_t)
         conn->asked[i] = 0;
         read_answer(conn, bytes, (size_t)len, types[i]);
     }
-    if (!conn->asked[0] && !conn->asked[1])
-        finish(conn);
+    if (conn->asked[0] || conn->asked[1])
+        return;
+    if (conn->upstream_count)
+        keep_known(conn);
+    finish(conn);
 }
 
-static int ask(struct egress_conn *conn)
+static int open_lookup(struct egress_conn *conn)
 {
     const struct sockaddr_in resolver = {.sin_family = AF_INET,
                                          .sin_port = htons(conn->egress->resolver_port),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    uint8_t question[QUESTION_BYTES_MAX];
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     conn->lookup =
         (struct egress_watch){.fd = fd, .events = 0, .egress = conn->egress, .ready = on_answer};
-    if (connect(fd, (const struct sockaddr *)&resolver, sizeof(resolver)) < 0 ||
-        getrandom(conn->asked, sizeof(conn->asked), 0) != sizeof(conn->asked))
+    if (connect(fd, (const struct sockaddr *)&resolver, sizeof(resolver)) < 0)
         return -errno;
-    for (size_t i = 0; i < CAY_COUNT(types); i++) {
-        conn->asked[i] = (uint16_t)((conn->asked[i] & ~1u) | 1u << 8 | i); /* neither 0 nor equal */
-        size_t len = write_question(conn->name, conn->asked[i], types[i], question);
-        if (send(fd, question, len, MSG_NOSIGNAL) < 0)
-            return -errno;
-    }
     return egress_watch(conn->egress, &conn->lookup, EPOLLIN);
+}
+
+/* What is not answered yet. */
+static int ask(struct egress_conn *conn)
+{
+    uint8_t question[QUESTION_BYTES_MAX];
+    int status = conn->lookup.fd < 0 ? open_lookup(conn) : 0;
+    conn->asked_ms = conn->egress->now_ms;
+    for (size_t i = 0; i < CAY_COUNT(types) && status == 0; i++) {
+        if (!conn->asked[i])
+            continue;
+        size_t len = write_question(conn->name, conn->asked[i], types[i], question);
+        status = send(conn->lookup.fd, question, len, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    }
+    return status;
+}
+
+static void ask_or_end(struct egress_conn *conn)
+{
+    int status = ask(conn);
+    if (status == -ECONNREFUSED)
+        find_nobody(conn);
+    else if (status < 0 && status != -EAGAIN)
+        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
 }
 
 void egress_resolve(struct egress_conn *conn)
 {
     conn->phase = EGRESS_RESOLVES;
     conn->deadline_ms = conn->egress->now_ms + EGRESS_DIAL_MS;
-    if (ask(conn) < 0)
+    if (getrandom(conn->asked, sizeof(conn->asked), 0) != sizeof(conn->asked)) {
         egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
+        return;
+    }
+    for (size_t i = 0; i < CAY_COUNT(types); i++) /* neither 0 nor equal */
+        conn->asked[i] = (uint16_t)((conn->asked[i] & ~1u) | 1u << 8 | i);
+    ask_or_end(conn);
+}
+
+void egress_resolve_tick(struct egress_conn *conn)
+{
+    if (conn->egress->now_ms - conn->asked_ms >= EGRESS_ASK_AGAIN_MS)
+        ask_or_end(conn);
 }

@@ -16,7 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from daemon import PATIENCE_S, SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, list_if_asked, run
+from daemon import (PATIENCE_S, SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, init_of,
+                    list_if_asked, run)
 from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, client, serve_on_host,
                       session, update)
 from own_network import CLONE_NEWNS, NONE, OPEN, enter, has_nft, is_clean, sh
@@ -208,6 +209,60 @@ def helper_killed(cay, _world):
         os.kill(helper, signal.SIGKILL)
         assert client(cay, "first", "tcp", four, 80) == (True, HOST[0])
         assert helper not in helpers()
+
+
+@case
+def helper_stopped(cay, _world):
+    """a helper that does not answer is replaced; whoever connects meanwhile waits for the next one"""
+    with session(cay, "first", network=filtered("world.test")):
+        reaches_by_name(cay, "first")
+        (helper,) = helpers()
+        os.kill(helper, signal.SIGSTOP)
+        assert "network.helper_stuck" not in cay.log_path.read_text()
+        reaches_by_name(cay, "first")
+        assert helper not in helpers()
+        assert "network.helper_stuck" in cay.log_path.read_text()
+
+
+def connecting(cay, session_id, names, told):
+    """A program inside that connects again and again; what it was told so far, a line each, read from outside."""
+    script = f"n=0; while n=$((n + 1)); do for name in {names}; do net_client tcp $name 80 >> {told}; done; done"
+    cay.sh(session_id, f"touch {told}; (eval '{script}') > /dev/null 2>&1 &")
+    path = Path(f"/proc/{init_of(cay, told)}/root{told}")
+    return lambda: path.read_text(encoding="ascii").splitlines()
+
+
+@case
+def kills(cay, _world):
+    """whoever dies, in whatever order: no connection by a name is refused that a rule allows, and the daemon is not needed for
+    those of names that were connected to before"""
+    with session(cay, "first", network=filtered("world.test:80", "*.below.test:80")):
+        known = connecting(cay, "first", "world.test", "/tmp/known")
+        new = connecting(cay, "first", "n$n.below.test", "/tmp/new")
+
+        def both_go_on():
+            for told in (known, new):
+                now = len(told())
+                eventually(lambda told=told, now=now: len(told()) > now + 2, "connections are made", PATIENCE_S)
+        both_go_on()
+        cay.kill()
+        now = len(known())
+        eventually(lambda: len(known()) > now + 2, "connections are made without a daemon")
+        cay.start()
+        both_go_on()
+        (helper,) = helpers()
+        os.kill(helper, signal.SIGKILL)
+        both_go_on()
+        (helper,) = helpers()
+        cay.kill()
+        os.kill(helper, signal.SIGSTOP)
+        cay.start()
+        both_go_on()
+        assert helper not in helpers()
+        # The one that was being made when its helper was killed is lost.
+        for told in (known(), new()):
+            lost = [line for line in told if line != f"ok {HOST[0]}"]
+            assert len(lost) <= 2, lost
 
 
 @case

@@ -12,6 +12,7 @@ import subprocess
 import threading
 
 NAMES = {"world.test": ("52.95.113.10", "2a05:d018:2::10"), "four.test": ("52.95.113.10", None)}
+EVERYBODY = ".below.test"  # has the addresses of world.test at any name
 LONG = "long.test"  # only by TCP: the answer is too long for a datagram
 A, TXT, AAAA = 1, 16, 28
 IP_FREEBIND = 15
@@ -33,8 +34,8 @@ def answer(query, is_tcp):
             records = [(TXT, b"\xff" + bytes(255))] * 20
         else:
             flags |= 0x0200
-    elif name in NAMES:
-        four, six = NAMES[name]
+    elif name in NAMES or name.endswith(EVERYBODY):
+        four, six = NAMES.get(name, NAMES["world.test"])
         if kind == A:
             records = [(A, ipaddress.ip_address(four).packed)]
         elif kind == AAAA and six:

@@ -2,6 +2,7 @@
 #include "host/live/filtered.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@ enum {
     RETRY_MAX_MS = 30'000,
     STEADY_MS = 10'000, /* who lived so long is started again at once */
     NEWS_PER_TURN = 64,
+    PULSE_MS = 2000,
+    PULSES_MISSED_MAX = 2, /* then it is stopped, or goes round in circles */
 };
 
 /* Starting a helper is a worker's job; what it needs is here until it is done. */
@@ -51,6 +54,8 @@ struct cay_filtered {
     struct cay_watch control;
     struct cay_watch death;
     struct cay_timer timer; /* a hello is overdue, or the next start is due */
+    struct cay_timer pulse; /* a ping is due */
+    unsigned pulses_missed;
     struct starting *starting;
     uint64_t serial;
     uint64_t started_ms;
@@ -133,6 +138,7 @@ static void tell_rules(struct cay_filtered *filtered)
 
 static void drop_helper(struct cay_filtered *filtered, bool leaves)
 {
+    cay_timer_stop(&filtered->pulse);
     cay_watch_close(&filtered->control);
     cay_watch_close(&filtered->death);
     cay_dns_close(cay_take_ptr(filtered->dns));
@@ -191,6 +197,7 @@ static void on_control(struct cay_watch *watch, unsigned)
             lost_helper(filtered);
             return;
         }
+        filtered->pulses_missed = 0;
         if (news.frame.kind == CAY_EGRESS_HELLO) {
             take_hello(filtered, &news);
             return;
@@ -230,6 +237,25 @@ static void serve(struct cay_filtered *filtered)
                 CAY_ERR(&err));
     }
     tell_rules(filtered);
+    filtered->pulses_missed = 0;
+    cay_timer_start(&filtered->pulse, PULSE_MS, PULSE_MS);
+}
+
+/* Whoever connects would wait for one that does not work. Its end is told like any other. What it
+ * has said while we were away ourselves is still to be read. */
+static void on_pulse(struct cay_timer *timer)
+{
+    struct cay_filtered *filtered = CAY_CONTAINER_OF(timer, struct cay_filtered, pulse);
+    struct pollfd news = {.fd = filtered->helper.control_fd, .events = POLLIN};
+    if (filtered->pulses_missed++ < PULSES_MISSED_MAX || poll(&news, 1, 0) == 1) {
+        cay_helper_ping(&filtered->helper, filtered->serial);
+        return;
+    }
+    cay_timer_stop(&filtered->pulse);
+    cay_log(CAY_ERROR, "network.helper_stuck", CAY_S("session", filtered->session->id),
+            CAY_S("why", "it does not answer; it is killed and another one started"));
+    if (filtered->helper.pidfd >= 0)
+        (void)cay_pidfd_signal(filtered->helper.pidfd, SIGKILL);
 }
 
 static void start_work(struct cay_job *job)
@@ -377,6 +403,7 @@ void cay_filtered_open(struct cay_session *session, int netns_fd)
     };
     session->filtered = filtered;
     cay_timer_open(&filtered->timer, host->loop, on_timer);
+    cay_timer_open(&filtered->pulse, host->loop, on_pulse);
     filtered->is_found =
         cay_helper_find(host->filtering->doors_fd, session->uid_slot, &filtered->helper) == 0 &&
         watch_control(filtered);
@@ -408,6 +435,7 @@ void cay_filtered_close(struct cay_filtered *filtered, bool leaves)
     stop_waiting(filtered);
     cay_timer_close(&filtered->timer);
     drop_helper(filtered, leaves);
+    cay_timer_close(&filtered->pulse);
     if (!leaves)
         cay_helper_remove_door(filtered->host->filtering->doors_fd, filtered->session->uid_slot);
     filtered->session = NULL;

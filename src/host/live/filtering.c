@@ -179,8 +179,7 @@ static bool sweep_one(void *context, uint32_t slot)
     if (sweep->wanted(sweep->context, slot))
         return true;
     if (cay_helper_find(sweep->filtering->doors_fd, slot, &helper) == 0) {
-        cay_helper_quit(&helper);
-        cay_helper_leave(&helper);
+        cay_helper_kill(&helper);
     }
     cay_helper_remove_door(sweep->filtering->doors_fd, slot);
     return true;

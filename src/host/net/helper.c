@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #include "sys/pidfd.h"
 #include "sys/raw.h"
 
-enum { CONTROL_FD = 3, DOOR_BACKLOG = 4 };
+enum { CONTROL_FD = 3 };
 
 /* --- the door --- */
 
@@ -46,7 +47,7 @@ static int open_door(int dir_fd, uint32_t slot)
     cay_helper_remove_door(dir_fd, slot);
     cay_autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-        listen(fd, DOOR_BACKLOG) < 0)
+        listen(fd, CAY_EGRESS_DOOR_BACKLOG) < 0)
         return -errno;
     return cay_take_fd(fd);
 }
@@ -179,6 +180,19 @@ bool cay_helper_start(const struct cay_helper_options *options, struct cay_helpe
     return cay_fail_errno(err, CAY_R_UNAVAILABLE, status, "network filtered: start its helper");
 }
 
+/* Who listens at the door, so that one which does not say hello can be ended; -1 when it has not
+ * come so far that it is known. Not hung up after its number became a descriptor: it is it. */
+static int find_holder(int fd)
+{
+    struct ucred who = {};
+    socklen_t len = sizeof(who);
+    struct pollfd end = {.fd = fd};
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid == geteuid())
+        return -1;
+    cay_autoclose int pidfd = cay_pidfd_open(who.pid);
+    return pidfd >= 0 && poll(&end, 1, 0) == 0 ? cay_take_fd(pidfd) : -1;
+}
+
 int cay_helper_find(int dir_fd, uint32_t slot, struct cay_helper *out_helper)
 {
     struct sockaddr_un address;
@@ -189,7 +203,8 @@ int cay_helper_find(int dir_fd, uint32_t slot, struct cay_helper *out_helper)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
         connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
         return -errno;
-    *out_helper = (struct cay_helper){.control_fd = cay_take_fd(fd), .pidfd = -1};
+    *out_helper = (struct cay_helper){.control_fd = -1, .pidfd = find_holder(fd)};
+    out_helper->control_fd = cay_take_fd(fd);
     return 0;
 }
 
@@ -232,6 +247,12 @@ int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial, stru
         rules.len -= (size_t)len;
     }
     return send_frame(helper->control_fd, &frame, &fd, 1);
+}
+
+void cay_helper_ping(const struct cay_helper *helper, uint64_t serial)
+{
+    const struct cay_egress_frame ping = {.kind = CAY_EGRESS_PING, .serial = serial};
+    (void)send_frame(helper->control_fd, &ping, NULL, 0);
 }
 
 /* --- what it says --- */

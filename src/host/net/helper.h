@@ -13,7 +13,7 @@
 
 struct cay_helper {
     int control_fd; /* -1: none */
-    int pidfd;      /* -1 until it has said hello */
+    int pidfd;      /* -1: not known before it has said hello */
 };
 
 #define CAY_HELPER_NONE ((struct cay_helper){-1, -1})
@@ -43,6 +43,9 @@ void cay_helper_leave(struct cay_helper *helper);
 /* Rules as cay_egress_rule_put writes them. 0 or -errno. */
 [[nodiscard]] int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial,
                                         struct cay_str rules);
+
+/* PONG follows, if it is at work. What it has no room for is lost. */
+void cay_helper_ping(const struct cay_helper *helper, uint64_t serial);
 
 struct cay_helper_news {
     struct cay_egress_frame frame;

@@ -66,7 +66,9 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
         put(&writer, frame->version, 4);
         put(&writer, frame->parts, 4);
         break;
-    case CAY_EGRESS_POLICY: put(&writer, frame->serial, 8); break;
+    case CAY_EGRESS_POLICY:
+    case CAY_EGRESS_PING:
+    case CAY_EGRESS_PONG: put(&writer, frame->serial, 8); break;
     case CAY_EGRESS_APPLIED:
         put(&writer, frame->serial, 8);
         put(&writer, frame->count, 8);
@@ -158,7 +160,9 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
         frame.parts = (uint32_t)get(&reader, 4);
         is_good = is_good && frame.parts < UINT32_C(1) << CAY_EGRESS_PARTS;
         break;
-    case CAY_EGRESS_POLICY: frame.serial = get(&reader, 8); break;
+    case CAY_EGRESS_POLICY:
+    case CAY_EGRESS_PING:
+    case CAY_EGRESS_PONG: frame.serial = get(&reader, 8); break;
     case CAY_EGRESS_APPLIED:
         frame.serial = get(&reader, 8);
         frame.count = get(&reader, 8);

@@ -6,9 +6,10 @@
  * that keep their order (SOCK_SEQPACKET), one frame each. Descriptors travel beside a frame.
  *
  * To the helper: START once, with its listener for daemons to come, the file of names, and then
- * what HELLO brings back; POLICY with a file of rules, as often as they change; QUIT. From the
- * helper: HELLO to a daemon that connects, with all that the next helper needs; APPLIED when
- * a policy is in force; RECEIPT, and TOTALS of all that happened since it began.
+ * what HELLO brings back; POLICY with a file of rules, as often as they change; QUIT; PING,
+ * to hear whether it is still at work. From the helper: HELLO to a daemon that connects, with all
+ * that the next helper needs; APPLIED when a policy is in force; RECEIPT, and TOTALS of all that
+ * happened since it began; PONG.
  */
 
 #include "base/buf.h"
@@ -16,6 +17,7 @@
 enum {
     CAY_EGRESS_VERSION = 2,
     CAY_EGRESS_FRAME_BYTES_MAX = 768,
+    CAY_EGRESS_DOOR_BACKLOG = 4,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
     CAY_EGRESS_RULE_BYTES_MAX = 400,
     CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
@@ -30,10 +32,12 @@ enum cay_egress_kind {
     CAY_EGRESS_START = 1,
     CAY_EGRESS_POLICY,
     CAY_EGRESS_QUIT,
+    CAY_EGRESS_PING,
     CAY_EGRESS_HELLO = 16, /* from here on they come from the helper */
     CAY_EGRESS_APPLIED,
     CAY_EGRESS_RECEIPT,
     CAY_EGRESS_TOTALS,
+    CAY_EGRESS_PONG,
 };
 
 /* Descriptors of HELLO, in this order; a bit each says which are there. START has the listener and
@@ -99,7 +103,7 @@ struct cay_egress_frame {
     enum cay_egress_kind kind;
     uint32_t version; /* of START and HELLO */
     uint32_t parts;   /* the same: bits of cay_egress_part */
-    uint64_t serial;  /* of POLICY and APPLIED */
+    uint64_t serial;  /* of POLICY and APPLIED, of PING and PONG */
     uint64_t count;   /* APPLIED: connections that were cut */
     struct cay_egress_receipt receipt;
     struct cay_egress_totals totals;

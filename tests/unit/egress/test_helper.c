@@ -110,21 +110,22 @@ static void serve_one(int listener)
     _exit(0);
 }
 
-static void run_internet(int netns_fd, int ready_fd)
+static void run_resolver(int ready_fd)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)signal(SIGCHLD, SIG_IGN);
-    if (setns(netns_fd, CLONE_NEWNET) < 0)
-        _exit(9);
-    struct pollfd fds[] = {{serve_on(SOCK_DGRAM, 53, "127.0.0.1"), POLLIN, 0},
-                           {serve_on(SOCK_STREAM, 7, PUBLIC), POLLIN, 0},
+    int fd = serve_on(SOCK_DGRAM, 53, "127.0.0.1");
+    (void)!write(ready_fd, "r", 1);
+    for (;;)
+        answer_name(fd);
+}
+
+static void run_servers(int ready_fd)
+{
+    struct pollfd fds[] = {{serve_on(SOCK_STREAM, 7, PUBLIC), POLLIN, 0},
                            {serve_on(SOCK_STREAM, 7, PRIVATE), POLLIN, 0},
                            {serve_on(SOCK_STREAM, 80, PUBLIC), POLLIN, 0}};
     (void)!write(ready_fd, "r", 1);
     while (poll(fds, CAY_COUNT(fds), -1) > 0) {
-        if (fds[0].revents)
-            answer_name(fds[0].fd);
-        for (size_t i = 1; i < CAY_COUNT(fds); i++) {
+        for (size_t i = 0; i < CAY_COUNT(fds); i++) {
             if (fds[i].revents)
                 serve_one(fds[i].fd);
         }
@@ -135,7 +136,7 @@ static void run_internet(int netns_fd, int ready_fd)
 struct world {
     int inside_fd, outside_fd, dir_fd, names_fd, image_fd;
     char dir[64];
-    pid_t internet;
+    pid_t servers, resolver;
     struct cay_filter filter;
     struct cay_helper helper;
     uint64_t serial;
@@ -155,12 +156,36 @@ static void start_helper(struct world *world)
         fail_msg("%s", err.text);
 }
 
+static pid_t start_there(const struct world *world, void (*run)(int ready_fd))
+{
+    int ready[2];
+    char go = 0;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)signal(SIGCHLD, SIG_IGN);
+        if (setns(world->outside_fd, CLONE_NEWNET) < 0)
+            _exit(9);
+        run(ready[1]);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &go, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void stop(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 static struct world *open_world(void)
 {
     struct world *world = cay_new(struct world);
     struct cay_error err = {};
-    int ready[2];
-    char go = 0;
     const char *tmp = getenv("TMPDIR");
     *world = (struct world){.inside_fd = cay_netns_open(),
                             .outside_fd = cay_netns_open(),
@@ -173,13 +198,8 @@ static struct world *open_world(void)
     world->dir_fd = open(world->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(world->image_fd >= 0 && world->outside_fd >= 0 && world->inside_fd >= 0);
     assert_int_equal(cay_netns_visit(world->outside_fd, add_addresses, NULL), 0);
-    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
-    world->internet = fork();
-    if (world->internet == 0)
-        run_internet(world->outside_fd, ready[1]);
-    assert_int_equal(read(ready[0], &go, 1), 1);
-    close(ready[0]);
-    close(ready[1]);
+    world->servers = start_there(world, run_servers);
+    world->resolver = start_there(world, run_resolver);
     if (!cay_filter_open(world->inside_fd, &world->filter, &err))
         fail_msg("%s", err.text);
     start_helper(world);
@@ -190,8 +210,8 @@ static void close_world(struct world *world)
 {
     cay_helper_kill(&world->helper);
     cay_filter_close(&world->filter);
-    kill(world->internet, SIGKILL);
-    waitpid(world->internet, NULL, 0);
+    stop(world->servers);
+    stop(world->resolver);
     cay_helper_remove_door(world->dir_fd, SLOT);
     close(world->inside_fd);
     close(world->outside_fd);
@@ -669,6 +689,55 @@ static void test_left(void **)
     close_world(world);
 }
 
+/* Whoever looks names up is the daemon, which may be away. */
+static void test_resolver_away(void **)
+{
+    struct world *world = open_world();
+    const struct wish good = {"good.test", 7};
+    const struct wish other = {"goodness.test", 7};
+    (void)set_policy(world, usual, NULL);
+    expect(world, talk, &good, "a server", 0);
+    stop(world->resolver);
+    expect(world, talk, &good, "by the addresses that it had", 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(inside(world, talk, &other));
+    world->resolver = start_there(world, run_resolver);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close_world(world);
+}
+
+/* One that has stopped says no hello; it can be ended all the same. */
+static void test_stopped(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    (void)set_policy(world, usual, NULL);
+    int old_pidfd = fcntl(world->helper.pidfd, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(cay_pidfd_signal(old_pidfd, SIGSTOP), 0);
+    cay_helper_leave(&world->helper);
+    assert_int_equal(cay_helper_find(world->dir_fd, SLOT, &world->helper), 0);
+    assert_true(world->helper.pidfd >= 0);
+    assert_int_equal(cay_helper_receive(&world->helper, &news), 0);
+    cay_helper_kill(&world->helper);
+    assert_int_equal(cay_pidfd_wait(old_pidfd, WAIT_MS), 0);
+    cay_pidfd_reap(old_pidfd);
+    close(old_pidfd);
+    close_world(world);
+}
+
+static void test_ping(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    cay_helper_ping(&world->helper, 12);
+    expect_news(world, CAY_EGRESS_PONG, &news);
+    assert_int_equal(news.frame.serial, 12);
+    close_world(world);
+}
+
 static int flood(const void *arg)
 {
     enum { MANY = 1100 };
@@ -764,12 +833,13 @@ static void test_confined(void **)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_receipts),
-        cmocka_unit_test(test_denials),   cmocka_unit_test(test_other_names),
-        cmocka_unit_test(test_rebinding), cmocka_unit_test(test_deny_beats_allow),
-        cmocka_unit_test(test_cut),       cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),      cmocka_unit_test(test_load),
-        cmocka_unit_test(test_confined),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_receipts),
+        cmocka_unit_test(test_denials),       cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_rebinding),     cmocka_unit_test(test_deny_beats_allow),
+        cmocka_unit_test(test_cut),           cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),          cmocka_unit_test(test_load),
+        cmocka_unit_test(test_resolver_away), cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_ping),          cmocka_unit_test(test_confined),
     };
     struct cay_error err = {};
     program = argc > 1 ? argv[1] : NULL;

@@ -7,6 +7,8 @@ static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_START, .version = 1, .parts = 0x3F},
     {.kind = CAY_EGRESS_POLICY, .serial = UINT64_MAX},
     {.kind = CAY_EGRESS_QUIT},
+    {.kind = CAY_EGRESS_PING, .serial = 8},
+    {.kind = CAY_EGRESS_PONG, .serial = 8},
     {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35},
     {.kind = CAY_EGRESS_APPLIED, .serial = 3, .count = 2},
     {.kind = CAY_EGRESS_TOTALS,
