@@ -177,7 +177,7 @@ static void on_early(struct egress_watch *watch, uint32_t events)
     struct egress_side *side = CAY_CONTAINER_OF(watch, struct egress_side, watch);
     struct egress_conn *conn = CAY_CONTAINER_OF(side, struct egress_conn, client);
     if (events & EPOLLERR) {
-        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
+        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_LEFT);
         return;
     }
     if (!egress_relay_hear(conn))
@@ -278,6 +278,7 @@ static enum cay_egress_why decide(struct egress_conn *conn)
         return 0;
     return decision.why == CAY_WHY_GUARDED ? CAY_EGRESS_GUARDED
            : decision.why == CAY_WHY_RULE  ? CAY_EGRESS_BY_RULE
+           : decision.why == CAY_WHY_PORT  ? CAY_EGRESS_OTHER_PORT
                                            : CAY_EGRESS_NO_RULE;
 }
 

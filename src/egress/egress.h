@@ -47,8 +47,11 @@ struct egress_receipts {
     struct kept_receipt {
         struct cay_egress_receipt what; /* its texts are below; a count of 0: all was told */
         unsigned told_count;            /* since the last tick, at once */
+        uint64_t began_ms, ended_ms;    /* the first and the last that it counts */
         char name[CAY_EGRESS_NAME_BYTES_MAX];
         char rule[CAY_EGRESS_RULE_BYTES_MAX];
+        char method[CAY_EGRESS_METHOD_BYTES_MAX];
+        char path[CAY_EGRESS_PATH_BYTES_MAX];
     } * items; /* a ring */
     size_t first, count;
     struct cay_egress_totals totals;

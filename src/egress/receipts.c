@@ -20,8 +20,9 @@ static bool is_like(const struct cay_egress_receipt *a, const struct cay_egress_
 {
     return a->verdict == b->verdict && a->why == b->why && a->is_question == b->is_question &&
            a->family == b->family && a->port == b->port &&
-           memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
-           cay_str_equal(a->name, b->name) && cay_str_equal(a->rule, b->rule);
+           memcmp(a->address, b->address, sizeof(a->address)) == 0 && a->status == b->status &&
+           cay_str_equal(a->name, b->name) && cay_str_equal(a->rule, b->rule) &&
+           cay_str_equal(a->method, b->method) && cay_str_equal(a->path, b->path);
 }
 
 static struct cay_str keep_text(char *place, struct cay_str text, size_t max)
@@ -57,15 +58,25 @@ static struct kept_receipt *place_for(struct egress_receipts *receipts,
     place->what = *receipt;
     place->what.name = keep_text(place->name, receipt->name, sizeof(place->name));
     place->what.rule = keep_text(place->rule, receipt->rule, sizeof(place->rule));
+    place->what.method = keep_text(place->method, receipt->method, sizeof(place->method));
+    place->what.path = keep_text(place->path, receipt->path, sizeof(place->path));
     place->what.count = place->what.duration_ms = 0;
     place->what.sent_bytes = place->what.received_bytes = 0;
     place->told_count = 0;
     return place;
 }
 
-static bool send_receipt(struct egress *egress, const struct cay_egress_receipt *receipt)
+static uint32_t ago(const struct egress *egress, uint64_t time_ms)
 {
-    const struct cay_egress_frame frame = {.kind = CAY_EGRESS_RECEIPT, .receipt = *receipt};
+    return (uint32_t)CAY_MIN(egress->now_ms - time_ms, (uint64_t)UINT32_MAX);
+}
+
+static bool send_receipt(struct egress *egress, const struct cay_egress_receipt *receipt,
+                         uint64_t began_ms, uint64_t ended_ms)
+{
+    struct cay_egress_frame frame = {.kind = CAY_EGRESS_RECEIPT, .receipt = *receipt};
+    frame.receipt.began_ago_ms = ago(egress, began_ms);
+    frame.receipt.ended_ago_ms = ago(egress, ended_ms);
     return egress_send(egress, &frame, NULL, 0);
 }
 
@@ -78,11 +89,15 @@ void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt
         receipts->totals.lost += receipt->count;
         return;
     }
+    uint64_t began_ms = egress->now_ms - receipt->duration_ms;
     if (receipt->verdict != CAY_EGRESS_ALLOWED && !place->what.count &&
-        place->told_count < EGRESS_DENIALS_AT_ONCE && send_receipt(egress, receipt)) {
+        place->told_count < EGRESS_DENIALS_AT_ONCE &&
+        send_receipt(egress, receipt, began_ms, egress->now_ms)) {
         place->told_count++;
         return;
     }
+    place->began_ms = place->what.count ? CAY_MIN(place->began_ms, began_ms) : began_ms;
+    place->ended_ms = egress->now_ms;
     place->what.count += receipt->count;
     place->what.sent_bytes += receipt->sent_bytes;
     place->what.received_bytes += receipt->received_bytes;
@@ -99,7 +114,8 @@ void egress_flush(struct egress *egress)
     struct egress_receipts *receipts = &egress->receipts;
     while (receipts->count) {
         const struct kept_receipt *first = place_of(receipts, 0);
-        if (first->what.count && !send_receipt(egress, &first->what))
+        if (first->what.count &&
+            !send_receipt(egress, &first->what, first->began_ms, first->ended_ms))
             return;
         receipts->first = (receipts->first + 1) % EGRESS_RECEIPTS_MAX;
         receipts->count--;

@@ -223,7 +223,7 @@ bool egress_relay_hear(struct egress_conn *conn)
     if (len < 0 && (to->rest_len == EGRESS_PIECE_BYTES || errno == EAGAIN || errno == EINTR))
         return true;
     if (len < 0) {
-        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
+        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_LEFT);
         return false;
     }
     conn->client.is_read_over = len == 0;

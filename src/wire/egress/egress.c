@@ -38,10 +38,15 @@ static void put_receipt(struct writer *writer, const struct cay_egress_receipt *
     put(writer, receipt->port, 2);
     put(writer, receipt->count, 4);
     put(writer, receipt->duration_ms, 4);
+    put(writer, receipt->began_ago_ms, 4);
+    put(writer, receipt->ended_ago_ms, 4);
     put(writer, receipt->sent_bytes, 8);
     put(writer, receipt->received_bytes, 8);
     put_text(writer, receipt->name, CAY_EGRESS_NAME_BYTES_MAX);
     put_text(writer, receipt->rule, CAY_EGRESS_RULE_BYTES_MAX);
+    put_text(writer, receipt->method, CAY_EGRESS_METHOD_BYTES_MAX);
+    put_text(writer, receipt->path, CAY_EGRESS_PATH_BYTES_MAX);
+    put(writer, receipt->status, 2);
 }
 
 static void put_totals(struct writer *writer, const struct cay_egress_totals *totals)
@@ -122,10 +127,15 @@ static bool get_receipt(struct reader *reader, struct cay_egress_receipt *receip
     receipt->port = (uint16_t)get(reader, 2);
     receipt->count = (uint32_t)get(reader, 4);
     receipt->duration_ms = (uint32_t)get(reader, 4);
+    receipt->began_ago_ms = (uint32_t)get(reader, 4);
+    receipt->ended_ago_ms = (uint32_t)get(reader, 4);
     receipt->sent_bytes = get(reader, 8);
     receipt->received_bytes = get(reader, 8);
     receipt->name = get_text(reader, CAY_EGRESS_NAME_BYTES_MAX);
     receipt->rule = get_text(reader, CAY_EGRESS_RULE_BYTES_MAX);
+    receipt->method = get_text(reader, CAY_EGRESS_METHOD_BYTES_MAX);
+    receipt->path = get_text(reader, CAY_EGRESS_PATH_BYTES_MAX);
+    receipt->status = (uint16_t)get(reader, 2);
     if (verdict < CAY_EGRESS_REFUSED || verdict > CAY_EGRESS_FAILED || why >= CAY_EGRESS_WHYS ||
         is_question > 1 || (family != 0 && family != 4 && family != 6) || !receipt->count)
         return false;

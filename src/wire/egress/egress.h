@@ -15,11 +15,13 @@
 #include "base/buf.h"
 
 enum {
-    CAY_EGRESS_VERSION = 2,
-    CAY_EGRESS_FRAME_BYTES_MAX = 768,
+    CAY_EGRESS_VERSION = 3,
+    CAY_EGRESS_FRAME_BYTES_MAX = 1024,
     CAY_EGRESS_DOOR_BACKLOG = 4,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
     CAY_EGRESS_RULE_BYTES_MAX = 400,
+    CAY_EGRESS_METHOD_BYTES_MAX = 16,
+    CAY_EGRESS_PATH_BYTES_MAX = 256, /* a longer one is cut */
     CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
     /* A file of names: slot n is the name at address n + CAY_EGRESS_NAMES_FIRST of the pool, one
      * byte of length before it. */
@@ -69,7 +71,9 @@ enum cay_egress_why {
     CAY_EGRESS_MALFORMED,
     CAY_EGRESS_UNREACHABLE,
     CAY_EGRESS_TOO_MANY,
-    CAY_EGRESS_CUT, /* it was open when the rules changed */
+    CAY_EGRESS_CUT,        /* it was open when the rules changed */
+    CAY_EGRESS_OTHER_PORT, /* a rule allows it on others */
+    CAY_EGRESS_LEFT,       /* by who connected, before anybody was reached */
     CAY_EGRESS_WHYS,
 };
 
@@ -80,12 +84,18 @@ struct cay_egress_receipt {
     uint8_t family;          /* of the address upstream: 4, 6, or 0 for none */
     uint8_t address[16];
     uint16_t port;
-    uint32_t count; /* of the same, one after the other */
-    uint32_t duration_ms;
-    uint64_t sent_bytes; /* by the sandbox */
+    uint32_t count;        /* of the same, one after the other */
+    uint32_t duration_ms;  /* of several the longest */
+    uint32_t began_ago_ms; /* the first of them, when this is sent, */
+    uint32_t ended_ago_ms; /* and the last */
+    uint64_t sent_bytes;   /* by the sandbox */
     uint64_t received_bytes;
     struct cay_str name; /* empty: it connected to the address itself */
     struct cay_str rule; /* empty: none */
+    /* Of a request that was read: then there is one for each, not one for its connection. */
+    struct cay_str method; /* empty: it is of no request */
+    struct cay_str path;   /* without the query: that is where secrets are */
+    uint16_t status;       /* of the answer; 0: there was none */
 };
 
 /* What is true however many receipts there were. */

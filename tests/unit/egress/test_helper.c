@@ -472,11 +472,18 @@ static void test_receipts(void **)
     assert_memory_equal(receipt->address, ((uint8_t[]){52, 95, 113, 10}), 4);
     assert_int_equal(receipt->sent_bytes, 5);
     assert_int_equal(receipt->received_bytes, 7);
+    assert_in_range(receipt->ended_ago_ms, 0, WAIT_MS);
+    assert_int_equal(receipt->began_ago_ms, receipt->ended_ago_ms + receipt->duration_ms);
     expect(world, look, "good.other", "not allowed", 3);
     expect_news(world, CAY_EGRESS_RECEIPT, &news);
     assert_true(receipt->is_question);
     assert_int_equal(receipt->verdict, CAY_EGRESS_REFUSED);
     assert_true(cay_str_is(receipt->name, "good.other"));
+    (void)set_policy(world, (const char *const[]){"good.test:8", NULL}, NULL);
+    expect(world, talk, &good, "another port", ECONNRESET);
+    expect_news(world, CAY_EGRESS_RECEIPT, &news);
+    assert_int_equal(receipt->why, CAY_EGRESS_OTHER_PORT);
+    assert_true(cay_str_is(receipt->rule, "good.test:8"));
     close_world(world);
 }
 

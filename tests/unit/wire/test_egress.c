@@ -27,10 +27,15 @@ static const struct cay_egress_frame samples[] = {
                  .port = 443,
                  .count = 9,
                  .duration_ms = 10,
+                 .began_ago_ms = UINT32_MAX,
+                 .ended_ago_ms = 12,
                  .sent_bytes = UINT64_MAX,
                  .received_bytes = 1,
                  .name = CAY_STR("api.example.com"),
-                 .rule = CAY_STR("*.example.com:443")}},
+                 .rule = CAY_STR("*.example.com:443"),
+                 .method = CAY_STR("GET"),
+                 .path = CAY_STR("/v1/models"),
+                 .status = 403}},
 };
 
 static bool is_from_helper(const struct cay_egress_frame *frame)
@@ -54,6 +59,11 @@ static void test_round_trips(void **)
         assert_true(cay_str_equal(frame.receipt.name, samples[i].receipt.name));
         assert_true(cay_str_equal(frame.receipt.rule, samples[i].receipt.rule));
         assert_int_equal(frame.receipt.sent_bytes, samples[i].receipt.sent_bytes);
+        assert_true(cay_str_equal(frame.receipt.method, samples[i].receipt.method));
+        assert_true(cay_str_equal(frame.receipt.path, samples[i].receipt.path));
+        assert_int_equal(frame.receipt.began_ago_ms, samples[i].receipt.began_ago_ms);
+        assert_int_equal(frame.receipt.ended_ago_ms, samples[i].receipt.ended_ago_ms);
+        assert_int_equal(frame.receipt.status, samples[i].receipt.status);
         assert_int_equal(frame.totals.lost, samples[i].totals.lost);
         assert_int_equal(cay_egress_encode(&frame, again), len);
         assert_memory_equal(bytes, again, len);
@@ -83,7 +93,15 @@ static void test_limits(void **)
     memset(text, 'a', sizeof(text));
     frame.receipt.name = (struct cay_str){text, CAY_EGRESS_NAME_BYTES_MAX};
     frame.receipt.rule = (struct cay_str){text, CAY_EGRESS_RULE_BYTES_MAX};
+    frame.receipt.method = (struct cay_str){text, CAY_EGRESS_METHOD_BYTES_MAX};
+    frame.receipt.path = (struct cay_str){text, CAY_EGRESS_PATH_BYTES_MAX};
     assert_true(cay_egress_encode(&frame, bytes) > 0);
+    frame.receipt.path.len++;
+    assert_int_equal(cay_egress_encode(&frame, bytes), 0);
+    frame.receipt.path.len--;
+    frame.receipt.method.len++;
+    assert_int_equal(cay_egress_encode(&frame, bytes), 0);
+    frame.receipt.method.len--;
     frame.receipt.rule.len++;
     assert_int_equal(cay_egress_encode(&frame, bytes), 0);
     frame.receipt.rule.len--;
