@@ -139,10 +139,15 @@ static void apply(struct egress *egress, uint64_t serial, int fd)
 
 static void obey(struct egress *egress, const struct cay_egress_frame *frame, struct parcel *parcel)
 {
+    bool has_file = parcel->count == 1 && egress->is_started;
     if (frame->kind == CAY_EGRESS_START)
         egress->is_over = !start(egress, frame, parcel);
-    else if (frame->kind == CAY_EGRESS_POLICY && parcel->count == 1 && egress->is_started)
+    else if (frame->kind == CAY_EGRESS_POLICY && has_file)
         apply(egress, frame->serial, parcel->fds[0]);
+    else if (frame->kind == CAY_EGRESS_SECRETS && has_file)
+        egress_secrets_apply(egress, parcel->fds[0]);
+    else if (frame->kind == CAY_EGRESS_LEAF && has_file)
+        egress_leaf_apply(egress, frame->name, parcel->fds[0]);
     else if (frame->kind == CAY_EGRESS_QUIT)
         egress->is_over = true;
     else if (frame->kind == CAY_EGRESS_PING)
@@ -188,7 +193,8 @@ void egress_on_control(struct egress_watch *watch, uint32_t)
 
 static void say_hello(struct egress *egress)
 {
-    struct cay_egress_frame frame = {.kind = CAY_EGRESS_HELLO, .version = CAY_EGRESS_VERSION};
+    struct cay_egress_frame frame = {
+        .kind = CAY_EGRESS_HELLO, .version = CAY_EGRESS_VERSION, .intercepts = egress_intercepts()};
     int fds[CAY_EGRESS_PARTS];
     size_t count = 0;
     for (size_t i = 0; i < CAY_EGRESS_PARTS; i++) {

@@ -120,6 +120,11 @@ enum { EGRESS_ANSWER_BYTES_MAX = 512 };
                                    uint8_t out[static EGRESS_ANSWER_BYTES_MAX]);
 void egress_on_questions(struct egress_watch *watch, uint32_t events);
 
+/* intercept.c, or plain.c in the image that cannot: */
+[[nodiscard]] bool egress_intercepts(void);
+void egress_secrets_apply(struct egress *egress, int fd);
+void egress_leaf_apply(struct egress *egress, struct cay_str name, int fd);
+
 /* conn.c */
 void egress_on_listener(struct egress_watch *watch, uint32_t events);
 /* Deadlines. */

@@ -9,8 +9,10 @@
 
 #include "base/log.h"
 #include "egress/rules/rules.h"
+#include "host/authority/authority.h"
 #include "host/live/filtered_internal.h"
 #include "host/live/network_rules.h"
+#include "host/live/network_secrets.h"
 #include "host/net/dns.h"
 #include "sys/netns.h"
 #include "sys/pidfd.h"
@@ -21,6 +23,8 @@ enum {
     RETRY_MAX_MS = 30'000,
     STEADY_MS = 10'000, /* who lived so long is started again at once */
     NEWS_PER_TURN = 64,
+    LEAVES_MS = 1000, /* in which a helper gets */
+    LEAVES_PER_TIME = 16,
     PULSE_MS = 2000,
     PULSES_MISSED_MAX = 2, /* then it is stopped, or goes round in circles */
 };
@@ -60,9 +64,12 @@ struct cay_filtered {
     uint64_t serial;
     uint64_t started_ms;
     uint64_t retry_ms;
-    bool is_found;  /* its helper was left by another daemon, and has not said hello */
-    bool is_closed; /* but for the job that starts a helper, */
-    bool leaves;    /* which goes on then */
+    uint64_t leaves_since_ms;
+    unsigned leaf_count; /* since then */
+    bool intercepts;     /* the helper is the image that can */
+    bool is_found;       /* its helper was left by another daemon, and has not said hello */
+    bool is_closed;      /* but for the job that starts a helper, */
+    bool leaves;         /* which goes on then */
 };
 
 static void wait_for_need(struct cay_filtered *filtered);
@@ -134,6 +141,57 @@ static void tell_rules(struct cay_filtered *filtered)
     }
 }
 
+/* It goes on without them when they cannot be told: programs send their placeholders then. */
+static void tell_secrets(struct cay_filtered *filtered)
+{
+    cay_auto(cay_egress_secrets_finish) struct cay_egress_secrets secrets = {};
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    struct cay_error err = {};
+    if (!filtered->intercepts)
+        return;
+    cay_buf_init(&text, CAY_EGRESS_SECRETS_BYTES_MAX);
+    cay_network_secrets_list(filtered->session, &secrets);
+    /* All at once: what grows leaves copies behind. */
+    (void)cay_buf_reserve(&text, CAY_EGRESS_SECRETS_BYTES_MAX);
+    for (size_t i = 0; i < secrets.count; i++)
+        cay_egress_secret_put(&text, &secrets.items[i]);
+    int status =
+        text.failed ? -EMSGSIZE : cay_helper_set_secrets(&filtered->helper, cay_buf_str(&text));
+    if (text.data)
+        cay_wipe(text.data, text.len);
+    if (status < 0) {
+        cay_fail_errno(&err, CAY_R_INTERNAL, status, "tell the helper its secrets");
+        cay_log(CAY_ERROR, "network.secrets_failed", CAY_S("session", filtered->session->id),
+                CAY_ERR(&err));
+    }
+}
+
+static void give_leaf(struct cay_filtered *filtered, struct cay_str name)
+{
+    struct cay_authority *authority = filtered->host->authority;
+    cay_auto(cay_buf_finish) struct cay_buf pem;
+    struct cay_error err = {};
+    uint64_t now_ms = cay_loop_now_ms(filtered->host->loop);
+    cay_buf_init(&pem, CAY_AUTHORITY_LEAF_BYTES_MAX);
+    if (now_ms - filtered->leaves_since_ms >= LEAVES_MS) {
+        filtered->leaves_since_ms = now_ms;
+        filtered->leaf_count = 0;
+    }
+    if (!authority || !filtered->intercepts || filtered->leaf_count++ >= LEAVES_PER_TIME)
+        return; /* it asks again */
+    (void)cay_buf_reserve(&pem, CAY_AUTHORITY_LEAF_BYTES_MAX);
+    int status = cay_authority_leaf(authority, name, &pem);
+    if (status == 0)
+        status = cay_helper_give_leaf(&filtered->helper, name, cay_buf_str(&pem));
+    if (pem.data)
+        cay_wipe(pem.data, pem.len);
+    if (status < 0) {
+        cay_fail_errno(&err, CAY_R_INTERNAL, status, "a certificate for a name");
+        cay_log(CAY_ERROR, "network.leaf_failed", CAY_S("session", filtered->session->id),
+                CAY_S("name", name), CAY_ERR(&err));
+    }
+}
+
 /* --- the helper --- */
 
 static void drop_helper(struct cay_filtered *filtered, bool leaves)
@@ -181,6 +239,7 @@ static void take_hello(struct cay_filtered *filtered, struct cay_helper_news *ne
     filtered->filter = news->filter;
     filtered->outside_fd = news->netns_fd;
     filtered->is_found = false;
+    filtered->intercepts = news->frame.intercepts;
     cay_timer_stop(&filtered->timer);
     serve(filtered);
 }
@@ -204,6 +263,8 @@ static void on_control(struct cay_watch *watch, unsigned)
         }
         if (news.frame.kind == CAY_EGRESS_RECEIPT)
             tell_receipt(filtered, &news.frame.receipt);
+        else if (news.frame.kind == CAY_EGRESS_LEAF_WANTED)
+            give_leaf(filtered, news.frame.name);
     }
 }
 
@@ -236,6 +297,7 @@ static void serve(struct cay_filtered *filtered)
         cay_log(CAY_ERROR, "network.names_failed", CAY_S("session", filtered->session->id),
                 CAY_ERR(&err));
     }
+    tell_secrets(filtered); /* first: with the rules it begins */
     tell_rules(filtered);
     filtered->pulses_missed = 0;
     cay_timer_start(&filtered->pulse, PULSE_MS, PULSE_MS);
@@ -424,8 +486,10 @@ bool cay_filtered_is_outdated(const struct cay_filtered *filtered)
 void cay_filtered_renew(struct cay_filtered *filtered)
 {
     set_ranges(filtered);
-    if (filtered->helper.control_fd >= 0 && !filtered->is_found)
-        tell_rules(filtered);
+    if (filtered->helper.control_fd < 0 || filtered->is_found)
+        return;
+    tell_secrets(filtered);
+    tell_rules(filtered);
 }
 
 void cay_filtered_close(struct cay_filtered *filtered, bool leaves)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/authority/authority.h"
 #include "host/live/filtered_internal.h"
 
 static int make_dir(int dir_fd, const char *name)
@@ -32,12 +33,25 @@ static bool open_parts(struct cay_filtering *filtering, struct cay_host *host,
            cay_fail_errno(err, CAY_R_NOT_SUPPORTED, status, "network filtered: its directories");
 }
 
+static void open_authority(struct cay_host *host)
+{
+    struct cay_error err = {};
+    int status = cay_authority_open(host->data_fd, &host->authority);
+    if (status == 0)
+        return;
+    cay_fail_errno(&err, CAY_R_INTERNAL, status,
+                   "authority.pem in the data directory; when it is "
+                   "removed, a new one is made at the next start");
+    cay_log(CAY_ERROR, "network.authority_failed", CAY_ERR(&err));
+}
+
 struct cay_filtering *cay_filtering_create(struct cay_host *host, const char *egress_path,
                                            const char *run_dir)
 {
     struct cay_filtering *filtering = cay_new(struct cay_filtering);
     *filtering = (struct cay_filtering){.image_fd = -1, .doors_fd = -1, .names_fd = -1};
     pthread_mutex_init(&filtering->lock, NULL);
+    open_authority(host);
     filtering->can = cay_gateway_check(&filtering->why) && cay_filter_check(&filtering->why) &&
                      open_parts(filtering, host, egress_path, run_dir, &filtering->why);
     return filtering;

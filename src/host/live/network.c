@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/authority/authority.h"
 #include "host/live/filtered.h"
 #include "host/live/network_rules.h"
 #include "host/net/dns.h"
@@ -313,6 +314,7 @@ void cay_network_stop(struct cay_host *host)
     }
     cay_gateway_finish(&host->gateway);
     cay_filtering_destroy(cay_take_ptr(host->filtering));
+    cay_authority_close(cay_take_ptr(host->authority));
 }
 
 /* --- after a restart --- */

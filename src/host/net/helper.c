@@ -233,20 +233,41 @@ void cay_helper_kill(struct cay_helper *helper)
     cay_helper_leave(helper);
 }
 
+/* A file that nobody can change, beside a frame: it is in memory, and gone when both are done. */
+static int send_file(const struct cay_helper *helper, const struct cay_egress_frame *frame,
+                     struct cay_str text)
+{
+    enum { SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+    cay_autoclose int fd = memfd_create("cay-egress", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    while (text.len) {
+        ssize_t len = write(fd, text.ptr, text.len);
+        if (len < 0)
+            return -errno;
+        text.ptr += len;
+        text.len -= (size_t)len;
+    }
+    return fcntl(fd, F_ADD_SEALS, SEALS) < 0 ? -errno
+                                             : send_frame(helper->control_fd, frame, &fd, 1);
+}
+
 int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial, struct cay_str rules)
 {
     const struct cay_egress_frame frame = {.kind = CAY_EGRESS_POLICY, .serial = serial};
-    cay_autoclose int fd = memfd_create("cay-policy", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    while (rules.len) {
-        ssize_t len = write(fd, rules.ptr, rules.len);
-        if (len < 0)
-            return -errno;
-        rules.ptr += len;
-        rules.len -= (size_t)len;
-    }
-    return send_frame(helper->control_fd, &frame, &fd, 1);
+    return send_file(helper, &frame, rules);
+}
+
+int cay_helper_set_secrets(const struct cay_helper *helper, struct cay_str secrets)
+{
+    const struct cay_egress_frame frame = {.kind = CAY_EGRESS_SECRETS};
+    return send_file(helper, &frame, secrets);
+}
+
+int cay_helper_give_leaf(const struct cay_helper *helper, struct cay_str name, struct cay_str pem)
+{
+    const struct cay_egress_frame frame = {.kind = CAY_EGRESS_LEAF, .name = name};
+    return send_file(helper, &frame, pem);
 }
 
 void cay_helper_ping(const struct cay_helper *helper, uint64_t serial)

@@ -44,6 +44,12 @@ void cay_helper_leave(struct cay_helper *helper);
 [[nodiscard]] int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial,
                                         struct cay_str rules);
 
+/* The same of secrets, as cay_egress_secret_put writes them; the caller wipes its copy. */
+[[nodiscard]] int cay_helper_set_secrets(const struct cay_helper *helper, struct cay_str secrets);
+/* What LEAF_WANTED asks for: cay_authority_leaf. */
+[[nodiscard]] int cay_helper_give_leaf(const struct cay_helper *helper, struct cay_str name,
+                                       struct cay_str pem);
+
 /* PONG follows, if it is at work. What it has no room for is lost. */
 void cay_helper_ping(const struct cay_helper *helper, uint64_t serial);
 

@@ -42,6 +42,7 @@ struct cay_verb_row {
 struct cay_audit;
 struct cay_build_files;
 struct cay_builds;
+struct cay_authority;
 struct cay_filtering;
 struct cay_host_base;
 struct cay_journal;
@@ -95,6 +96,7 @@ struct cay_host {
     struct cay_gateway gateway;
     struct cay_network_guard *network_guard;
     struct cay_filtering *filtering; /* networks that are filtered */
+    struct cay_authority *authority; /* vouches for what they look into; NULL: it is damaged */
     struct cay_map accounts;         /* struct cay_account, by owner */
     struct cay_sessions sessions;
     const struct cay_session_part *const *parts; /* of each: session.h. NULL ends them */

@@ -70,7 +70,10 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
     case CAY_EGRESS_HELLO:
         put(&writer, frame->version, 4);
         put(&writer, frame->parts, 4);
+        put(&writer, frame->intercepts, 1);
         break;
+    case CAY_EGRESS_LEAF:
+    case CAY_EGRESS_LEAF_WANTED: put_text(&writer, frame->name, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
     case CAY_EGRESS_PING:
     case CAY_EGRESS_PONG: put(&writer, frame->serial, 8); break;
@@ -80,6 +83,7 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
         break;
     case CAY_EGRESS_TOTALS: put_totals(&writer, &frame->totals); break;
     case CAY_EGRESS_RECEIPT: put_receipt(&writer, &frame->receipt); break;
+    case CAY_EGRESS_SECRETS:
     case CAY_EGRESS_QUIT: break;
     }
     return writer.is_full ? 0 : writer.len;
@@ -102,6 +106,13 @@ static uint64_t get(struct reader *reader, size_t bytes)
     reader->data += bytes;
     reader->left -= bytes;
     return value;
+}
+
+static bool get_flag(struct reader *reader, bool *out)
+{
+    uint64_t value = get(reader, 1);
+    *out = value == 1;
+    return value <= 1;
 }
 
 static struct cay_str get_text(struct reader *reader, size_t max)
@@ -168,8 +179,11 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
     case CAY_EGRESS_HELLO:
         frame.version = (uint32_t)get(&reader, 4);
         frame.parts = (uint32_t)get(&reader, 4);
-        is_good = is_good && frame.parts < UINT32_C(1) << CAY_EGRESS_PARTS;
+        is_good = is_good && frame.parts < UINT32_C(1) << CAY_EGRESS_PARTS &&
+                  get_flag(&reader, &frame.intercepts);
         break;
+    case CAY_EGRESS_LEAF:
+    case CAY_EGRESS_LEAF_WANTED: frame.name = get_text(&reader, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
     case CAY_EGRESS_PING:
     case CAY_EGRESS_PONG: frame.serial = get(&reader, 8); break;
@@ -179,6 +193,7 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
         break;
     case CAY_EGRESS_TOTALS: get_totals(&reader, &frame.totals); break;
     case CAY_EGRESS_RECEIPT: is_good = get_receipt(&reader, &frame.receipt) && is_good; break;
+    case CAY_EGRESS_SECRETS:
     case CAY_EGRESS_QUIT: break;
     default: is_good = false; break;
     }

@@ -6,16 +6,17 @@
  * that keep their order (SOCK_SEQPACKET), one frame each. Descriptors travel beside a frame.
  *
  * To the helper: START once, with its listener for daemons to come, the file of names, and then
- * what HELLO brings back; POLICY with a file of rules, as often as they change; QUIT; PING,
- * to hear whether it is still at work. From the helper: HELLO to a daemon that connects, with all
- * that the next helper needs; APPLIED when a policy is in force; RECEIPT, and TOTALS of all that
- * happened since it began; PONG.
+ * what HELLO brings back; POLICY with a file of rules, as often as they change; SECRETS with a file
+ * of them (secrets.h), the same; LEAF with a file that has a certificate for a name, in PEM, and
+ * its key; QUIT; PING, to hear whether it is still at work. From the helper: HELLO to a daemon that
+ * connects, with all that the next helper needs; APPLIED when a policy is in force; RECEIPT, and
+ * TOTALS of all that happened since it began; LEAF_WANTED, again when nothing comes; PONG.
  */
 
 #include "base/buf.h"
 
 enum {
-    CAY_EGRESS_VERSION = 3,
+    CAY_EGRESS_VERSION = 4,
     CAY_EGRESS_FRAME_BYTES_MAX = 1024,
     CAY_EGRESS_DOOR_BACKLOG = 4,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
@@ -23,6 +24,7 @@ enum {
     CAY_EGRESS_METHOD_BYTES_MAX = 16,
     CAY_EGRESS_PATH_BYTES_MAX = 256, /* a longer one is cut */
     CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
+    CAY_EGRESS_LEAF_BYTES_MAX = 16 * 1024,
     /* A file of names: slot n is the name at address n + CAY_EGRESS_NAMES_FIRST of the pool, one
      * byte of length before it. */
     CAY_EGRESS_NAMES_MAX = 8192,
@@ -35,11 +37,14 @@ enum cay_egress_kind {
     CAY_EGRESS_POLICY,
     CAY_EGRESS_QUIT,
     CAY_EGRESS_PING,
+    CAY_EGRESS_SECRETS,
+    CAY_EGRESS_LEAF,
     CAY_EGRESS_HELLO = 16, /* from here on they come from the helper */
     CAY_EGRESS_APPLIED,
     CAY_EGRESS_RECEIPT,
     CAY_EGRESS_TOTALS,
     CAY_EGRESS_PONG,
+    CAY_EGRESS_LEAF_WANTED,
 };
 
 /* Descriptors of HELLO, in this order; a bit each says which are there. START has the listener and
@@ -111,10 +116,12 @@ struct cay_egress_totals {
 
 struct cay_egress_frame {
     enum cay_egress_kind kind;
-    uint32_t version; /* of START and HELLO */
-    uint32_t parts;   /* the same: bits of cay_egress_part */
-    uint64_t serial;  /* of POLICY and APPLIED, of PING and PONG */
-    uint64_t count;   /* APPLIED: connections that were cut */
+    uint32_t version;    /* of START and HELLO */
+    uint32_t parts;      /* the same: bits of cay_egress_part */
+    uint64_t serial;     /* of POLICY and APPLIED, of PING and PONG */
+    uint64_t count;      /* APPLIED: connections that were cut */
+    bool intercepts;     /* of HELLO: it is the image that can */
+    struct cay_str name; /* of LEAF and LEAF_WANTED */
     struct cay_egress_receipt receipt;
     struct cay_egress_totals totals;
 };

@@ -2,6 +2,7 @@
 #include "tests/unit/test.h"
 
 #include "wire/egress/egress.h"
+#include "wire/egress/secrets.h"
 
 static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_START, .version = 1, .parts = 0x3F},
@@ -9,7 +10,10 @@ static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_QUIT},
     {.kind = CAY_EGRESS_PING, .serial = 8},
     {.kind = CAY_EGRESS_PONG, .serial = 8},
-    {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35},
+    {.kind = CAY_EGRESS_SECRETS},
+    {.kind = CAY_EGRESS_LEAF, .name = CAY_STR("api.example.com")},
+    {.kind = CAY_EGRESS_LEAF_WANTED, .name = CAY_STR("api.example.com")},
+    {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35, .intercepts = true},
     {.kind = CAY_EGRESS_APPLIED, .serial = 3, .count = 2},
     {.kind = CAY_EGRESS_TOTALS,
      .totals = {.allowed = 1,
@@ -56,6 +60,8 @@ static void test_round_trips(void **)
         assert_int_equal(frame.serial, samples[i].serial);
         assert_int_equal(frame.count, samples[i].count);
         assert_int_equal(frame.parts, samples[i].parts);
+        assert_int_equal(frame.intercepts, samples[i].intercepts);
+        assert_true(cay_str_equal(frame.name, samples[i].name));
         assert_true(cay_str_equal(frame.receipt.name, samples[i].receipt.name));
         assert_true(cay_str_equal(frame.receipt.rule, samples[i].receipt.rule));
         assert_int_equal(frame.receipt.sent_bytes, samples[i].receipt.sent_bytes);
@@ -131,6 +137,69 @@ static void test_rules(void **)
     cay_buf_finish(&out);
 }
 
+static const struct cay_egress_secret good = {
+    .host = CAY_STR("api.example.com"),
+    .header = CAY_STR("authorization"),
+    .placeholder = CAY_STR("cay-secret-0123456789abcdef0123456789abcdef"),
+    .value = CAY_STR("sk-1 2\t\xc3\xa4"),
+};
+
+static void test_secrets(void **)
+{
+    struct cay_buf out;
+    struct cay_egress_secret secret;
+    struct cay_egress_secrets list = {};
+    cay_buf_init(&out, CAY_EGRESS_SECRETS_BYTES_MAX);
+    cay_egress_secret_put(&out, &good);
+    cay_egress_secret_put(&out, &good);
+    struct cay_str rest = cay_buf_str(&out);
+    while (cay_egress_secret_next(&rest, &secret))
+        cay_egress_secrets_add(&list, &secret);
+    assert_int_equal(rest.len, 0);
+    assert_int_equal(list.count, 2);
+    assert_true(cay_str_equal(list.items[1].host, good.host));
+    assert_true(cay_str_equal(list.items[1].header, good.header));
+    assert_true(cay_str_equal(list.items[1].placeholder, good.placeholder));
+    assert_true(cay_str_equal(list.items[1].value, good.value));
+    for (size_t len = 1; len < out.len / 2; len++) {
+        struct cay_str part = {out.data, len};
+        assert_false(cay_egress_secret_next(&part, &secret));
+        assert_int_equal(part.len, len);
+    }
+    cay_egress_secrets_finish(&list);
+    assert_int_equal(list.count, 0);
+    cay_buf_finish(&out);
+}
+
+/* Nothing that would end a header, or say how a request is read. */
+static void test_secrets_refused(void **)
+{
+    const struct cay_egress_secret bad[] = {
+        {CAY_STR("API.example.com"), good.header, good.placeholder, good.value},
+        {CAY_STR(""), good.header, good.placeholder, good.value},
+        {good.host, CAY_STR("Authorization"), good.placeholder, good.value},
+        {good.host, CAY_STR("a:b"), good.placeholder, good.value},
+        {good.host, CAY_STR("host"), good.placeholder, good.value},
+        {good.host, CAY_STR("content-length"), good.placeholder, good.value},
+        {good.host, CAY_STR("transfer-encoding"), good.placeholder, good.value},
+        {good.host, good.header, CAY_STR("short"), good.value},
+        {good.host, good.header, CAY_STR("cay-secret 0123456789abcdef"), good.value},
+        {good.host, good.header, good.placeholder, CAY_STR("")},
+        {good.host, good.header, good.placeholder, CAY_STR("a\r\nb: c")},
+        {good.host, good.header, good.placeholder, CAY_STR("a\nb")},
+        {good.host, good.header, good.placeholder, CAY_STR(" a")},
+        {good.host, good.header, good.placeholder, {"a\0b", 3}},
+    };
+    assert_null(cay_egress_secret_fault(&good));
+    for (size_t i = 0; i < CAY_COUNT(bad); i++) {
+        cay_auto(cay_buf_finish) struct cay_buf out;
+        cay_buf_init(&out, CAY_EGRESS_SECRETS_BYTES_MAX);
+        assert_non_null(cay_egress_secret_fault(&bad[i]));
+        cay_egress_secret_put(&out, &bad[i]);
+        assert_true(out.failed);
+    }
+}
+
 static void test_totals(void **)
 {
     const struct cay_egress_receipt receipts[] = {
@@ -151,9 +220,10 @@ static void test_totals(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_limits),      cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_totals),
+        cmocka_unit_test(test_round_trips),     cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_limits),          cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_totals),          cmocka_unit_test(test_secrets),
+        cmocka_unit_test(test_secrets_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
