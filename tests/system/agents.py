@@ -2,18 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents run, each a small real job, in a session of the base `host` with little memory and one processor."""
 
-import shutil
 import sys
 
-from daemon import MIB, Cayd, RpcError, Skip, case, eventually, list_if_asked, run
+from daemon import MIB, Cayd, Skip, case, list_if_asked, run
+from host_programs import create, needs
 
 LIMITS = {"memoryBytes": str(700 * MIB), "cpus": 1, "pids": "300"}
-
-
-def needs(*programs):
-    for program in programs:
-        if not (shutil.which(program, path="/usr/bin:/usr/sbin:/bin:/sbin")):
-            raise Skip(f"this machine has no {program}, so its base has none")
 
 
 def sh(cay, script, user="user"):
@@ -146,7 +140,7 @@ def podman(cay):
     """with nesting podman runs a container of a local image, for root and for a user without ids of its own"""
     needs("podman", "crun", "busybox")
     cay.destroy("a")
-    create(cay, nesting=True)
+    create(cay, "a", limits=LIMITS, nesting=True)
     sh(cay, "mkdir -p /etc/containers; echo '{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}' > /etc/containers/policy.json;"
             "printf '[containers]\\ndefault_sysctls = []\\nkeyring = false\\n' > /etc/containers/containers.conf;"
             "mkdir -p /tmp/image/bin; cp \"$(command -v busybox)\" /tmp/image/bin/busybox; tar -C /tmp/image -cf /tmp/image.tar .", user="root")
@@ -166,21 +160,10 @@ def tmux(cay):
     assert said == "in tmux\ns\n", said
 
 
-def create(cay, **fields):
-    """The base is made of this machine first, which takes a while once."""
-    def is_made():
-        try:
-            return cay.create("a", base="host", limits=LIMITS, **fields)
-        except RpcError as error:
-            assert error.reason == "base_not_ready", error
-            return None
-    eventually(is_made, "there is a session", 120)
-
-
 if __name__ == "__main__":
     list_if_asked()
     with Cayd() as daemon:
         if not daemon.has_host_base:
             print("1..0 # SKIP the folder for tests is on another file system than /usr")
             sys.exit(0)
-        run(daemon, before_each=lambda: create(daemon), after_each=lambda: daemon.destroy("a", missingOk=True))
+        run(daemon, before_each=lambda: create(daemon, "a", limits=LIMITS), after_each=lambda: daemon.destroy("a", missingOk=True))

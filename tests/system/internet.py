@@ -23,12 +23,12 @@ PRIVATE = ("10.1.2.3", "172.16.0.9", "192.168.9.9", "100.100.100.200", "169.254.
 
 
 class World:
-    """The internet, and the host's place in it."""
+    """The internet, and the host's place in it. What runs there ends with it."""
 
-    def __init__(self):
-        script = Path(__file__).with_name("net_world.py")
-        self.process = subprocess.Popen(["unshare", "-n", sys.executable, "-B", str(script)],
-                                        stdout=subprocess.PIPE, text=True)
+    def __init__(self, script="net_world.py", *arguments):
+        self.process = subprocess.Popen(
+            ["unshare", "-nmp", "--fork", "--kill-child", sys.executable, "-B", str(Path(__file__).with_name(script)),
+             *map(str, arguments)], stdout=subprocess.PIPE, text=True)
         self.lines = []
         assert self.process.stdout.readline() == "ready\n"
         threading.Thread(target=self._read, daemon=True).start()
