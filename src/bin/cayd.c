@@ -285,7 +285,7 @@ static bool check_images(const struct cay_conf_list *images, struct cay_error *e
 /* Paths below these are written down, for a daemon that is started from elsewhere. */
 static bool make_absolute(char **path, struct cay_error *err)
 {
-    if (!*path || **path == '/')
+    if (!*path || !**path || **path == '/')
         return true;
     cay_autofree char *here = getcwd(NULL, 0);
     if (!here)
@@ -313,7 +313,8 @@ static void complete(struct daemon *daemon)
 static bool start(struct daemon *daemon, struct cay_error *err)
 {
     if (!make_absolute(&daemon->conf.host.data_dir, err) ||
-        !make_absolute(&daemon->conf.host.run_dir, err))
+        !make_absolute(&daemon->conf.host.run_dir, err) ||
+        !make_absolute(&daemon->conf.host.secrets_key, err))
         return false;
     const struct cayd_conf *conf = &daemon->conf;
     int status = cay_loop_create(&daemon->loop);

@@ -105,6 +105,9 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {HOST(nesting, nesting), .type = CAY_CONF_ENUM, .choices = nestings, .fallback = "admin",
      .help = "Who may make sessions with nesting, in which commands can make namespaces and mounts: nobody, admin (keys of administrators) or everybody. "
              "It opens parts of the kernel in which mistakes are found every year."},
+    {HOST(secrets_key, secrets_key), .type = CAY_CONF_STRING, .metavar = "FILE", .max = 4000,
+     .help = "File with the key under which secrets of owners are kept (cay secret), made with the first of them, for the daemon's user only. "
+             "Unset, it is secrets.key in the data directory; elsewhere, a copy of that directory opens no secret."},
     {HOST(network_pool, network_pool), .type = CAY_CONF_STRING, .metavar = "RANGE", .min = 1, .max = 18,
      .fallback = "100.96.0.0/16",
      .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},

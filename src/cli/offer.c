@@ -139,3 +139,18 @@ void cay_session_offer_processes(struct cay_completion *completion)
             cay_completion_offer(completion, name, program ? program : "");
     }
 }
+
+void cay_secret_offer(struct cay_completion *completion)
+{
+    struct cay_v1_list_secrets_request request = {};
+    struct cay_v1_list_secrets_response response = {};
+    struct cay_arena *arena = &completion->cli->arena;
+    if (!ask(completion, CAY_V1_SECRET_SERVICE_LIST_SECRETS, &request, &response))
+        return;
+    for (size_t i = 0; i < response.secrets.count; i++) {
+        struct cay_str name = response.secrets.items[i].name;
+        const char *text = cay_arena_printf(arena, "%.*s", (int)name.len, name.len ? name.ptr : "");
+        if (text)
+            cay_completion_offer(completion, text, "");
+    }
+}

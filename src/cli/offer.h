@@ -20,6 +20,8 @@ void cay_session_offer_many(struct cay_completion *completion);
 void cay_session_offer_bases(struct cay_completion *completion);    /* for a flag --base */
 void cay_session_offer_runtimes(struct cay_completion *completion); /* for a flag --runtime */
 void cay_session_offer_places(struct cay_completion *completion);
+/* The secrets of the caller's owner. */
+void cay_secret_offer(struct cay_completion *completion);
 
 /* "active" for CAY_V1_SESSION_STATE_ACTIVE. */
 [[nodiscard]] const char *cay_session_state_name(int state);

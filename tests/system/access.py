@@ -128,6 +128,11 @@ VERBS = {
         "GetQuota": gone({"owner": "{owner}"}) + ok({}),
         "SetQuota": [(DENIED, [{"owner": "{owner}", "set": {"sessions": "1"}}])],
     },
+    "SecretService": {
+        "SetSecret": gone({"owner": "{owner}", "name": "{secret}", "value": "x"}) + [(BAD, [{"name": "mine"}])],
+        "ListSecrets": gone({"owner": "{owner}"}) + ok({}),
+        "DeleteSecret": gone({"name": "{secret}"}),
+    },
     "KeyService": {
         "CreateKey": [(DENIED, [{"owner": "{owner}"}])],
         "ListKeys": ok({}, {"owner": "{owner}", "includeRevoked": True}) + [(BAD, [{"pageToken": "{key}"}])],

@@ -22,6 +22,7 @@ MISSING = {
     "raw": "bob-_snosuch-_cv1", "snapshot": "nosuch-snapshot", "build": "nosuch-build",
     "process": "p00000000000000000000", "key": "k00000000000000000000", "sandbox": "i000000000000000000",
     "guarded": "i000000000000000001", "template": "nosuch", "files": "0" * 64, "owner": "nobody",
+    "secret": "nosuch-secret",
 }
 
 
@@ -143,7 +144,8 @@ class World:
         self.alice_token = tokens(self.alice, "alices1")["accessToken"]
         self.token = Owner(daemon, self.alice_token, mine="alices1")
         self.nobody = Nobody(daemon)
-        self.names = {"owner": "bob", "key": made["key"]["id"]}
+        self.names = {"owner": "bob", "key": made["key"]["id"], "secret": "bobs-secret"}
+        self.bob.call("cay.v1.SecretService/SetSecret", {"name": "bobs-secret", "value": "bobs-value"})
         self._sessions()
         self._base()
         self._sandboxes()

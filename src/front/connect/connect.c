@@ -13,12 +13,20 @@
 const uint32_t cay_rpc_bucket_us[CAY_RPC_BUCKETS - 1] = {100,    300,     1000,    10000,
                                                          100000, 1000000, 10000000};
 
+/* What is small may have been a key or a secret; large ones there are none. */
+static void drop_bytes(struct cay_buf *buf)
+{
+    enum { WIPED_BYTES_MAX = 16 * 1024 };
+    cay_wipe(buf->data, CAY_MIN(buf->len, (size_t)WIPED_BYTES_MAX));
+    cay_buf_finish(buf);
+}
+
 static void free_rpc(struct cay_rpc *rpc)
 {
     cay_timer_close(&rpc->deadline);
     cay_body_release(&rpc->charge);
-    cay_buf_finish(&rpc->body);
-    cay_buf_finish(&rpc->unpacked);
+    drop_bytes(&rpc->body);
+    drop_bytes(&rpc->unpacked);
     cay_buf_finish(&rpc->answer);
     cay_buf_finish(&rpc->packed);
     cay_envelope_reader_finish(&rpc->reader);
@@ -54,7 +62,7 @@ static void refuse_body(struct cay_rpc *rpc)
 {
     if (rpc->exchange && !rpc->is_get)
         cay_exchange_taken(rpc->exchange, rpc->body.len);
-    cay_buf_finish(&rpc->body);
+    drop_bytes(&rpc->body);
 }
 
 void cay_rpc_give_up(struct cay_rpc *rpc, const struct cay_error *err)
@@ -215,7 +223,7 @@ static void drop_body(struct cay_rpc *rpc)
 {
     if (rpc->is_started)
         return;
-    cay_buf_finish(&rpc->body);
+    drop_bytes(&rpc->body);
     cay_body_release(&rpc->charge);
 }
 

@@ -77,6 +77,7 @@ static void on_readable(struct cay_stream *stream)
     if (got > 0) {
         conn->server->stats.received_bytes += (uint64_t)got;
         conn->protocol->feed(conn, scratch, (size_t)got);
+        cay_wipe(scratch, (size_t)got); /* keys and secrets come this way */
     } else if (got == 0) {
         conn->protocol->end(conn);
     } else if (got != -EAGAIN) {

@@ -130,6 +130,16 @@ static const char *const migrations[] = {
     "ALTER TABLE snapshots ADD COLUMN words BLOB;",
 
     "ALTER TABLE keys ADD COLUMN may_vouch INTEGER NOT NULL DEFAULT 0;",
+
+    "CREATE TABLE secrets ("
+    "  owner TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  sealed BLOB NOT NULL," /* host/secrets/seal.h */
+    "  created_ns INTEGER NOT NULL,"
+    "  changed_ns INTEGER NOT NULL,"
+    "  last_used_ns INTEGER NOT NULL,"
+    "  PRIMARY KEY (owner, name)"
+    ") STRICT, WITHOUT ROWID;",
 };
 
 int cay_db_schema_version(void)

@@ -162,7 +162,9 @@ static const struct cay_session_part *const session_parts[] = {
 
 static void on_flush_keys(struct cay_timer *timer)
 {
-    cay_host_flush_keys(CAY_CONTAINER_OF(timer, struct cay_host, flush_keys), false);
+    struct cay_host *host = CAY_CONTAINER_OF(timer, struct cay_host, flush_keys);
+    cay_host_flush_keys(host, false);
+    cay_host_flush_secrets(host, false);
 }
 
 /* A daemon that was killed a moment ago may still be on its way out of the kernel. */
@@ -295,7 +297,8 @@ static bool open_host(struct cay_host *host, const struct cay_host_options *opti
     if (!cay_store_open(&store, &host->store, err) ||
         !cay_lost_open_records(host->store, db_path, &host->db, err) ||
         !cay_keys_init(&host->keys, host->db, err) || !cay_quotas_load(host, err) ||
-        !cay_tokens_init(&host->tokens, host->data_fd, err))
+        !cay_tokens_init(&host->tokens, host->data_fd, err) ||
+        !cay_vault_init(&host->vault, host->db, host->data_fd, settings->secrets_key, err))
         return false;
     look_at_stores(host, host->pool.store_dir);
     cay_timer_open(&host->flush_keys, host->loop, on_flush_keys);
@@ -489,12 +492,15 @@ void cay_host_destroy(struct cay_host *host)
     cay_network_stop(host);
     cay_bases_finish(&host->bases);
     cay_builds_destroy(host->builds);
-    if (host->flush_keys.handle)
+    if (host->flush_keys.handle) {
         cay_host_flush_keys(host, true);
+        cay_host_flush_secrets(host, true);
+    }
     cay_timer_close(&host->flush_keys);
     cay_timer_close(&host->keys_lapse);
     cay_keys_finish(&host->keys);
     cay_tokens_finish(&host->tokens);
+    cay_vault_finish(&host->vault);
     cay_runtimes_close(&host->runtimes);
     cay_store_close(host->store);
     cay_store_close(host->old_store);

@@ -30,3 +30,4 @@ void cay_host_lapse_keys(struct cay_host *host);
 
 /* Writes times of last use now (at the end) or in the background. */
 void cay_host_flush_keys(struct cay_host *host, bool is_final);
+void cay_host_flush_secrets(struct cay_host *host, bool is_final);

@@ -15,6 +15,9 @@ const struct cay_verb_row cay_service_verbs[] = {
     {CAY_V1_KEY_SERVICE_REVOKE_KEY,           cay_host_revoke_key},
     {CAY_V1_KEY_SERVICE_FIND_CALLER,          cay_host_find_caller},
     {CAY_V1_KEY_SERVICE_FIND_TOKEN,           cay_host_find_token},
+    {CAY_V1_SECRET_SERVICE_SET_SECRET,        cay_host_set_secret},
+    {CAY_V1_SECRET_SERVICE_LIST_SECRETS,      cay_host_list_secrets},
+    {CAY_V1_SECRET_SERVICE_DELETE_SECRET,     cay_host_delete_secret},
     {},
 };
 /* clang-format on */

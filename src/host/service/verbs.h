@@ -17,5 +17,8 @@ cay_verb cay_host_list_keys;
 cay_verb cay_host_revoke_key;
 cay_verb cay_host_find_caller;
 cay_verb cay_host_find_token;
+cay_verb cay_host_set_secret;
+cay_verb cay_host_list_secrets;
+cay_verb cay_host_delete_secret;
 
 extern const struct cay_verb_row cay_service_verbs[];

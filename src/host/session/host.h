@@ -16,6 +16,7 @@
 #include "host/net/net.h"
 #include "host/pool/pool.h"
 #include "host/runtime/runtimes.h"
+#include "host/secrets/vault.h"
 #include "host/session/gone.h"
 #include "host/session/settings.h"
 #include "host/store/store.h"
@@ -74,6 +75,7 @@ struct cay_host {
     struct cay_db *db;
     struct cay_keys keys;
     struct cay_tokens tokens;
+    struct cay_vault vault;                   /* secrets of owners */
     struct cay_timer flush_keys;              /* writes times of last use */
     struct cay_timer keys_lapse;              /* ends what is open by keys that are good no more */
     bool is_lapse_due;                        /* it runs */

@@ -28,6 +28,7 @@ struct cay_host_settings {
     const char *port_bind;
     const char *port_advertise; /* NULL or empty: port_bind */
     int network;                /* of sessions that do not say: enum cay_network_setting */
+    char *secrets_key;          /* file; empty: in the data directory */
     int nesting;                /* who may choose it: enum cay_nesting_setting */
     const char *network_pool;
     struct cay_conf_list network_allow;
