@@ -156,6 +156,15 @@ static void answer(struct server *server, const char *status, const char *type, 
     meet(server);
 }
 
+/* Bytes that need be no HTTP. */
+static void answer_bytes(struct server *server, const char *text)
+{
+    meet(server);
+    cay_buf_clear(&server->answer, BYTES_MAX);
+    cay_buf_append_text(&server->answer, text);
+    meet(server);
+}
+
 static void add_message(struct cay_buf *out, struct cay_str owner, bool is_packed)
 {
     struct cay_v1_list_keys_request message = {.owner = owner};
@@ -268,22 +277,17 @@ static void what_is_no_cayd_is_told_so(void **state)
     assert_refused(server, CAY_R_UNAVAILABLE, "502");
     answer(server, "302 Found\r\nLocation: http://127.0.0.1:1/", "text/html", CAY_STR(""));
     assert_refused(server, CAY_R_INTERNAL, "302");
-    meet(server);
-    cay_buf_clear(&server->answer, 0);
-    cay_buf_append_text(&server->answer, "SSH-2.0-OpenSSH\r\n");
-    meet(server);
+    answer_bytes(server, "SSH-2.0-OpenSSH\r\n");
     assert_refused(server, CAY_R_UNAVAILABLE, "");
 }
 
 static void a_broken_answer_is_unavailable(void **state)
 {
     struct server *server = *state;
-    meet(server);
-    cay_buf_clear(&server->answer, 0);
+    answer_bytes(server, "");
     assert_refused(server, CAY_R_UNAVAILABLE, "without an answer");
-    cay_buf_append_text(&server->answer, "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\n"
-                                         "Content-Length: 100\r\n\r\nabc");
-    meet(server);
+    answer_bytes(server, "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\n"
+                         "Content-Length: 100\r\n\r\nabc");
     assert_refused(server, CAY_R_UNAVAILABLE, "broke before");
     answer(server, "200 OK", "application/proto", CAY_STR("\xff\xff"));
     assert_refused(server, CAY_R_INTERNAL, "could not be decoded");
