@@ -334,19 +334,64 @@ static void *look(void *)
     return NULL;
 }
 
+struct launches {
+    const char *sandbox_id;
+    int made;
+    int acknowledged;
+};
+
+/* Launches all the time; every program leaves a line of its own. */
+static void *launch(void *state)
+{
+    struct launches *self = state;
+    while (!is_over) {
+        char script[64];
+        const char *const args[] = {"-c", script};
+        struct cay_process_request request = CAY_PROCESS_REQUEST;
+        struct cay_error err = {};
+        snprintf(script, sizeof(script), "echo %d >> ran", ++self->made);
+        request.sandbox_id = self->sandbox_id;
+        request.binary = "sh";
+        request.args = args;
+        request.arg_count = 2;
+        if (cay_control_launch(world.control, &request, NULL, NULL, &err)) {
+            self->acknowledged++;
+        } else if (cay_error_code(&err) != CAY_CODE_UNAVAILABLE) {
+            fprintf(stderr, "%s: %s\n", cay_error_reason(&err), err.text);
+            failures++;
+        }
+    }
+    return NULL;
+}
+
+/* All that were acknowledged, and none twice. */
+static bool have_run(const struct launches *launches)
+{
+    char script[200];
+    snprintf(script, sizeof(script),
+             "for i in $(seq 300); do [ $(wc -l < ran) -ge %d ] && break; sleep 0.1; done; "
+             "[ $(wc -l < ran) -ge %d ] && [ -z \"$(sort ran | uniq -d)\" ]",
+             launches->acknowledged, launches->acknowledged);
+    return world_run(launches->sandbox_id, script) == 0;
+}
+
 static void a_host_that_restarts_is_found_again(void **)
 {
     char answer[WORD_BYTES];
     pthread_t threads[4];
+    pthread_t launcher;
     const char *id = world_create(NULL);
+    struct launches launches = {.sandbox_id = id};
     const char *process = world_launch(id, "exit 3");
     cay_process_status_free(world_wait(id, process));
     failures = 0;
     is_over = false;
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, look, NULL), 0);
+    assert_int_equal(pthread_create(&launcher, NULL, launch, &launches), 0);
     bool is_helped = world_help("restart", answer);
     is_over = true;
+    pthread_join(launcher, NULL);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     if (!is_helped) {
@@ -356,6 +401,7 @@ static void a_host_that_restarts_is_found_again(void **)
     assert_string_equal(answer, "done");
     assert_int_equal(failures, 0);
     assert_int_equal(count_of(&world.label, 1), 1);
+    assert_true(launches.acknowledged > 0 && have_run(&launches));
     assert_int_equal(world_run(id, "exit 4"), 4);
     struct cay_process_status *status = world_wait(id, process);
     assert_int_equal(status->exit_code, 3);

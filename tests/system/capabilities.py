@@ -15,7 +15,7 @@ from small_base import small_cayd
 
 ABILITIES = ("snapshots", "rollback", "fork", "diff", "restore", "exportImport", "pause", "pauseKeepsProcesses",
              "tierRouting", "streaming", "pty", "ports", "survivesRestart")
-FEATURES = ("idempotent_tools", "idempotent_turns", "idle_policy", "base_build", "watch_dir", "events", "e2b")
+FEATURES = ("idempotent_tools", "idempotent_launches", "idempotent_turns", "idle_policy", "base_build", "watch_dir", "events", "e2b")
 
 
 def capabilities(cay):
@@ -103,6 +103,10 @@ class Tries:
         for _ in range(2):
             self.cay.bash("c", "echo x >> once", {"toolCallId": "o"})
         assert text_of(self.cay, "c", "once") == "x\n"
+
+    def idempotent_launches(self):
+        first, second = (Processes(self.cay, "c").launch_once("l", "true")["process"]["id"] for _ in range(2))
+        assert first == second
 
     def idempotent_turns(self):
         assert self.cay.turn("c", requestId="t")["name"] == "turn-0001"

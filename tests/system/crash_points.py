@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import oracle
-from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Cayd, Closed, Skip,
+from daemon import (BASE, CAYD, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Cayd, Closed, RpcError, Skip,
                     at_end, case, eventually, is_whole, list_if_asked, run, steps)
 from oracle import (ACTOR, NO_HOST_BASE, act, clear, dies_or_settles, dump, settled,
                      tell_difference)
@@ -378,6 +378,30 @@ class Unexpose(Expose):
 
     def after(self, world, seen):
         seen["sessions"]["n"]["ports"] = []
+
+
+class Launch(Scenario):
+    """A program that has an id is started once, however often that is asked for: a second time it would fail."""
+
+    def prepare(self, cay):
+        cay.create("n")
+
+    def act(self, cay):
+        request = {"sessionId": "n", "spec": {"argv": ["/bin/mkdir", "ran"]}, "requestId": "l", "wait": "60s"}
+
+        def launched():
+            try:
+                return cay.call(PROCESS + "LaunchProcess", request)["process"]
+            except RpcError as error:
+                assert error.reason == "unavailable", error
+                return None
+        assert eventually(launched, "it is launched")["result"].get("exitCode", 0) == 0
+
+    def after(self, world, seen):
+        seen["sessions"]["n"] |= {"tree": None, "diff": None}
+
+    def wrong(self, found):
+        return "" if "ran" in str(found["sessions"]["n"]["diff"]) else "it did not run"
 
 
 class OpenCreate(Scenario):

@@ -18,6 +18,11 @@ class Processes:
         """Launch without waiting: the process."""
         return self.call("LaunchProcess", spec={"argv": list(argv)} | spec)["process"]
 
+    def launch_once(self, request_id, script, spec=None, **fields):
+        """The answer of a launch that may be repeated."""
+        spec = {"argv": ["/bin/sh", "-c", script]} | (spec or {})
+        return self.call("LaunchProcess", spec=spec, requestId=request_id, **fields)
+
     def sh(self, script, **spec):
         return self.start("/bin/sh", "-c", script, **spec)["id"]
 

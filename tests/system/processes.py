@@ -136,6 +136,58 @@ def waited_launch(cay):
 
 
 @case
+def repeated_launch(cay):
+    """a launch with an id happens once, however often, by how many and over which restart it is asked for"""
+    plane_ = Processes(cay, SID)
+    script = "echo ran >> once; echo ran; read line < /tmp/go; exit 7"
+    cay.sh(SID, "rm -f once /tmp/go; mkfifo /tmp/go")
+    answers = good(together(*[lambda: plane_.launch_once("a", script) for _ in range(8)]))
+    process = answers[0]["process"]
+    assert {answer["process"]["id"] for answer in answers} == {process["id"]} and process["requestId"] == "a", answers
+    other = plane_.launch_once("b", script)["process"]["id"]
+    assert other != process["id"]
+    plane_.read_until(other, b"ran\n")
+    plane_.end(other)
+    answer = plane_.launch_once("a", script, wait="0.2s")
+    assert answer["process"]["id"] == process["id"] and unb64(answer["output"][0]["data"]) == b"ran\n", answer
+    cay.restart()
+    answers = good(together(lambda: plane_.launch_once("a", script, wait="60s"), lambda: plane_.launch_once("a", script, wait="60s"),
+                            lambda: cay.sh(SID, "echo > /tmp/go")))[:2]
+    answers.append(plane_.launch_once("a", script, wait="60s"))  # also when it has ended
+    for answer in answers:
+        assert answer["process"]["id"] == process["id"] and answer["process"]["result"]["exitCode"] == 7, answer
+        assert unb64(answer["output"][0]["data"]) == b"ran\n", answer
+    assert cay.sh(SID, "cat once") == "ran\nran\n"  # once for each of the two ids
+    fails("already_exists", plane_.launch_once, "a", script + " ")
+    fails("invalid_argument", plane_.launch_once, "a" * 129, script)
+    fails("invalid_argument", plane_.launch_once, "c", script, {"policy": {"killOnDisconnect": True}})
+
+
+@case
+def repeated_failure(cay):
+    """a launch with an id that started nothing may be asked for again"""
+    plane_ = Processes(cay, SID)
+    missing = {"argv": ["/tmp/program"]}
+    for outcome in together(*[lambda: tried(lambda: plane_.launch_once("a", "", missing)) for _ in range(4)]):
+        assert outcome in ("not_found", "unavailable"), outcome
+    assert tried(lambda: plane_.launch_once("a", "", missing)) == "not_found"
+    cay.sh(SID, "printf '#!/bin/sh\\necho now\\n' > /tmp/program; chmod +x /tmp/program")
+    assert unb64(plane_.launch_once("a", "", missing, wait="60s")["output"][0]["data"]) == b"now\n"
+    # So may one whose port could not be exposed; another launch with the same port and id is the same one.
+    plane_.call("ExposePort", port={"port": 4711})
+    server = {"exposePort": {"port": 4711}}
+    fails("already_exists", plane_.launch_once, "s", "exec sleep 204", server)
+    eventually(lambda: not running(cay, "sleep 204"), "it does not stay")
+    plane_.call("UnexposePort", port=4711)
+    first, second = (plane_.launch_once("s", "exec sleep 204", server)["process"] for _ in range(2))
+    assert first["id"] == second["id"] and second["state"] == "PROCESS_STATE_RUNNING", second
+    assert [port["port"] for port in second["ports"]] == [4711], second
+    fails("already_exists", plane_.launch_once, "s", "exec sleep 204", {"exposePort": {"port": 4711, "bindAddress": "127.0.0.2"}})
+    assert len(running(cay, "sleep 204")) == 1, "it stays"
+    plane_.end(first["id"])
+
+
+@case
 def signals(cay):
     """a signal reaches the process or all it started, and SIGKILL follows when asked"""
     plane_ = Processes(cay, SID)

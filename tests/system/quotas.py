@@ -99,6 +99,7 @@ def ports(cay):
         expose(one, "a1", 8000)
         expose(one, "a2", 8000)
         refused(["quota_ports", "2"], expose, one, "a2", 8001)
+        expose(one, "a1", 8000)  # again: no other one
 
 
 def build(client, name, **fields):

@@ -6,6 +6,7 @@
 
 #include "api/limits.h"
 #include "api/noun.h"
+#include "base/crash.h"
 #include "host/exec/process_tell.h"
 #include "host/file/users.h"
 #include "host/live/hearing.h"
@@ -99,6 +100,7 @@ static void finish(struct cay_launch *launch, struct cay_process *process,
                    const struct cay_error *err)
 {
     cay_process_unwatch(&launch->watcher);
+    cay_survey_cancel(&launch->survey);
     cay_port_waiter_remove(&launch->port);
     cay_timer_close(&launch->port_limit);
     cay_process_record_finish(&launch->record);
@@ -139,7 +141,8 @@ static void port_too_late(struct cay_timer *timer)
     finish(launch, NULL, &err);
 }
 
-/* All or nothing: a process whose port cannot be exposed does not stay. */
+/* All or nothing: a process whose port cannot be exposed does not stay, and may be asked for again.
+ */
 static void expose(struct cay_launch *launch, struct cay_process *process)
 {
     const struct cay_v1_port_request *request = launch->spec->expose_port;
@@ -147,7 +150,11 @@ static void expose(struct cay_launch *launch, struct cay_process *process)
     struct cay_error err = {};
     struct cay_error ignored = {};
     if (!cay_expose(launch->session, launch->call, request, process, &exposed, &err)) {
-        (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+        if (!launch->is_repeated) {
+            process->noun->request_id = (struct cay_str){};
+            cay_process_write(process);
+            (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
+        }
         finish(launch, NULL, &err);
         return;
     }
@@ -196,10 +203,26 @@ static bool is_unwritten(const struct cay_launch *launch)
     return launch->is_plain || launch->is_for_call;
 }
 
+/* The process of an earlier launch, which may still be on its way. */
+static bool repeat(struct cay_launch *launch, struct cay_process *process, struct cay_error *err)
+{
+    if (!cay_process_has_argv(process, launch->spec->argv))
+        return cay_fail(err, CAY_R_ALREADY_EXISTS,
+                        "request_id: '%.*s' started another program; every launch has its own id",
+                        (int)launch->request_id.len, launch->request_id.ptr);
+    launch->is_repeated = true;
+    launch->process = process;
+    process->busy++; /* stays while the worker is at it */
+    return true;
+}
+
 static bool launch_begin(struct cay_op *op, struct cay_error *err)
 {
     struct cay_launch *launch = CAY_CONTAINER_OF(op, struct cay_launch, op);
     struct cay_session *session = op->session;
+    struct cay_process *known = cay_processes_of_request(&session->processes, launch->request_id);
+    if (known)
+        return repeat(launch, known, err);
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
@@ -218,6 +241,7 @@ static bool launch_begin(struct cay_op *op, struct cay_error *err)
                          cay_str(launch->user.name), launch->tool_call_id);
     if (is_unwritten(launch))
         return true;
+    process->noun->request_id = cay_arena_str(&process->arena, launch->request_id);
     cay_process_record_take(&launch->record, process);
     process->is_recorded = true;
     process->busy++; /* stays while the worker is at it */
@@ -227,7 +251,52 @@ static bool launch_begin(struct cay_op *op, struct cay_error *err)
 static bool launch_work(struct cay_op *op, struct cay_error *err)
 {
     struct cay_launch *launch = CAY_CONTAINER_OF(op, struct cay_launch, op);
-    return cay_process_record_put(op->host->db, &launch->record, err);
+    if (launch->is_repeated)
+        return true;
+    if (!cay_process_record_put(op->host->db, &launch->record, err))
+        return false;
+    CAY_CRASH_POINT("launch.recorded");
+    return true;
+}
+
+/* Whoever asks again hears what the first one hears, or how it went on. */
+static void repeat_looked(struct cay_survey *survey)
+{
+    struct cay_launch *launch = CAY_CONTAINER_OF(survey, struct cay_launch, survey);
+    struct cay_process *process = launch->process;
+    struct cay_error err = {};
+    if (!process || !process->noun->request_id.len) {
+        cay_fail(&err, CAY_R_UNAVAILABLE, "the process was not started; try again");
+        finish(launch, NULL, &err);
+    } else if (process->state == CAY_V1_PROCESS_STATE_STARTING) {
+        launch->watcher.changed = on_changed;
+    } else if (launch->spec->expose_port && !cay_process_is_over(process)) {
+        expose(launch, process);
+    } else {
+        finish(launch, process, NULL);
+    }
+}
+
+static void repeat_end(struct cay_launch *launch)
+{
+    struct cay_process *process = launch->process;
+    struct cay_processes *table = &launch->op.session->processes;
+    struct cay_error err = launch->op.err;
+    bool is_good = launch->op.is_done;
+    process->busy--;
+    if (process->is_gone) {
+        cay_process_forget(process); /* now it can go */
+        launch->process = NULL;
+    } else if (is_good) {
+        cay_process_watch(process, &launch->watcher, on_changed_later);
+    }
+    cay_op_leave(&launch->op);
+    if (!is_good)
+        finish(launch, NULL, &err);
+    else if (launch->process && table->is_adopting)
+        cay_processes_survey(table, &launch->survey, repeat_looked);
+    else
+        repeat_looked(&launch->survey);
 }
 
 static void launch_end(struct cay_op *op)
@@ -237,6 +306,10 @@ static void launch_end(struct cay_op *op)
     struct cay_session *session = op->session;
     struct cay_error err = op->err;
     bool is_good = op->is_done;
+    if (launch->is_repeated) {
+        repeat_end(launch);
+        return;
+    }
     if (process && process->is_recorded)
         process->busy--;
     if (is_good && (process->is_gone || cay_process_is_over(process)))

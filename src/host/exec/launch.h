@@ -17,9 +17,10 @@ struct cay_launch {
     const struct cay_v1_process_spec *spec;
     enum cay_v1_process_origin origin;
     struct cay_str tool_call_id;
-    int64_t timeout_ms; /* counts if the policy's is not shorter; 0: none */
-    int64_t quiet_ms;   /* the same without output */
-    bool is_terminal;   /* give it one also when the spec does not say so */
+    struct cay_str request_id; /* one that started a process here is answered with that one */
+    int64_t timeout_ms;        /* counts if the policy's is not shorter; 0: none */
+    int64_t quiet_ms;          /* the same without output */
+    bool is_terminal;          /* give it one also when the spec does not say so */
     bool has_reader;    /* output is read from the start: nothing of it is dropped meanwhile */
     bool shows_failure; /* a program that cannot be run is a process that ended with 126 or 127 */
     bool is_plain;      /* dies with its caller: not written down before it is started */
@@ -33,12 +34,14 @@ struct cay_launch {
     struct cay_op op; /* the rest is the launch's own */
     struct cay_session *session;
     bool is_counted;
+    bool is_repeated; /* `process` is of an earlier launch */
     struct cay_command_line command;
     struct cay_user user;
     struct cay_frame_exec frame;
     struct cay_process *process;
     struct cay_process_record record;
     struct cay_process_watcher watcher;
+    struct cay_survey survey;    /* of a repeated one, until it is known what the sandbox knows */
     struct cay_port_waiter port; /* while it is looked at whether it listens */
     struct cay_timer port_limit;
 };

@@ -306,8 +306,7 @@ bool cay_expose(struct cay_session *session, const struct cay_call *call,
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
-    if (!check_place(session->host, call, request, bind, sizeof(bind), err) ||
-        !cay_quotas_check_port(session, &call->caller, err))
+    if (!check_place(session->host, call, request, bind, sizeof(bind), err))
         return false;
     struct cay_exposed *old = cay_exposed_find(session, request->port);
     if (old && !is_same(old, request, bind, process))
@@ -317,7 +316,7 @@ bool cay_expose(struct cay_session *session, const struct cay_call *call,
         *out_exposed = old;
         return true;
     }
-    if (!has_room(session, err))
+    if (!has_room(session, err) || !cay_quotas_check_port(session, &call->caller, err))
         return false;
     struct cay_exposed *exposed = add(session, request->port, (uint16_t)request->host_port, bind,
                                       process, cay_clock_wall_ns(), err);

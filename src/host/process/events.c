@@ -400,9 +400,11 @@ static void on_list_ended(void *owner, uint32_t)
     cay_list_for_each (struct cay_process, process, &table->list, in_table) {
         if (!was_adopting || cay_process_is_over(process))
             continue;
-        if (!process->is_listed)
+        if (!process->is_listed) {
+            /* Init forgets none whose end is not written down: this one never came to it. */
+            process->noun->request_id = (struct cay_str){};
             cay_process_end(process, CAY_V1_END_CAUSE_LOST, &lost);
-        else if (process->kills_on_disconnect && process->is_plain)
+        } else if (process->kills_on_disconnect && process->is_plain)
             (void)cay_process_signal(process, SIGKILL, true, -1, &ignored);
         else if (process->kills_on_disconnect || process->flags & CAY_EXEC_FOLLOW)
             cay_process_await_return(process);

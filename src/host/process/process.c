@@ -66,21 +66,32 @@ struct cay_process *cay_process_new(struct cay_processes *table, enum cay_v1_pro
 }
 
 /* Cut so that all of them together stay short; never inside a character. */
-static void show_argv(struct cay_process *process, struct cay_pb_strs argv)
+static struct cay_pb_strs shown_of(struct cay_pb_strs argv, struct cay_arena *arena)
 {
-    struct cay_pb_strs *shown = &process->noun->argv;
     size_t left = ARGV_SHOWN_BYTES;
     size_t count = CAY_MIN(argv.count, (size_t)ARGV_SHOWN_BYTES / 8);
-    shown->items = cay_arena_array(&process->arena, count, sizeof(*shown->items));
-    for (size_t i = 0; shown->items && i < count && left; i++) {
+    struct cay_pb_strs shown = {.items = cay_arena_array(arena, count, sizeof(*shown.items))};
+    for (size_t i = 0; shown.items && i < count && left; i++) {
         struct cay_str arg = argv.items[i];
         size_t len = CAY_MIN(arg.len, left);
         while (len < arg.len && len && ((unsigned char)arg.ptr[len] & 0xC0) == 0x80)
             len--;
-        shown->items[shown->count++] =
-            cay_arena_str(&process->arena, (struct cay_str){arg.ptr, len});
+        shown.items[shown.count++] = cay_arena_str(arena, (struct cay_str){arg.ptr, len});
         left -= len;
     }
+    return shown;
+}
+
+bool cay_process_has_argv(const struct cay_process *process, struct cay_pb_strs argv)
+{
+    const struct cay_pb_strs *own = &process->noun->argv;
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    cay_arena_init(&arena, ARENA_BYTES_MAX);
+    struct cay_pb_strs shown = shown_of(argv, &arena);
+    bool is_same = shown.count == own->count;
+    for (size_t i = 0; is_same && i < own->count; i++)
+        is_same = cay_str_equal(shown.items[i], own->items[i]);
+    return is_same;
 }
 
 static void show_restart(struct cay_process *process, const struct cay_v1_process_spec *spec)
@@ -102,7 +113,7 @@ void cay_process_describe(struct cay_process *process, const struct cay_v1_proce
     if (!spec)
         return;
     noun->tag = cay_arena_str(&process->arena, spec->tag);
-    show_argv(process, spec->argv);
+    noun->argv = shown_of(spec->argv, &process->arena);
     show_restart(process, spec);
 }
 
@@ -198,6 +209,16 @@ struct cay_process *cay_processes_of_call(const struct cay_processes *table, uin
             if (process->call == call && process->is_leftover == is_leftover)
                 return process;
         }
+    }
+    return NULL;
+}
+
+struct cay_process *cay_processes_of_request(const struct cay_processes *table, struct cay_str id)
+{
+    cay_list_for_each_back(struct cay_process, process, &table->list, in_table)
+    {
+        if (id.len && cay_str_equal(process->noun->request_id, id))
+            return process;
     }
     return NULL;
 }

@@ -165,6 +165,10 @@ struct cay_process *cay_processes_find(const struct cay_processes *table, struct
 /* By init's number; a command and what it left behind have the same. */
 struct cay_process *cay_processes_of_call(const struct cay_processes *table, uint64_t call,
                                           bool is_leftover);
+/* By what the client called its launch; NULL when there is none. */
+struct cay_process *cay_processes_of_request(const struct cay_processes *table, struct cay_str id);
+/* Whether it was started with this argv, as far as that is shown. */
+[[nodiscard]] bool cay_process_has_argv(const struct cay_process *process, struct cay_pb_strs argv);
 [[nodiscard]] bool cay_process_is_over(const struct cay_process *process);
 /* Fails while its output is out of reach: it is kept in a sandbox that stands still. */
 [[nodiscard]] bool cay_process_is_readable(const struct cay_process *process, bool follows,

@@ -188,9 +188,9 @@ void cay_host_get_capabilities(struct cay_service *service, struct cay_call *cal
         network_modes[network_mode_count++] = CAY_STR("open");
     if (cay_network_can_filter(host, runtime, &ignored))
         network_modes[network_mode_count++] = CAY_STR("filtered");
-    struct cay_str features[7] = {CAY_STR("idempotent_tools"), CAY_STR("idle_policy"),
-                                  CAY_STR("watch_dir"), CAY_STR("events")};
-    size_t feature_count = 4;
+    struct cay_str features[8] = {CAY_STR("idempotent_tools"), CAY_STR("idempotent_launches"),
+                                  CAY_STR("idle_policy"), CAY_STR("watch_dir"), CAY_STR("events")};
+    size_t feature_count = 5;
     if (cay_runtime_can(runtime, CAY_RUNTIME_ISOLATES))
         features[feature_count++] = CAY_STR("base_build");
     if (has_snapshots)

@@ -7,8 +7,6 @@
 #include "lib/control/result.h"
 #include "lib/entry.h"
 
-#define TAG "tag:" /* before a tag that stands for a process id */
-
 static enum cay_process_state state_of(const struct cay_v1_process *process)
 {
     bool is_new = process->state == CAY_V1_PROCESS_STATE_STARTING ||
@@ -87,20 +85,17 @@ static bool send_signal(struct cay_node_use *use, struct cay_str session_id,
     return cay_node_call(use, &cay_v1_process_service_kill_process_method, &request, &answer, err);
 }
 
-/* The verb cannot be repeated: a second call would start a second process. When its answer is lost,
- * the process can be looked for, by a tag that no other one has. */
-static bool start(struct cay_node_use *use, const struct cay_v1_launch_process_request *request,
+/* By an id of its own: when the answer is lost, the call may be made again. */
+static bool start(struct cay_node_use *use, struct cay_v1_launch_process_request *request,
                   struct cay_v1_process **out_process, struct cay_error *err)
 {
     struct cay_v1_launch_process_response answer = {};
-    struct cay_error ignored;
-    char name[CAY_ID_SIZE] = TAG;
-    if (!cay_entry_id(name + strlen(TAG), sizeof(name) - strlen(TAG), "launch-", err))
+    char id[CAY_ID_SIZE];
+    if (!cay_entry_id(id, sizeof(id), "launch-", err))
         return false;
-    request->spec->tag = cay_str(name + strlen(TAG));
+    request->request_id = cay_str(id);
     if (!cay_node_call(use, &cay_v1_process_service_launch_process_method, request, &answer, err))
-        return cay_node_is_lost(err) &&
-               find(use, request->session_id, cay_str(name), out_process, &ignored);
+        return false;
     if (!answer.process)
         return cay_fail(err, CAY_R_INTERNAL, "the daemon does not say which process it started");
     *out_process = answer.process;
@@ -137,8 +132,8 @@ bool cay_node_launch(struct cay_control *control, const struct cay_process_reque
         .pty = wanted->rows || wanted->columns ? &size : NULL,
         .expose_port = wanted->expose_port ? &port : NULL,
     };
-    const struct cay_v1_launch_process_request request = {.session_id = cay_str(wanted->sandbox_id),
-                                                          .spec = &spec};
+    struct cay_v1_launch_process_request request = {.session_id = cay_str(wanted->sandbox_id),
+                                                    .spec = &spec};
     struct cay_v1_process *process = NULL;
     struct cay_error ignored;
     cay_auto(cay_node_end) struct cay_node_use use;
