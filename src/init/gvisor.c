@@ -18,6 +18,7 @@
 
 #define TREE   "/t"
 #define GROUPS "/cg"
+#define KERNEL "/k"
 
 static int mount_at(const char *type, const char *source, const char *at, unsigned long flags,
                     const char *options)
@@ -48,6 +49,9 @@ static int dress_tree(struct init *init, uint32_t *out_stage)
     *out_stage = CAY_STAGE_PROC;
     const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
     result = mount_at("proc", "proc", TREE "/proc", flags, NULL);
+    if (result == 0)
+        result = mount_at("overlay", "none", TREE "/proc/sys/kernel", flags,
+                          "lowerdir=" KERNEL ":/proc/sys/kernel");
     /* gVisor lets root look at everybody's descriptors: those of init are hidden. */
     return result < 0 ? result : mount_at("tmpfs", "none", TREE "/proc/1", flags, "mode=555");
 }
@@ -70,6 +74,18 @@ static int set_limits(const struct init *init)
     return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
 }
 
+/* What gVisor lacks of /proc/sys/kernel, to be laid over it. */
+static int make_kernel_files(void)
+{
+    int result = mount_at("tmpfs", "none", KERNEL, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=555");
+    if (result < 0)
+        return result;
+    if (mkdir(KERNEL "/random", 0555) < 0)
+        return -errno;
+    cay_autoclose int fd = open(KERNEL "/random", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : setup_boot_id(fd);
+}
+
 int setup_gvisor(struct init *init, uint32_t *out_stage)
 {
     *out_stage = CAY_STAGE_SECCOMP;
@@ -83,6 +99,10 @@ int setup_gvisor(struct init *init, uint32_t *out_stage)
     if (result < 0)
         return result;
     (void)unlink("/dev/fuse");
+    *out_stage = CAY_STAGE_PROC;
+    result = make_kernel_files();
+    if (result < 0)
+        return result;
     *out_stage = CAY_STAGE_LIMITS;
     result = set_limits(init);
     if (result < 0)
@@ -171,9 +191,11 @@ int gvisor_open_slot(struct init *init, uint32_t index)
     return 0;
 }
 
+/* The directory that it is to start in is looked up by its name, which may lead through
+ * /proc/self/fd: no descriptor of ours there is a directory then. */
 int gvisor_enter(const struct init *init)
 {
-    return fchdir(init->tree_fd) < 0 || chroot(".") < 0 ? -errno : 0;
+    return fchdir(init->tree_fd) < 0 || chroot(".") < 0 || close(init->tree_fd) < 0 ? -errno : 0;
 }
 
 void gvisor_note_busy(const struct init *init, bool is_busy)

@@ -154,6 +154,8 @@ struct init {
 /* setup.c: the namespaces' insides. Sets *out_stage when it fails. */
 [[nodiscard]] int setup_namespaces(struct init *init, int root_fd, int userns_fd,
                                    uint32_t *out_stage);
+/* Makes the file `boot_id` in a directory. 0 or -errno. */
+[[nodiscard]] int setup_boot_id(int dir_fd);
 
 /* gvisor.c: the inside of a sandbox with a kernel of its own, whose processes and mounts the host
  * does not see. */

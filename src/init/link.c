@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <poll.h>
 #include <stdalign.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -176,10 +177,19 @@ bool link_consume(struct init *init, struct link *link)
     return healthy;
 }
 
+/* What there is to be read of a pipe is that nobody reads it. Asked again: between the event and
+ * us another daemon may have come, whom its HELLO in the other pipe has made the link's already. */
+static bool is_broken(const struct link *link)
+{
+    struct pollfd entry = {.fd = link->fd};
+    return poll(&entry, 1, 0) > 0 && entry.revents & (POLLERR | POLLHUP);
+}
+
 void link_readable(struct init *init, struct link *link)
 {
-    if (is_pipe(init, link)) { /* what is there to be read of it is that nobody reads it */
-        link_close(init, link);
+    if (is_pipe(init, link)) {
+        if (is_broken(link))
+            link_close(init, link);
         return;
     }
     for (;;) {

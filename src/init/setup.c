@@ -187,7 +187,7 @@ static int mount_sys(struct init *init, int root_fd, int dev_fd, int *out_shut)
 
 /* A random UUID, as the kernel has one for its own boot. Programs take it for the sign that
  * everything in memory is gone: a sandbox has one for as long as its init lives. */
-static int write_boot_id(int dir_fd)
+int setup_boot_id(int dir_fd)
 {
     static const char digits[] = "0123456789abcdef";
     static const char form[] = "xxxxxxxx-xxxx-4xxx-Nxxx-xxxxxxxxxxxx\n";
@@ -217,7 +217,7 @@ static int make_masks(struct init *init, int proc_fd)
     cay_autoclose int file = openat(sys_fd, "empty", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
     if (file < 0 || mkdirat(sys_fd, "none", 0555) < 0)
         return -errno;
-    int result = write_boot_id(sys_fd);
+    int result = setup_boot_id(sys_fd);
     return result < 0 ? result : view_make_files(&init->view, sys_fd, proc_fd);
 }
 

@@ -2,7 +2,7 @@
 // The control plane of E2B, by its own SDKs.
 import { readFileSync } from "node:fs";
 import { assert, equal, eventually, run, test, throws } from "./harness.mjs";
-import { api, fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
+import { IN_GVISOR, api, fails, inside, sdks, startE2b, testEach, withSandbox } from "./e2b_harness.mjs";
 
 const daemon = await startE2b();
 const versions = await sdks();
@@ -72,7 +72,7 @@ test("routing headers that make no sense are refused", async () => {
 });
 
 testEach(versions, "a sandbox tells about itself, to its owner only", async (sdk) => {
-  const metadata = { agent: "a b", "ü+&=%": "x%20y=z&+", "cay.runtime": "namespaces" };
+  const metadata = { agent: "a b", "ü+&=%": "x%20y=z&+", "cay.runtime": IN_GVISOR ? "gvisor" : "namespaces" };
   await withSandbox(sdk, daemon, { timeoutMs: 60_000, metadata, lifecycle: { onTimeout: "pause", autoResume: true } }, async (sandbox) => {
     const info = await sandbox.getInfo();
     equal([info.sandboxId, info.state, info.metadata], [sandbox.sandboxId, "running", metadata]);

@@ -121,6 +121,9 @@ export async function startE2b({ flags = [], programs = {}, listens = true, reci
   return daemon;
 }
 
+/** Sandboxes have a kernel of their own. */
+export const IN_GVISOR = process.env.CAY_RUNTIME === "gvisor";
+
 /** The SDKs by version. */
 export async function sdks() {
   return { "2.51": await import("e2b"), "2.45": await import("e2b-2-45") };

@@ -853,6 +853,9 @@ def doctor(cayd):
         assert found.status == 0 and found.json()["ok"], found
         for part in ("kernel", "user ns", "store", "cgroups", "cay-init", "gvisor", "daemon"):
             assert checks[part]["verdict"] == "ok", checks[part]
+        if "20221219" in subprocess.run(["runsc", "--version"], capture_output=True, text=True, check=True).stdout:
+            for words in ("20221219", "ptrace", "memory that runs out", "sudo", "docs/gvisor.md"):
+                assert words in checks["gvisor"]["text"], checks["gvisor"]
         assert not any(Path(name).iterdir())
         away = cayd.cay("doctor", "--data", f"{name}/not/there",
                         env={"CAY_URL": "unix:/nonexistent/cayd.sock"})

@@ -46,6 +46,7 @@ steps = _echo.steps
 CAYD = sys.argv[1]
 PATIENCE_S = 60  # for any answer: a machine under load is slow, not wrong
 IS_FULL = bool(os.environ.get("CAY_TEST_FULL"))
+IN_GVISOR = os.environ.get("CAY_RUNTIME") == "gvisor"  # sessions are in it unless they say otherwise
 CGROUPS = Path("/sys/fs/cgroup")
 SANDBOX = "cay.v1.SandboxService/"
 PROCESS = "cay.v1.ProcessService/"
@@ -494,6 +495,15 @@ class Cayd(Client):
         found = self.all_processes()
         waiting = self.reserve()
         return [pid for pid, group in found.items() if not any(name in group for name in waiting)]
+
+    def lasting(self):
+        """The same, but for those in which gVisor lets processes run that it alone knows: they come and go."""
+        found = []
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                found += [pid] if "TracerPid:\t0" in lines else []
+        return found
 
     def children(self):
         """Of the daemon itself, but for the reserve's."""

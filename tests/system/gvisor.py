@@ -126,8 +126,9 @@ def ports(cay):
 def memory(cay):
     """a sandbox that runs out of memory says so, and the next call makes another"""
     cay.create("little", runtime="gvisor", limits={"memoryBytes": str(128 << 20)})
-    error = fails("resource_exhausted", cay.launch, "little", "/bin/sh", "-c", "tail -c 500000000 /dev/zero")
-    assert "memory" in error.message, error
+    result, _, _ = cay.launch("little", "/bin/sh", "-c", "tail -c 500000000 /dev/zero")
+    assert result["cause"] == "END_CAUSE_OOM" and "memory" in result["message"], result
+    assert cay.get("little")["stateReason"] == "out_of_memory", cay.get("little")
     assert cay.sh("little", "echo again") == "again\n"
 
 

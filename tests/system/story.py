@@ -96,7 +96,7 @@ def loses_the_daemon(cay):
     pid = cay.sh("demo", "cat pid").strip()
     before = cay.get("demo")
     log = cay.log("demo")
-    sandboxes = cay.processes()
+    sandboxes = cay.lasting()
     cay.kill()
     assert set(cay.processes()) >= set(sandboxes)
     cay.start()

@@ -42,7 +42,26 @@ static const char *weakness_of(struct cay_str platform)
         return "every system call inside costs some 25 us";
     if (cay_str_is(platform, "kvm"))
         return "the sandbox may use /dev/kvm";
+    if (cay_str_is(platform, "systrap"))
+        return "commands and gVisor share memory in which it leaves its stubs";
     return "not known to us in detail";
+}
+
+/* What the version of Debian 12 lacks, seen by trying; of others it is not known. */
+static const char *gaps_of(struct cay_str version)
+{
+    enum { LAST = 20221219 };
+    struct cay_str name = {};
+    struct cay_str rest = version;
+    uint64_t date = 0;
+    while (cay_str_split(&rest, '.', &name)) {
+        /* 0.0~20221219.0 or release-20221219.0 */
+        size_t len = CAY_MIN(name.len, (size_t)8);
+        struct cay_str last = {name.ptr + name.len - len, len};
+        if (len == 8 && cay_str_to_u64(last, UINT32_MAX, &date) == 0 && date <= LAST)
+            return "; too old for sudo, and for ls of Debian 12 (docs/gvisor.md)";
+    }
+    return "";
 }
 
 /* Missing, it is a fault only where it is asked for. */
@@ -66,7 +85,8 @@ void cay_doctor_check_gvisor(struct cay_doctor *doctor)
         platform = cay_str(doctor->runsc_platform);
     cay_doctor_say(doctor, "gvisor", CAY_VERDICT_OK, NULL,
                    "%.80s %.*s by %.*s: %s; memory that runs out ends a whole sandbox, and only "
-                   "single commands are limited in processes",
+                   "single commands are limited in processes%s",
                    path, (int)CAY_MIN(version.len, (size_t)30), version.ptr,
-                   (int)CAY_MIN(platform.len, (size_t)20), platform.ptr, weakness_of(platform));
+                   (int)CAY_MIN(platform.len, (size_t)20), platform.ptr, weakness_of(platform),
+                   gaps_of(version));
 }

@@ -45,13 +45,14 @@ static bool take_result(struct cay_run *run, const struct cay_process *process,
                         struct cay_v1_exec_result **out_result, struct cay_error *err)
 {
     const struct cay_v1_exec_result *known = process->result;
-    bool is_lost = !process->exit.cause;
+    /* The lack of memory of a sandbox that ends as a whole is the command's own end. */
+    bool is_lost = !process->exit.cause && !(known && known->cause == CAY_V1_END_CAUSE_OOM);
     if (is_lost && known && known->message.len)
         return cay_fail(err, process->end_reason ? process->end_reason : CAY_R_UNAVAILABLE, "%.*s",
                         (int)known->message.len, known->message.ptr);
     if (is_lost)
         return cay_fail(err, CAY_R_UNAVAILABLE, NULL);
-    if (!cay_result_began(&process->exit, err))
+    if (process->exit.cause && !cay_result_began(&process->exit, err))
         return false;
     struct cay_v1_exec_result *result =
         known ? cay_noun_copy(&cay_v1_exec_result_desc, known, &run->launch.call->arena) : NULL;

@@ -109,6 +109,13 @@ static bool has_member(struct cay_str members, const char *name)
     return false;
 }
 
+static int compare_ids(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left;
+    uint32_t b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
 static void take_groups(struct cay_str group, struct cay_user *user)
 {
     struct cay_str line;
@@ -120,6 +127,9 @@ static void take_groups(struct cay_str group, struct cay_user *user)
             continue;
         user->groups[user->group_count++] = gid;
     }
+    /* In the order in which Linux tells them (setgroups(2)); gVisor tells them as they came. */
+    if (user->group_count > 1)
+        qsort(user->groups, user->group_count, sizeof(user->groups[0]), compare_ids);
 }
 
 bool cay_user_find(const struct cay_tool_tree *tree, struct cay_str who, bool any_number,

@@ -98,8 +98,8 @@ static int fill(const struct cay_resident_runtime *runtime, int dir_fd,
 {
     /* Those it looks things up in are open to the ids of the sandbox; what is in them is not. */
     static const char *const dirs[] = {"rootfs",     "rootfs/proc", "rootfs/dev", "rootfs/sys",
-                                       "rootfs/tmp", "rootfs/cg",   "rootfs/s",   "rootfs/t",
-                                       "s",          "s/tree"};
+                                       "rootfs/tmp", "rootfs/cg",   "rootfs/k",   "rootfs/s",
+                                       "rootfs/t",   "s",           "s/tree"};
     cay_auto(cay_buf_finish) struct cay_buf config;
     cay_buf_init(&config, CONFIG_BYTES_MAX);
     for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
