@@ -46,6 +46,7 @@ void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
 {
     struct egress *egress = conn->egress;
     bool is_good = verdict == CAY_EGRESS_ALLOWED && why == 0;
+    egress_ask_leave(conn);
     if (conn->phase != EGRESS_QUESTIONS)
         note_end(conn, verdict, why);
     egress_side_close(&conn->client, egress, !is_good);
@@ -171,6 +172,15 @@ static void reach(struct egress_conn *conn)
 
 /* --- what clients say before anybody is reached --- */
 
+/* With what it has said so far. */
+static void go_on(struct egress_conn *conn)
+{
+    if (conn->client.is_read_over && !conn->server.rest_allowed)
+        egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
+    else if (conn->server.rest_allowed)
+        reach(conn);
+}
+
 /* Before it is relayed: bytes are kept, and looked at. */
 static void on_early(struct egress_watch *watch, uint32_t events)
 {
@@ -184,12 +194,10 @@ static void on_early(struct egress_watch *watch, uint32_t events)
         return;
     bool wants = !conn->client.is_read_over && conn->server.rest_len < EGRESS_PIECE_BYTES;
     (void)egress_watch(conn->egress, watch, wants ? EPOLLIN : 0);
-    if (conn->phase != EGRESS_WAITS)
-        return;
-    if (conn->client.is_read_over && !conn->server.rest_allowed)
-        egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
-    else if (conn->server.rest_allowed)
-        reach(conn);
+    if (conn->phase == EGRESS_WAITS)
+        go_on(conn);
+    else if (conn->phase == EGRESS_ASKS && conn->client.is_read_over && !conn->server.rest_len)
+        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_LEFT);
 }
 
 /* --- questions by TCP: length, message, again and again --- */
@@ -251,7 +259,7 @@ static bool find_destination(int fd, struct egress_conn *conn)
     return true;
 }
 
-/* 0 when it is allowed. */
+/* 0 when it is allowed; CAY_EGRESS_UNANSWERED when somebody is to be asked. */
 static enum cay_egress_why decide(struct egress_conn *conn)
 {
     struct egress *egress = conn->egress;
@@ -276,10 +284,25 @@ static enum cay_egress_why decide(struct egress_conn *conn)
     conn->rule[len] = '\0';
     if (decision.verdict == CAY_VERDICT_ALLOWED)
         return 0;
+    if (decision.verdict == CAY_VERDICT_ASKED)
+        return CAY_EGRESS_UNANSWERED;
     return decision.why == CAY_WHY_GUARDED ? CAY_EGRESS_GUARDED
            : decision.why == CAY_WHY_RULE  ? CAY_EGRESS_BY_RULE
            : decision.why == CAY_WHY_PORT  ? CAY_EGRESS_OTHER_PORT
                                            : CAY_EGRESS_NO_RULE;
+}
+
+/* Where clients speak first, whom they mean is known before anything leaves. Elsewhere the server
+ * may be the one that does. */
+void egress_conn_admit(struct egress_conn *conn)
+{
+    egress_ask_leave(conn);
+    conn->phase = EGRESS_WAITS;
+    conn->deadline_ms = conn->egress->now_ms + EGRESS_HELLO_MS;
+    if (!conn->has_shy_server)
+        reach(conn);
+    else
+        go_on(conn);
 }
 
 static void begin_conn(struct egress_conn *conn)
@@ -293,21 +316,16 @@ static void begin_conn(struct egress_conn *conn)
             egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_TOO_MANY);
         return;
     }
-    enum cay_egress_why why = decide(conn);
-    if (why) {
-        egress_conn_end(conn, CAY_EGRESS_REFUSED, why);
-        return;
-    }
-    if (egress_watch(egress, &conn->client.watch, EPOLLIN) < 0) {
-        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_TOO_MANY);
-        return;
-    }
-    /* Where clients speak first, whom they mean is known before anything leaves. Elsewhere the
-     * server may be the one that does. */
-    conn->deadline_ms = egress->now_ms + EGRESS_HELLO_MS;
     conn->has_shy_server = conn->port == PORT_HTTP || conn->port == PORT_HTTPS;
-    if (!conn->has_shy_server)
-        reach(conn);
+    enum cay_egress_why why = decide(conn);
+    if (why == CAY_EGRESS_UNANSWERED && !egress_ask(conn))
+        why = CAY_EGRESS_TOO_MANY;
+    if (why && conn->phase != EGRESS_ASKS)
+        egress_conn_end(conn, CAY_EGRESS_REFUSED, why);
+    else if (egress_watch(egress, &conn->client.watch, EPOLLIN) < 0)
+        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_TOO_MANY);
+    else if (!why)
+        egress_conn_admit(conn);
 }
 
 static void accept_one(struct egress *egress, int fd)
@@ -352,6 +370,8 @@ void egress_tick(struct egress *egress)
             reach(conn);
         } else if (conn->phase == EGRESS_QUESTIONS) {
             egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
+        } else if (conn->phase == EGRESS_ASKS) {
+            egress_conn_end(conn, CAY_EGRESS_REFUSED, CAY_EGRESS_UNANSWERED);
         } else {
             egress_conn_end(conn, CAY_EGRESS_FAILED,
                             conn->phase == EGRESS_RESOLVES ? CAY_EGRESS_NOT_FOUND
@@ -364,7 +384,15 @@ size_t egress_cut(struct egress *egress)
 {
     size_t count = 0;
     cay_list_for_each (struct egress_conn, conn, &egress->conns, in_list) {
-        bool is_allowed = conn->phase == EGRESS_QUESTIONS || decide(conn) == 0;
+        enum cay_egress_why why = conn->phase == EGRESS_QUESTIONS ? 0 : decide(conn);
+        if (conn->phase == EGRESS_ASKS) {
+            if (!why)
+                egress_conn_admit(conn);
+            else if (why != CAY_EGRESS_UNANSWERED)
+                egress_conn_end(conn, CAY_EGRESS_REFUSED, why);
+            continue;
+        }
+        bool is_allowed = !why || (why == CAY_EGRESS_UNANSWERED && conn->is_let_through);
         /* What it was led to may be closed now, though the name is not. */
         if (is_allowed && conn->name[0] && conn->upstream_next) {
             struct cay_decision decision = {};

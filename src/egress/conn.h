@@ -17,6 +17,7 @@ struct egress_side {
 
 enum egress_phase {
     EGRESS_QUESTIONS = 1, /* it asks for names, by TCP */
+    EGRESS_ASKS,          /* whether it may be */
     EGRESS_WAITS,         /* for the client's first words */
     EGRESS_RESOLVES,
     EGRESS_DIALS,
@@ -41,6 +42,8 @@ struct egress_conn {
     uint16_t port;
     char name[CAY_NAME_SIZE]; /* empty: it is for an address */
     char rule[CAY_EGRESS_RULE_BYTES_MAX + 1];
+    uint32_t ask_id;     /* the question that it waits for; 0: none */
+    bool is_let_through; /* by an answer, without a rule */
     bool has_shy_server; /* on this port it is the client who speaks first */
     struct egress_sniff sniff;
     uint64_t sent_bytes, received_bytes; /* by the sandbox */
@@ -50,6 +53,14 @@ struct egress_conn {
  * its memory goes at the end of the turn. */
 void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
                      enum cay_egress_why why);
+
+/* It may be: on to whom it is for. */
+void egress_conn_admit(struct egress_conn *conn);
+
+/* asks.c: it waits from now on. False: too many do. */
+[[nodiscard]] bool egress_ask(struct egress_conn *conn);
+/* No longer, for whatever reason. */
+void egress_ask_leave(struct egress_conn *conn);
 
 /* resolve.c: asks for the addresses of its name; then egress_conn_dial. */
 void egress_resolve(struct egress_conn *conn);

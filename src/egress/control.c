@@ -89,7 +89,7 @@ struct lists {
     size_t counts[CAY_EGRESS_SET];
 };
 
-static struct cay_policy *read_policy(struct cay_str text)
+static struct cay_policy *read_policy(struct cay_str text, bool asks)
 {
     /* The daemon has looked at them: which guarded ranges may be named is decided there. */
     static const struct cay_subnet all[] = {{.first = {.family = 2}}, {.first = {.family = 10}}};
@@ -113,12 +113,13 @@ static struct cay_policy *read_policy(struct cay_str text)
         .set_count = lists->counts[CAY_EGRESS_SET - 1],
         .opened = all,
         .opened_count = CAY_COUNT(all),
+        .asks = asks,
     };
     return !text.len && cay_policy_create(&source, &policy, &ignored) ? policy : NULL;
 }
 
 /* A policy that cannot be read is none: nothing is allowed. */
-static void apply(struct egress *egress, uint64_t serial, int fd)
+static void apply(struct egress *egress, const struct cay_egress_frame *frame, int fd)
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_buf_init(&text, CAY_EGRESS_POLICY_BYTES_MAX);
@@ -130,9 +131,10 @@ static void apply(struct egress *egress, uint64_t serial, int fd)
     }
     cay_policy_destroy(cay_take_ptr(egress->policy));
     if (len == 0 && !text.failed)
-        egress->policy = read_policy(cay_buf_str(&text));
+        egress->policy = read_policy(cay_buf_str(&text), frame->asks_ms > 0);
+    egress_asks_judge(egress, frame->asks_ms);
     const struct cay_egress_frame answer = {
-        .kind = CAY_EGRESS_APPLIED, .serial = serial, .count = egress_cut(egress)};
+        .kind = CAY_EGRESS_APPLIED, .serial = frame->serial, .count = egress_cut(egress)};
     open_inlets(egress);
     (void)egress_send(egress, &answer, NULL, 0);
 }
@@ -143,11 +145,13 @@ static void obey(struct egress *egress, const struct cay_egress_frame *frame, st
     if (frame->kind == CAY_EGRESS_START)
         egress->is_over = !start(egress, frame, parcel);
     else if (frame->kind == CAY_EGRESS_POLICY && has_file)
-        apply(egress, frame->serial, parcel->fds[0]);
+        apply(egress, frame, parcel->fds[0]);
     else if (frame->kind == CAY_EGRESS_SECRETS && has_file)
         egress_secrets_apply(egress, parcel->fds[0]);
     else if (frame->kind == CAY_EGRESS_LEAF && has_file)
         egress_leaf_apply(egress, frame->name, parcel->fds[0]);
+    else if (frame->kind == CAY_EGRESS_ANSWER)
+        egress_asks_answer(egress, frame->ask.id, frame->is_allowed);
     else if (frame->kind == CAY_EGRESS_QUIT)
         egress->is_over = true;
     else if (frame->kind == CAY_EGRESS_PING)
@@ -219,5 +223,6 @@ void egress_on_door(struct egress_watch *watch, uint32_t)
     egress->control.fd = fd;
     (void)egress_watch(egress, &egress->control, EPOLLIN);
     egress->receipts.told = (struct cay_egress_totals){};
+    egress_asks_repeat(egress);
     say_hello(egress);
 }

@@ -64,7 +64,8 @@ int egress_init(struct egress *egress, int control_fd)
 bool egress_turn(struct egress *egress, int wait_ms)
 {
     struct epoll_event events[EVENTS_PER_TURN];
-    bool is_idle = cay_list_empty(&egress->conns) && !egress_has_news(egress);
+    bool is_idle =
+        cay_list_empty(&egress->conns) && !egress_has_news(egress) && !egress_asks_wait(egress);
     int most = is_idle ? -1 : EGRESS_TICK_MS;
     int count = epoll_wait(egress->epoll_fd, events, EVENTS_PER_TURN,
                            wait_ms < 0 || (most >= 0 && wait_ms > most) ? most : wait_ms);
@@ -77,6 +78,7 @@ bool egress_turn(struct egress *egress, int wait_ms)
     if (egress->now_ms - egress->ticked_ms >= EGRESS_TICK_MS) {
         egress->ticked_ms = egress->now_ms;
         egress_tick(egress);
+        egress_asks_tick(egress);
         egress_flush(egress);
     }
     egress_bury(egress);
@@ -98,6 +100,7 @@ void egress_finish(struct egress *egress)
         close(egress->names.fd);
     egress_names_finish(&egress->names);
     egress_receipts_finish(&egress->receipts);
+    egress_asks_finish(&egress->asks);
     cay_policy_destroy(cay_take_ptr(egress->policy));
     if (egress->epoll_fd >= 0)
         close(cay_take_fd(egress->epoll_fd));

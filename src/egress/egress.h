@@ -30,6 +30,7 @@ enum {
     EGRESS_RECEIPTS_MAX = 64,   /* that wait for the daemon; */
     EGRESS_DENIALS_MAX = 48,    /* so many of what was not allowed, */
     EGRESS_DENIALS_AT_ONCE = 4, /* and so many of the same are told without waiting */
+    EGRESS_HELD_MAX = 256,      /* connections that wait for answers */
     EGRESS_DNS_PORT = 53,
 };
 
@@ -66,6 +67,12 @@ struct egress_known {
     size_t count;
 };
 
+struct egress_asks {
+    struct egress_ask *items; /* CAY_EGRESS_ASKS_MAX of them; NULL: none yet */
+    size_t held_count;
+    uint32_t limit_ms;
+};
+
 struct egress {
     int epoll_fd;
     struct egress_watch control; /* the daemon; may be away */
@@ -83,6 +90,7 @@ struct egress {
     uint64_t now_ms;
     uint64_t ticked_ms;
     struct egress_receipts receipts;
+    struct egress_asks asks;
     struct egress_known *known; /* EGRESS_KNOWN_MAX of them; NULL: none yet */
     uint16_t resolver_port;     /* of 127.0.0.1, where we are; 53 but in tests */
     char *scratch;              /* EGRESS_PIECE_BYTES, used within one callback */
@@ -119,6 +127,16 @@ enum { EGRESS_ANSWER_BYTES_MAX = 512 };
 [[nodiscard]] size_t egress_answer(struct egress *egress, const uint8_t *question, size_t len,
                                    uint8_t out[static EGRESS_ANSWER_BYTES_MAX]);
 void egress_on_questions(struct egress_watch *watch, uint32_t events);
+
+/* asks.c: an answer lets those through that wait for it, or ends them. */
+void egress_asks_answer(struct egress *egress, uint32_t id, bool is_allowed);
+/* When the policy has changed: what it decides is no question any more. */
+void egress_asks_judge(struct egress *egress, uint32_t limit_ms);
+/* For another daemon. */
+void egress_asks_repeat(struct egress *egress);
+void egress_asks_tick(struct egress *egress);
+[[nodiscard]] bool egress_asks_wait(const struct egress *egress);
+void egress_asks_finish(struct egress_asks *asks);
 
 /* intercept.c, or plain.c in the image that cannot: */
 [[nodiscard]] bool egress_intercepts(void);

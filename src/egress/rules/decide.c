@@ -100,8 +100,11 @@ void cay_policy_decide_name(const struct cay_policy *policy, struct cay_str name
         return;
     }
     const struct asked asked = {.name = cay_str(text), .port = port};
-    if (!is_denied(policy, &asked, out))
-        find_allowed(policy, &asked, CAY_GUARD_NONE, out);
+    if (is_denied(policy, &asked, out))
+        return;
+    find_allowed(policy, &asked, CAY_GUARD_NONE, out);
+    if (out->verdict == CAY_VERDICT_REFUSED && policy->asks)
+        out->verdict = CAY_VERDICT_ASKED;
 }
 
 static struct asked ask_address(const struct cay_ip *address, uint16_t port)
@@ -167,10 +170,10 @@ bool cay_policy_may_resolve(const struct cay_policy *policy, struct cay_str name
         if (covers(&policy->allow.items[i], &asked))
             return true;
     }
-    return false;
+    return policy->asks;
 }
 
-void cay_decision_explain(const struct cay_decision *decision, struct cay_buf *out)
+static void explain(const struct cay_decision *decision, struct cay_buf *out)
 {
     struct cay_str rule = decision->rule;
     const char *verb = decision->is_deny_rule ? "denies" : "allows";
@@ -191,6 +194,13 @@ void cay_decision_explain(const struct cay_decision *decision, struct cay_buf *o
     if (decision->member.len)
         cay_buf_printf(out, ", by its rule '%.*s'", (int)decision->member.len,
                        decision->member.ptr);
+}
+
+void cay_decision_explain(const struct cay_decision *decision, struct cay_buf *out)
+{
+    explain(decision, out);
+    if (decision->verdict == CAY_VERDICT_ASKED)
+        cay_buf_append_text(out, "; somebody is asked");
 }
 
 bool cay_policy_next_range(const struct cay_policy *policy, size_t *cursor,

@@ -190,6 +190,7 @@ bool cay_policy_create(const struct cay_policy_source *source, struct cay_policy
     if (!cay_policy_check_sets(source->sets, source->set_count, err))
         return false;
     struct cay_policy *policy = cay_new(struct cay_policy);
+    policy->asks = source->asks;
     cay_arena_init(&policy->texts, TEXTS_BYTES_MAX);
     struct loading allow = {source, policy, &policy->allow, false, err};
     struct loading deny = {source, policy, &policy->deny, true, err};

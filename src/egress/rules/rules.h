@@ -49,6 +49,7 @@ struct cay_policy_source {
      * ::/0 here every rule is taken that could ever be. */
     const struct cay_subnet *opened;
     size_t opened_count;
+    bool asks; /* somebody is asked about names that no rule decides */
 };
 
 /* Reasons: INVALID_ARGUMENT with the rule, what is wrong with it and what to write instead;
@@ -65,7 +66,7 @@ void cay_policy_destroy(struct cay_policy *policy);
  * members: read again they say the same. */
 void cay_policy_print(const struct cay_policy *policy, bool is_deny, struct cay_buf *out);
 
-enum cay_verdict { CAY_VERDICT_REFUSED = 1, CAY_VERDICT_ALLOWED };
+enum cay_verdict { CAY_VERDICT_REFUSED = 1, CAY_VERDICT_ALLOWED, CAY_VERDICT_ASKED };
 
 enum cay_why {
     CAY_WHY_RULE = 1, /* `rule` says so */
@@ -101,7 +102,8 @@ void cay_policy_decide_upstream(const struct cay_policy *policy, const struct ca
 [[nodiscard]] bool cay_policy_next_range(const struct cay_policy *policy, size_t *cursor,
                                          struct cay_subnet *out_range);
 
-/* May some port of it be allowed? What is not, is not looked up: questions carry data, too. */
+/* May some port of it be allowed, or asked about? What is not, is not looked up: questions carry
+ * data, too. */
 [[nodiscard]] bool cay_policy_may_resolve(const struct cay_policy *policy, struct cay_str name);
 
 /* "no rule allows it"; a clause, for sentences. */

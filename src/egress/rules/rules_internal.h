@@ -33,6 +33,7 @@ struct rules {
 struct cay_policy {
     struct rules allow;
     struct rules deny;
+    bool asks;
     struct cay_arena texts;
 };
 

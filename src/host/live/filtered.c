@@ -129,7 +129,7 @@ static void tell_rules(struct cay_filtered *filtered)
     cay_buf_init(&rules, CAY_EGRESS_POLICY_BYTES_MAX);
     write_rules(filtered, &rules);
     int status = rules.failed ? -EMSGSIZE
-                              : cay_helper_set_policy(&filtered->helper, ++filtered->serial,
+                              : cay_helper_set_policy(&filtered->helper, ++filtered->serial, 0,
                                                       cay_buf_str(&rules));
     if (status < 0) {
         cay_fail_errno(&err, CAY_R_INTERNAL, status, "tell the helper its rules");

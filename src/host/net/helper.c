@@ -252,10 +252,19 @@ static int send_file(const struct cay_helper *helper, const struct cay_egress_fr
                                              : send_frame(helper->control_fd, frame, &fd, 1);
 }
 
-int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial, struct cay_str rules)
+int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial, uint32_t asks_ms,
+                          struct cay_str rules)
 {
-    const struct cay_egress_frame frame = {.kind = CAY_EGRESS_POLICY, .serial = serial};
+    const struct cay_egress_frame frame = {
+        .kind = CAY_EGRESS_POLICY, .serial = serial, .asks_ms = asks_ms};
     return send_file(helper, &frame, rules);
+}
+
+int cay_helper_answer(const struct cay_helper *helper, uint32_t id, bool is_allowed)
+{
+    const struct cay_egress_frame frame = {
+        .kind = CAY_EGRESS_ANSWER, .ask.id = id, .is_allowed = is_allowed};
+    return send_frame(helper->control_fd, &frame, NULL, 0);
 }
 
 int cay_helper_set_secrets(const struct cay_helper *helper, struct cay_str secrets)

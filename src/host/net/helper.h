@@ -40,9 +40,11 @@ void cay_helper_kill(struct cay_helper *helper);
 /* It goes on without us. */
 void cay_helper_leave(struct cay_helper *helper);
 
-/* Rules as cay_egress_rule_put writes them. 0 or -errno. */
+/* Rules as cay_egress_rule_put writes them; asks_ms as POLICY has it. 0 or -errno. */
 [[nodiscard]] int cay_helper_set_policy(const struct cay_helper *helper, uint64_t serial,
-                                        struct cay_str rules);
+                                        uint32_t asks_ms, struct cay_str rules);
+/* To an ASK. */
+[[nodiscard]] int cay_helper_answer(const struct cay_helper *helper, uint32_t id, bool is_allowed);
 
 /* The same of secrets, as cay_egress_secret_put writes them; the caller wipes its copy. */
 [[nodiscard]] int cay_helper_set_secrets(const struct cay_helper *helper, struct cay_str secrets);

@@ -75,8 +75,22 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
     case CAY_EGRESS_LEAF:
     case CAY_EGRESS_LEAF_WANTED: put_text(&writer, frame->name, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
+        put(&writer, frame->serial, 8);
+        put(&writer, frame->asks_ms, 4);
+        break;
     case CAY_EGRESS_PING:
     case CAY_EGRESS_PONG: put(&writer, frame->serial, 8); break;
+    case CAY_EGRESS_ANSWER:
+        put(&writer, frame->ask.id, 4);
+        put(&writer, frame->is_allowed, 1);
+        break;
+    case CAY_EGRESS_ASK:
+        put(&writer, frame->ask.id, 4);
+        put(&writer, frame->ask.left_ms, 4);
+        put(&writer, frame->ask.count, 4);
+        put(&writer, frame->ask.port, 2);
+        put_text(&writer, frame->ask.name, CAY_EGRESS_NAME_BYTES_MAX);
+        break;
     case CAY_EGRESS_APPLIED:
         put(&writer, frame->serial, 8);
         put(&writer, frame->count, 8);
@@ -185,8 +199,23 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
     case CAY_EGRESS_LEAF:
     case CAY_EGRESS_LEAF_WANTED: frame.name = get_text(&reader, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
+        frame.serial = get(&reader, 8);
+        frame.asks_ms = (uint32_t)get(&reader, 4);
+        break;
     case CAY_EGRESS_PING:
     case CAY_EGRESS_PONG: frame.serial = get(&reader, 8); break;
+    case CAY_EGRESS_ANSWER:
+        frame.ask.id = (uint32_t)get(&reader, 4);
+        is_good = get_flag(&reader, &frame.is_allowed) && is_good && frame.ask.id;
+        break;
+    case CAY_EGRESS_ASK:
+        frame.ask.id = (uint32_t)get(&reader, 4);
+        frame.ask.left_ms = (uint32_t)get(&reader, 4);
+        frame.ask.count = (uint32_t)get(&reader, 4);
+        frame.ask.port = (uint16_t)get(&reader, 2);
+        frame.ask.name = get_text(&reader, CAY_EGRESS_NAME_BYTES_MAX);
+        is_good = is_good && frame.ask.id && frame.ask.name.len;
+        break;
     case CAY_EGRESS_APPLIED:
         frame.serial = get(&reader, 8);
         frame.count = get(&reader, 8);

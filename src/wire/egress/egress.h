@@ -8,15 +8,16 @@
  * To the helper: START once, with its listener for daemons to come, the file of names, and then
  * what HELLO brings back; POLICY with a file of rules, as often as they change; SECRETS with a file
  * of them (secrets.h), the same; LEAF with a file that has a certificate for a name, in PEM, and
- * its key; QUIT; PING, to hear whether it is still at work. From the helper: HELLO to a daemon that
- * connects, with all that the next helper needs; APPLIED when a policy is in force; RECEIPT, and
- * TOTALS of all that happened since it began; LEAF_WANTED, again when nothing comes; PONG.
+ * its key; ANSWER to a question; QUIT; PING, to hear whether it is still at work. From the helper:
+ * HELLO to a daemon that connects, with all that the next helper needs; APPLIED when a policy is in
+ * force; RECEIPT, and TOTALS of all that happened since it began; LEAF_WANTED, again when nothing
+ * comes; ASK, whether somebody may be connected to, as often as it changes; PONG.
  */
 
 #include "base/buf.h"
 
 enum {
-    CAY_EGRESS_VERSION = 4,
+    CAY_EGRESS_VERSION = 5,
     CAY_EGRESS_FRAME_BYTES_MAX = 1024,
     CAY_EGRESS_DOOR_BACKLOG = 4,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
@@ -25,6 +26,7 @@ enum {
     CAY_EGRESS_PATH_BYTES_MAX = 256, /* a longer one is cut */
     CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
     CAY_EGRESS_LEAF_BYTES_MAX = 16 * 1024,
+    CAY_EGRESS_ASKS_MAX = 32, /* questions of a helper at once */
     /* A file of names: slot n is the name at address n + CAY_EGRESS_NAMES_FIRST of the pool, one
      * byte of length before it. */
     CAY_EGRESS_NAMES_MAX = 8192,
@@ -39,12 +41,14 @@ enum cay_egress_kind {
     CAY_EGRESS_PING,
     CAY_EGRESS_SECRETS,
     CAY_EGRESS_LEAF,
+    CAY_EGRESS_ANSWER,
     CAY_EGRESS_HELLO = 16, /* from here on they come from the helper */
     CAY_EGRESS_APPLIED,
     CAY_EGRESS_RECEIPT,
     CAY_EGRESS_TOTALS,
     CAY_EGRESS_PONG,
     CAY_EGRESS_LEAF_WANTED,
+    CAY_EGRESS_ASK,
 };
 
 /* Descriptors of HELLO, in this order; a bit each says which are there. START has the listener and
@@ -79,6 +83,8 @@ enum cay_egress_why {
     CAY_EGRESS_CUT,        /* it was open when the rules changed */
     CAY_EGRESS_OTHER_PORT, /* a rule allows it on others */
     CAY_EGRESS_LEFT,       /* by who connected, before anybody was reached */
+    CAY_EGRESS_UNANSWERED, /* it was asked about, and nobody answered */
+    CAY_EGRESS_REJECTED,   /* somebody did, by no */
     CAY_EGRESS_WHYS,
 };
 
@@ -114,14 +120,26 @@ struct cay_egress_totals {
     uint64_t lost; /* that have no receipt: there were too many at once */
 };
 
+/* May it be connected to? Who does waits for the answer. */
+struct cay_egress_ask {
+    uint32_t id;      /* never 0; of ANSWER, the same */
+    uint32_t left_ms; /* then it is refused. 0: it is no question any more */
+    uint32_t count;   /* connections that wait */
+    uint16_t port;
+    struct cay_str name;
+};
+
 struct cay_egress_frame {
     enum cay_egress_kind kind;
     uint32_t version;    /* of START and HELLO */
     uint32_t parts;      /* the same: bits of cay_egress_part */
     uint64_t serial;     /* of POLICY and APPLIED, of PING and PONG */
     uint64_t count;      /* APPLIED: connections that were cut */
+    uint32_t asks_ms;    /* of POLICY: how long there is for an answer; 0: nobody is asked */
     bool intercepts;     /* of HELLO: it is the image that can */
+    bool is_allowed;     /* of ANSWER */
     struct cay_str name; /* of LEAF and LEAF_WANTED */
+    struct cay_egress_ask ask;
     struct cay_egress_receipt receipt;
     struct cay_egress_totals totals;
 };

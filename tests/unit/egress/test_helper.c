@@ -239,7 +239,8 @@ static void expect_news(struct world *world, enum cay_egress_kind kind,
     }
 }
 
-static uint64_t set_policy(struct world *world, const char *const *allow, const char *deny)
+static uint64_t set_policy_asking(struct world *world, uint32_t asks_ms, const char *const *allow,
+                                  const char *deny)
 {
     cay_auto(cay_buf_finish) struct cay_buf rules;
     struct cay_helper_news news;
@@ -248,11 +249,16 @@ static uint64_t set_policy(struct world *world, const char *const *allow, const 
         cay_egress_rule_put(&rules, CAY_EGRESS_ALLOW, cay_str(*allow));
     if (deny)
         cay_egress_rule_put(&rules, CAY_EGRESS_DENY, cay_str(deny));
-    assert_int_equal(cay_helper_set_policy(&world->helper, ++world->serial, cay_buf_str(&rules)),
-                     0);
+    assert_int_equal(
+        cay_helper_set_policy(&world->helper, ++world->serial, asks_ms, cay_buf_str(&rules)), 0);
     expect_news(world, CAY_EGRESS_APPLIED, &news);
     assert_int_equal(news.frame.serial, world->serial);
     return news.frame.count;
+}
+
+static uint64_t set_policy(struct world *world, const char *const *allow, const char *deny)
+{
+    return set_policy_asking(world, 0, allow, deny);
 }
 
 static const char *const usual[] = {"*.test", "10.0.0.0/16", NULL};
@@ -745,6 +751,183 @@ static void test_ping(void **)
     close_world(world);
 }
 
+/* --- names that somebody is asked about --- */
+
+enum { ASKS_MS = 60'000, ASKS_SHORTLY_MS = 300 };
+
+static pid_t begin(const struct world *world, int (*act)(const void *), const void *arg)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(inside(world, act, arg));
+    return pid;
+}
+
+static int end_of(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
+static void expect_ask(struct world *world, const char *name, uint32_t count,
+                       struct cay_helper_news *out_news)
+{
+    do
+        expect_news(world, CAY_EGRESS_ASK, out_news);
+    while (out_news->frame.ask.left_ms && out_news->frame.ask.count < count);
+    assert_true(cay_str_is(out_news->frame.ask.name, name));
+    assert_int_equal(out_news->frame.ask.port, 7);
+    assert_int_equal(out_news->frame.ask.count, count);
+}
+
+static void expect_refusal(struct world *world, enum cay_egress_why why)
+{
+    struct cay_helper_news news;
+    expect_news(world, CAY_EGRESS_RECEIPT, &news);
+    assert_int_equal(news.frame.receipt.verdict, CAY_EGRESS_REFUSED);
+    assert_int_equal(news.frame.receipt.why, why);
+}
+
+static void test_asked(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    const struct wish unknown = {"good.other", 7};
+    const struct wish good = {"good.test", 7};
+    (void)set_policy_asking(world, ASKS_MS, usual, "denied.other");
+    expect(world, look, "denied.other", "denied", 3);
+    expect(world, look, "good.other", "unknown", 0);
+    pid_t first = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 1, &news);
+    uint32_t id = news.frame.ask.id;
+    assert_in_range(news.frame.ask.left_ms, 1, ASKS_MS);
+    pid_t second = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 2, &news);
+    assert_int_equal(news.frame.ask.id, id);
+    expect(world, talk, &good, "what a rule allows waits for nobody", 0);
+    assert_int_equal(cay_helper_answer(&world->helper, id + 1, true), 0); /* is no question */
+    assert_int_equal(cay_helper_answer(&world->helper, id, true), 0);
+    assert_int_equal(end_of(first), 0);
+    assert_int_equal(end_of(second), 0);
+    /* That was for those who waited. */
+    first = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 1, &news);
+    assert_int_not_equal(news.frame.ask.id, id);
+    assert_int_equal(cay_helper_answer(&world->helper, news.frame.ask.id, false), 0);
+    assert_int_equal(end_of(first), ECONNRESET);
+    do
+        expect_news(world, CAY_EGRESS_RECEIPT, &news);
+    while (news.frame.receipt.verdict == CAY_EGRESS_ALLOWED);
+    assert_int_equal(news.frame.receipt.why, CAY_EGRESS_REJECTED);
+    close_world(world);
+}
+
+static void test_ask_ends(void **)
+{
+    static const char *const allowing[] = {"good.other:7", NULL};
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    const struct wish unknown = {"good.other", 7};
+    (void)set_policy_asking(world, ASKS_SHORTLY_MS, usual, NULL);
+    expect(world, talk, &unknown, "nobody answers", ECONNRESET);
+    expect_refusal(world, CAY_EGRESS_UNANSWERED);
+    expect_ask(world, "good.other", 0, &news);
+    assert_int_equal(news.frame.ask.left_ms, 0);
+    /* The rules answer, too. */
+    (void)set_policy_asking(world, ASKS_MS, usual, NULL);
+    pid_t pid = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 1, &news);
+    (void)set_policy_asking(world, ASKS_MS, usual, "good.other");
+    assert_int_equal(end_of(pid), ECONNRESET);
+    (void)set_policy_asking(world, ASKS_MS, usual, NULL);
+    pid = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 1, &news);
+    (void)set_policy_asking(world, ASKS_MS, allowing, NULL);
+    assert_int_equal(end_of(pid), 0);
+    close_world(world);
+}
+
+/* What one answer has let through goes on as long as names are asked about. */
+static void test_asked_and_cut(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    int told[2];
+    char go = 0;
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    const struct lasting lasting = {.wish = {"good.other", 7}, .tell_fd = told[1]};
+    (void)set_policy_asking(world, ASKS_MS, usual, NULL);
+    pid_t pid = begin(world, stay, &lasting);
+    expect_ask(world, "good.other", 1, &news);
+    assert_int_equal(cay_helper_answer(&world->helper, news.frame.ask.id, true), 0);
+    assert_int_equal(read(told[0], &go, 1), 1);
+    assert_int_equal(set_policy_asking(world, ASKS_MS, usual, "other.other"), 0);
+    assert_int_equal(set_policy(world, usual, NULL), 1);
+    assert_int_equal(end_of(pid), ECONNRESET);
+    close(told[0]);
+    close(told[1]);
+    close_world(world);
+}
+
+/* The next daemon hears the question, too, and its answer counts. */
+static void test_asked_again(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    const struct wish unknown = {"good.other", 7};
+    (void)set_policy_asking(world, ASKS_MS, usual, NULL);
+    pid_t pid = begin(world, talk, &unknown);
+    expect_ask(world, "good.other", 1, &news);
+    uint32_t id = news.frame.ask.id;
+    cay_helper_leave(&world->helper);
+    cay_filter_close(&world->filter);
+    assert_int_equal(cay_helper_find(world->dir_fd, SLOT, &world->helper), 0);
+    expect_news(world, CAY_EGRESS_HELLO, &news);
+    world->filter = news.filter;
+    close(news.netns_fd);
+    expect_ask(world, "good.other", 1, &news);
+    assert_int_equal(news.frame.ask.id, id);
+    assert_int_equal(cay_helper_answer(&world->helper, id, true), 0);
+    assert_int_equal(end_of(pid), 0);
+    close_world(world);
+}
+
+/* They stay until the last one is connected, and leave without a word. */
+static int connect_to_many(const void *)
+{
+    struct wish wish = {.port = 7};
+    char name[32];
+    char piece[1];
+    wish.name = name;
+    for (int i = 0; i < CAY_EGRESS_ASKS_MAX; i++) {
+        snprintf(name, sizeof(name), "n%d.other", i);
+        if (open_wish(&wish) < 0)
+            return UNKNOWN;
+    }
+    int fd = open_wish(&(struct wish){"more.other", 7});
+    return fd < 0 ? -fd : recv(fd, piece, 1, 0) < 0 ? errno : NO_END;
+}
+
+static void test_many_asked(void **)
+{
+    struct world *world = open_world();
+    struct cay_helper_news news;
+    const struct wish good = {"good.test", 7};
+    (void)set_policy_asking(world, ASKS_MS, usual, NULL);
+    expect(world, connect_to_many, NULL, "one too many", ECONNRESET);
+    expect(world, connect_to_many, NULL, "the same again", ECONNRESET);
+    expect(world, talk, &good, "what is allowed", 0);
+    uint32_t first = 0;
+    for (int i = 0; i < CAY_EGRESS_ASKS_MAX; i++) {
+        expect_news(world, CAY_EGRESS_ASK, &news);
+        assert_int_not_equal(news.frame.ask.id, first);
+        first = first ? first : news.frame.ask.id;
+    }
+    (void)set_policy(world, usual, NULL);
+    close_world(world);
+}
+
 static int flood(const void *arg)
 {
     enum { MANY = 1100 };
@@ -847,6 +1030,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_left),          cmocka_unit_test(test_load),
         cmocka_unit_test(test_resolver_away), cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_ping),          cmocka_unit_test(test_confined),
+        cmocka_unit_test(test_asked),         cmocka_unit_test(test_ask_ends),
+        cmocka_unit_test(test_asked_and_cut), cmocka_unit_test(test_asked_again),
+        cmocka_unit_test(test_many_asked),
     };
     struct cay_error err = {};
     program = argc > 1 ? argv[1] : NULL;

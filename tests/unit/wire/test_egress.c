@@ -6,7 +6,14 @@
 
 static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_START, .version = 1, .parts = 0x3F},
-    {.kind = CAY_EGRESS_POLICY, .serial = UINT64_MAX},
+    {.kind = CAY_EGRESS_POLICY, .serial = UINT64_MAX, .asks_ms = 60'000},
+    {.kind = CAY_EGRESS_ANSWER, .ask.id = 7, .is_allowed = true},
+    {.kind = CAY_EGRESS_ASK,
+     .ask = {.id = UINT32_MAX,
+             .left_ms = 60'000,
+             .count = 2,
+             .port = 443,
+             .name = CAY_STR("api.example.com")}},
     {.kind = CAY_EGRESS_QUIT},
     {.kind = CAY_EGRESS_PING, .serial = 8},
     {.kind = CAY_EGRESS_PONG, .serial = 8},
@@ -61,6 +68,13 @@ static void test_round_trips(void **)
         assert_int_equal(frame.count, samples[i].count);
         assert_int_equal(frame.parts, samples[i].parts);
         assert_int_equal(frame.intercepts, samples[i].intercepts);
+        assert_int_equal(frame.asks_ms, samples[i].asks_ms);
+        assert_int_equal(frame.is_allowed, samples[i].is_allowed);
+        assert_int_equal(frame.ask.id, samples[i].ask.id);
+        assert_int_equal(frame.ask.left_ms, samples[i].ask.left_ms);
+        assert_int_equal(frame.ask.count, samples[i].ask.count);
+        assert_int_equal(frame.ask.port, samples[i].ask.port);
+        assert_true(cay_str_equal(frame.ask.name, samples[i].ask.name));
         assert_true(cay_str_equal(frame.name, samples[i].name));
         assert_true(cay_str_equal(frame.receipt.name, samples[i].receipt.name));
         assert_true(cay_str_equal(frame.receipt.rule, samples[i].receipt.rule));

@@ -17,6 +17,7 @@ struct lists {
     const char *const *deny;
     const char *const *sets;
     const char *const *opened;
+    bool asks;
 };
 
 static size_t copy_texts(const char *const *texts, struct cay_str *out)
@@ -34,7 +35,7 @@ static bool create(const struct lists *lists, struct cay_policy **out, struct ca
     struct cay_str sets[TEXTS_MAX];
     struct cay_subnet opened[TEXTS_MAX];
     struct cay_policy_source source = {
-        .allow = allow, .deny = deny, .sets = sets, .opened = opened};
+        .allow = allow, .deny = deny, .sets = sets, .opened = opened, .asks = lists->asks};
     source.allow_count = copy_texts(lists->allow, allow);
     source.deny_count = copy_texts(lists->deny, deny);
     source.set_count = copy_texts(lists->sets, sets);
@@ -506,6 +507,27 @@ static void destinations_are_understood(void **)
     }
 }
 
+/* Of names that no rule decides; of addresses nobody is asked. */
+static void somebody_is_asked(void **)
+{
+    struct cay_policy *policy = policy_of(&(struct lists){
+        .allow = TEXTS("a.example:443", "1.1.1.1:53"), .deny = TEXTS("b.example"), .asks = true});
+    assert_int_equal(ask(policy, "a.example", 443).verdict, CAY_VERDICT_ALLOWED);
+    assert_int_equal(ask(policy, "a.example", 80).verdict, CAY_VERDICT_ASKED);
+    assert_int_equal(ask(policy, "c.example", 80).verdict, CAY_VERDICT_ASKED);
+    assert_int_equal(ask(policy, "b.example", 80).verdict, CAY_VERDICT_REFUSED);
+    assert_int_equal(ask(policy, "no name", 80).verdict, CAY_VERDICT_REFUSED);
+    assert_int_equal(ask(policy, "8.8.8.8", 80).verdict, CAY_VERDICT_REFUSED);
+    assert_int_equal(ask(policy, "1.1.1.1", 80).verdict, CAY_VERDICT_REFUSED);
+    assert_false(is_open_upstream(policy, "10.0.0.1"));
+    assert_true(cay_policy_may_resolve(policy, CAY_STR("c.example")));
+    assert_false(cay_policy_may_resolve(policy, CAY_STR("b.example")));
+    expect_explained(policy, "c.example", 80, "no rule allows it; somebody is asked");
+    expect_explained(policy, "a.example", 80,
+                     "'a.example:443' allows it on other ports only; somebody is asked");
+    cay_policy_destroy(policy);
+}
+
 static void nothing_is_allowed_by_nothing(void **)
 {
     struct cay_policy *policy = policy_of(&(struct lists){});
@@ -533,6 +555,7 @@ int main(void)
         cmocka_unit_test(builtin_sets_are_good),
         cmocka_unit_test(decisions_are_explained),
         cmocka_unit_test(destinations_are_understood),
+        cmocka_unit_test(somebody_is_asked),
         cmocka_unit_test(nothing_is_allowed_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
