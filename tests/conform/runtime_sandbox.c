@@ -605,6 +605,38 @@ static void nothing_is_left_behind(void **)
         assert_int_equal(cay_cgroup_open(&host, name, 0, &group), -ENOENT);
 }
 
+static unsigned long number_in(const char *path, const char *label)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char line[256];
+    unsigned long number = 0;
+    while (!number && fgets(line, sizeof(line), file))
+        number =
+            strncmp(line, label, strlen(label)) == 0 ? strtoul(line + strlen(label), NULL, 10) : 0;
+    assert_int_equal(fclose(file), 0);
+    return number;
+}
+
+/* The kernel would give each init a table as large as ours. */
+static void init_has_no_room_for_our_descriptors(void **)
+{
+    fixture_needs(CAY_RUNTIME_RUNS_PROGRAMS);
+    if (has_own_kernel())
+        return; /* runsc starts it, and is large itself */
+    cay_autoclose int high_fd = fcntl(0, F_DUPFD_CLOEXEC, 1000);
+    assert_true(high_fd >= 1000);
+    struct cay_sandbox *sandbox = NULL;
+    struct cay_error err = {};
+    char path[64];
+    assert_true(fixture_start("small", SECOND_BASE, NULL, &sandbox));
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", cay_sandbox_pidfd(sandbox));
+    unsigned long pid = number_in(path, "Pid:");
+    snprintf(path, sizeof(path), "/proc/%lu/status", pid);
+    assert_in_range(number_in(path, "FDSize:"), 1, 256);
+    assert_true(cay_sandbox_destroy(sandbox, &err));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(int argc, char **argv)
@@ -627,6 +659,7 @@ int main(int argc, char **argv)
         TEST(ids_that_are_no_file_names_are_refused),
         TEST(the_root_is_switched_under_a_living_sandbox),
         TEST(nothing_is_left_behind),
+        TEST(init_has_no_room_for_our_descriptors),
     };
     int result = fixture_begin(argc, argv);
     if (result >= 0)

@@ -25,6 +25,7 @@ struct child {
     int image_fd;
     int channel_fd;
     int netns_fd;
+    int low_end; /* it takes nothing along from here on */
     long result; /* -errno when exec did not happen: we share memory */
 };
 
@@ -39,6 +40,8 @@ CAY_CLONE_CHILD static int child_main(void *arg)
     long result = 0;
     if (child->netns_fd >= 0)
         result = cay_raw2(SYS_setns, child->netns_fd, CLONE_NEWNET);
+    if (result >= 0)
+        result = cay_raw3(SYS_close_range, child->low_end, UINT_MAX, CLOSE_RANGE_UNSHARE);
     if (result >= 0 && image_fd <= CHANNEL_FD)
         result = image_fd = (int)cay_raw3(SYS_fcntl, image_fd, F_DUPFD_CLOEXEC, CHANNEL_FD + 1);
     if (result >= 0)
@@ -81,15 +84,21 @@ static int send_start(int channel_fd, const struct cay_init_launch *launch)
 static int spawn(const struct cay_init_launch *launch, int channel_fd,
                  struct cay_launched *out_launched)
 {
-    struct child child = {
-        .image_fd = launch->image_fd, .channel_fd = channel_fd, .netns_fd = launch->netns_fd};
+    int low_fd = cay_low_fds_take(launch->low_fds, channel_fd);
+    if (low_fd < 0)
+        return low_fd;
+    struct child child = {.image_fd = launch->image_fd,
+                          .channel_fd = low_fd,
+                          .netns_fd = launch->netns_fd,
+                          .low_end = launch->low_fds->end};
     /* No exit signal: the daemon learns of the end from the pidfd, not from SIGCHLD. */
     struct cay_clone how = {
-        .flags = launch->namespaces,
+        .flags = launch->namespaces | CLONE_FILES,
         .cgroup_fd = launch->cgroup_fd,
         .out_pidfd = &out_launched->pidfd,
     };
     pid_t pid = cay_clone_shared(&how, child_main, &child);
+    cay_low_fds_give(launch->low_fds, low_fd);
     if (pid < 0)
         return pid;
     out_launched->pid = pid;

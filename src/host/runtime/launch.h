@@ -6,13 +6,15 @@
  * one channel. 0 or -errno.
  */
 
+#include "sys/low_fds.h"
 #include "wire/frame/frame.h"
 
 struct cay_init_launch {
     int image_fd;
-    uint64_t namespaces; /* CLONE_NEW* */
-    int netns_fd;        /* one to be in instead of a new one, -1: none */
-    int cgroup_fd;       /* version 2 group to be born in, -1: ours */
+    struct cay_low_fds *low_fds; /* opened with the image */
+    uint64_t namespaces;         /* CLONE_NEW* */
+    int netns_fd;                /* one to be in instead of a new one, -1: none */
+    int cgroup_fd;               /* version 2 group to be born in, -1: ours */
     struct cay_frame_start start;
     int fds[CAY_FRAME_START_FDS_MAX]; /* in the order of start.fds */
     uint32_t fd_count;

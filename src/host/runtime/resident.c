@@ -57,6 +57,11 @@ bool cay_resident_open(const struct cay_runtime_ops *ops, const struct cay_runti
                        config->init_path);
         goto fail;
     }
+    int result = cay_low_fds_open(&runtime->low_fds, runtime->image_fd);
+    if (result < 0) {
+        cay_fail_errno(err, CAY_R_RUNTIME_FAILED, result, "keep low descriptors");
+        goto fail;
+    }
     if (mkdir(runtime->run_dir, 0700) < 0 && errno != EEXIST) {
         cay_fail_errno(err, CAY_R_RUNTIME_FAILED, -errno, "make '%s'", runtime->run_dir);
         goto fail;
@@ -81,6 +86,7 @@ void cay_resident_close(struct cay_runtime *base)
     struct cay_resident_runtime *runtime =
         CAY_CONTAINER_OF(base, struct cay_resident_runtime, base);
     cay_cleanup_close(&runtime->run_fd);
+    cay_low_fds_close(&runtime->low_fds);
     cay_cleanup_close(&runtime->image_fd);
     cay_spares_finish(&runtime->spares);
     free(runtime->run_dir);
@@ -212,6 +218,7 @@ static int launch_init(struct cay_resident *resident, const struct cay_sandbox_s
     if (is_shown)
         add_groups(launch, &resident->cgroup, cgroups_fd);
     launch->image_fd = runtime->image_fd;
+    launch->low_fds = &runtime->low_fds;
     launch->cgroup_fd = resident->has_cgroup ? resident->cgroup.init_fd : -1;
     launch->start.uid_base = spec->uid_base;
     launch->start.no_new_privs = spec->no_new_privs;

@@ -17,6 +17,7 @@ struct cay_resident_runtime {
     char *cgroup_parent;
     int run_fd;
     int image_fd;
+    struct cay_low_fds low_fds; /* for the start of an init */
     bool has_cgroups;
     struct cay_cgroup_host cgroup_host;
     struct cay_spares spares; /* of a runtime that makes namespaces */
