@@ -21,6 +21,7 @@ MIB = 1 << 20
 STREAM_MIB = 256
 CROWD = 1000  # idle sandboxes
 BURST = 100  # creates at once
+REST_SECONDS = 4  # after which an init that has nothing to do gives memory back (src/init/main.c)
 CALLS = 100  # of a neighbour in one sample
 BUSYBOX = shutil.which("busybox")
 
@@ -176,6 +177,7 @@ def crowd(world):
     timing.calls(world, server, [launch("kept", "/bin/true")], timing.all_cpus())
     before = available_mib()
     timing.calls(world, server, [session.create(name, "small") for name in made], timing.all_cpus())
+    time.sleep(REST_SECONDS)
     used = before - available_mib()
     timing.calls(world, server, [session.destroy(name) for name in made], timing.all_cpus())
     return max(1, used)

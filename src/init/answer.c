@@ -98,6 +98,7 @@ void answer_told(struct init *init)
     if (ioctl(init->told_fd, SECCOMP_IOCTL_NOTIF_RECV, &request) < 0)
         return; /* it was interrupted, or is dead */
     const struct seccomp_notif *notif = &request.notif;
+    init_wakes(init);
     bool is_answered = notif->data.nr == SYS_sysinfo ? answer_sysinfo(init, notif, &value)
                                                      : answer_affinity(init, notif, &value);
     response.resp.id = notif->id;

@@ -93,7 +93,7 @@ static int open_null(struct init *init)
 
 static int load_filter(struct init *init)
 {
-    static struct cay_seccomp filter;
+    struct cay_seccomp filter;
     unsigned flags = CAY_SECCOMP_LISTENS | (init->spec.nesting ? CAY_SECCOMP_NESTING : 0u);
     int result = cay_seccomp_build(&filter, flags);
     if (result == 0)

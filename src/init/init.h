@@ -108,6 +108,8 @@ struct link {
     size_t out_sent;
 };
 
+/* What is touched in every sandbox comes first, and what is large and seldom used is elsewhere: an
+ * idle init is to have few pages, in few parts of its memory. */
 struct init {
     struct cay_frame_start spec;
     char hostname[CAY_FRAME_HOSTNAME_BYTES_MAX + 1];
@@ -119,32 +121,36 @@ struct init {
     int userns_fd; /* where commands live; -1 in plain mode */
     int limits_fd; /* of namespaces, until they are set */
     int told_fd;   /* system calls that we answer; -1: none */
-    struct cay_seccomp gate;
     struct view view;
     /* Of a sandbox without sockets; -1 and NULL otherwise. */
     int pipe_in_fd;
     int pipe_out_fd;
     bool pipe_waits; /* what it brought has no room */
     struct cay_pipe_page *page;
-    struct cay_seccomp filter; /* that commands load themselves: init mounts */
-    struct cay_seccomp guard;
     uint32_t tree;              /* the one that has its mounts */
     int tree_fd;                /* its root, where commands are put */
     struct cay_ring spare_ring; /* of a call before */
     uint32_t pids_max;          /* of each command; 0: no limit */
     struct link link;
     struct link candidate; /* connected, not yet said who it is */
-    struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
-    int next_room; /* brought for the next SPAWN; -1: none */
+    int next_room;         /* brought for the next SPAWN; -1: none */
     uint32_t slot_count;
-    struct call calls[CALLS_MAX];
     uint32_t calls_used; /* entries from here on were never touched */
     uint64_t call_max;
-    uint32_t pump_next;                 /* whose output is sent first next time */
-    struct spawn_cell cells[CALLS_MAX]; /* one per call */
-    struct killed killed[CALLS_MAX];    /* the same */
-    void *child_stack;                  /* of one child at a time, until its exec */
+    uint32_t pump_next; /* whose output is sent first next time */
+    uint8_t *in_buffer; /* of the link */
+    uint8_t *out_buffer;
+    struct killed *killed; /* one per call */
+    void *child_stack;     /* of one child at a time, until its exec */
+    int64_t idle_since_ms; /* 0: something runs */
+    bool rests;
     bool leaving;
+    struct slot slots[CAY_FRAME_SLOTS_MAX + CAY_FRAME_ROOMS_MAX]; /* rooms come last */
+    struct spawn_cell cells[CALLS_MAX];                           /* one per call */
+    struct call calls[CALLS_MAX];
+    struct cay_seccomp gate;
+    struct cay_seccomp filter; /* that commands load themselves: init mounts */
+    struct cay_seccomp guard;
 };
 
 /* boot.c: receives START by the channel (-1: by pipes), becomes the sandbox, answers READY. Returns
@@ -182,6 +188,9 @@ void link_close(struct init *init, struct link *link);
 void link_accept(struct init *init);
 void link_readable(struct init *init, struct link *link);
 void link_flush(struct init *init);
+/* Gives back memory that no frame is in. */
+void link_rest(const struct init *init);
+[[nodiscard]] bool link_open_buffers(struct init *init);
 /* Acts on every whole frame in the buffer, as long as answers have room. False when the other side
  * broke the protocol. */
 [[nodiscard]] bool link_consume(struct init *init, struct link *link);
@@ -267,6 +276,9 @@ void watch(const struct init *init, int fd, uint32_t events, enum event_kind kin
            const struct call *call);
 void watch_change(const struct init *init, int fd, uint32_t events, enum event_kind kind);
 void unwatch(const struct init *init, int fd);
+
+/* main.c: something is to run, or does. */
+void init_wakes(struct init *init);
 
 int64_t now_usec(void);
 int64_t now_ms(void);

@@ -10,21 +10,38 @@
 
 enum {
     HELLO_BYTES = CAY_FRAME_HEADER_BYTES + 28,
-    /* A longer frame's pages are given back. The kernel rounds to its pages, which have at most
-     * this size: nothing else may lie on the last one. */
+    /* A longer frame's pages are given back. The kernel's own have at most this size. */
     IN_KEEP_BYTES = 65536,
     IN_BYTES = (CAY_FRAME_BYTES_MAX + IN_KEEP_BYTES - 1) / IN_KEEP_BYTES * IN_KEEP_BYTES,
 };
+static_assert(OUT_BYTES % IN_KEEP_BYTES == 0);
 
 /* One trusted connection at a time, so one buffer each way. A candidate needs room for HELLO only,
  * and no byte behind it is read before it is trusted. */
-[[gnu::aligned(65536)]] static uint8_t in_buffer[IN_BYTES];
-static uint8_t out_buffer[OUT_BYTES];
 static uint8_t hello_buffer[HELLO_BYTES];
 
 static bool is_pipe(const struct init *init, const struct link *link)
 {
     return link->fd >= 0 && link->fd == init->pipe_out_fd;
+}
+
+bool link_open_buffers(struct init *init)
+{
+    const size_t size = IN_BYTES + OUT_BYTES;
+    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return false;
+    init->in_buffer = room;
+    init->out_buffer = init->in_buffer + IN_BYTES;
+    return true;
+}
+
+void link_rest(const struct init *init)
+{
+    if (!init->link.in_len)
+        (void)madvise(init->in_buffer, IN_BYTES, MADV_DONTNEED);
+    if (!init->link.out.len)
+        (void)madvise(init->out_buffer, OUT_BYTES, MADV_DONTNEED);
 }
 
 void link_open(struct init *init, struct link *link, int fd)
@@ -34,10 +51,10 @@ void link_open(struct init *init, struct link *link, int fd)
     *link = (struct link){
         .fd = fd,
         .trusted = trusted,
-        .in = trusted ? in_buffer : hello_buffer,
-        .in_cap = trusted ? sizeof(in_buffer) : sizeof(hello_buffer),
+        .in = trusted ? init->in_buffer : hello_buffer,
+        .in_cap = trusted ? (size_t)IN_BYTES : sizeof(hello_buffer),
         .events = events,
-        .out = {.data = out_buffer, .cap = trusted ? sizeof(out_buffer) : 0},
+        .out = {.data = init->out_buffer, .cap = trusted ? OUT_BYTES : 0},
     };
     watch(init, fd, events, trusted ? EVENT_LINK : EVENT_CANDIDATE, NULL);
 }
@@ -171,8 +188,7 @@ bool link_consume(struct init *init, struct link *link)
         link->in_len -= at;
         memmove(link->in, link->in + at, link->in_len);
         if (longest > IN_KEEP_BYTES && link->in_len < IN_KEEP_BYTES)
-            (void)madvise(in_buffer + IN_KEEP_BYTES, sizeof(in_buffer) - IN_KEEP_BYTES,
-                          MADV_DONTNEED);
+            (void)madvise(init->in_buffer + IN_KEEP_BYTES, IN_BYTES - IN_KEEP_BYTES, MADV_DONTNEED);
     }
     return healthy;
 }

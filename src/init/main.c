@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -16,6 +17,8 @@ enum {
     CHANNEL_FD = 3,
     EVENTS_MAX = 32,
     ROOM_MS = 2,
+    REST_MS = 3000,           /* without anything that runs, until init rests */
+    STACK_BYTES = 128 * 1024, /* more than init ever uses */
 };
 
 /* Zero until used: pages that are never touched cost nothing. */
@@ -103,12 +106,48 @@ static void handle(struct init *init, const struct epoll_event *event)
         stdio_output_ready(init, call, kind == EVENT_STDERR);
 }
 
+void init_wakes(struct init *init)
+{
+    init->idle_since_ms = 0;
+    init->rests = false;
+    view_wake(&init->view);
+}
+
+/* -1 is never. */
+static int earlier(int one_ms, int other_ms)
+{
+    return one_ms < 0 || other_ms < 0 ? CAY_MAX(one_ms, other_ms) : CAY_MIN(one_ms, other_ms);
+}
+
+static int rest_timeout_ms(struct init *init, int64_t now)
+{
+    if (init->view.running)
+        init->idle_since_ms = 0;
+    else if (!init->idle_since_ms)
+        init->idle_since_ms = now;
+    if (!init->idle_since_ms || init->rests)
+        return -1;
+    return (int)CAY_MAX(init->idle_since_ms + REST_MS - now, (int64_t)0);
+}
+
 static int next_timeout_ms(struct init *init, int64_t now)
 {
     init->view.running = calls_running(init);
     int calls_ms = calls_timeout_ms(init, now);
     int view_ms = view_timeout_ms(&init->view, now);
-    return calls_ms < 0 || view_ms < 0 ? CAY_MAX(calls_ms, view_ms) : CAY_MIN(calls_ms, view_ms);
+    return earlier(earlier(calls_ms, view_ms), rest_timeout_ms(init, now));
+}
+
+/* Most sandboxes do nothing most of the time. */
+static void rest(struct init *init)
+{
+    char here;
+    uintptr_t page = (uintptr_t)getpagesize();
+    uintptr_t top = ((uintptr_t)&here & ~(page - 1)) - page;
+    init->rests = true;
+    view_rest(&init->view);
+    link_rest(init);
+    (void)madvise((void *)(top - STACK_BYTES), STACK_BYTES, MADV_DONTNEED);
 }
 
 /* Deadlines come after everything that has arrived: SKIP_CLOCK, sent while we were frozen, must
@@ -136,6 +175,8 @@ static void run(struct init *init)
             calls_check_deadlines(init, now_ms());
         link_flush(init);
         view_tick(&init->view, now_ms());
+        if (rest_timeout_ms(init, now_ms()) == 0)
+            rest(init);
     }
 }
 
@@ -177,7 +218,10 @@ int main(int argc, char **argv)
     init->signal_fd = open_signals();
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     init->child_stack = cay_clone_stack_open();
-    if (init->signal_fd < 0 || init->epoll_fd < 0 || !init->child_stack)
+    init->killed = mmap(NULL, CALLS_MAX * sizeof(*init->killed), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (init->signal_fd < 0 || init->epoll_fd < 0 || !init->child_stack ||
+        init->killed == MAP_FAILED || !link_open_buffers(init))
         return 1;
     if (boot(init, by_pipes ? -1 : CHANNEL_FD) < 0)
         return 1;

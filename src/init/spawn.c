@@ -119,6 +119,7 @@ int spawn(struct init *init, struct call *call, const struct cay_frame_exec *exe
         result = gvisor_follow_limits(init);
     if (result == 0)
         result = take_slot(init, call);
+    init_wakes(init);
     view_before_start(&init->view, now_ms());
     if (result == 0 && !call->ring.data)
         result = open_ring(init, call, exec->ring_bytes);

@@ -39,31 +39,31 @@ const char *view_file_name(enum view_file file)
 void view_init(struct view *view)
 {
     for (int i = 0; i < VIEW_SOURCES; i++)
-        view->source_fd[i] = -1;
+        view->source_fd[i] = view->path_fd[i] = -1;
     for (int i = 0; i < VIEW_FILES; i++)
         view->file_fd[i] = -1;
-    view->sys_fd = view->cgroups_fd = view->watch_fd = -1;
+    view->proc_fd = view->sys_fd = view->cgroups_fd = view->watch_fd = -1;
 }
 
-static int open_first(int dir_fd, const char *name, const char *other)
+static int find_first(int dir_fd, const char *name, const char *other)
 {
-    int fd = dir_fd < 0 ? -1 : openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 || dir_fd < 0 || !other ? fd : openat(dir_fd, other, O_RDONLY | O_CLOEXEC);
+    int fd = dir_fd < 0 ? -1 : openat(dir_fd, name, O_PATH | O_CLOEXEC);
+    return fd >= 0 || dir_fd < 0 || !other ? fd : openat(dir_fd, other, O_PATH | O_CLOEXEC);
 }
 
 void view_open(struct view *view, const struct view_groups *groups)
 {
-    int *fds = view->source_fd;
+    int *fds = view->path_fd;
     view->has_groups = view->cgroups_fd >= 0;
     int memory_fd = groups->memory_fd;
-    fds[SOURCE_MEMORY_MAX] = open_first(memory_fd, "memory.max", NULL);
+    fds[SOURCE_MEMORY_MAX] = find_first(memory_fd, "memory.max", NULL);
     view->is_v1 = fds[SOURCE_MEMORY_MAX] < 0;
     if (view->is_v1)
-        fds[SOURCE_MEMORY_MAX] = open_first(memory_fd, "memory.limit_in_bytes", NULL);
-    fds[SOURCE_MEMORY_USED] = open_first(memory_fd, "memory.current", "memory.usage_in_bytes");
-    fds[SOURCE_MEMORY_STAT] = open_first(memory_fd, "memory.stat", NULL);
-    fds[SOURCE_CPU_MAX] = open_first(groups->cpu_fd, "cpu.max", "cpu.cfs_quota_us");
-    fds[SOURCE_CPU_STAT] = open_first(groups->usage_fd, "cpu.stat", NULL);
+        fds[SOURCE_MEMORY_MAX] = find_first(memory_fd, "memory.limit_in_bytes", NULL);
+    fds[SOURCE_MEMORY_USED] = find_first(memory_fd, "memory.current", "memory.usage_in_bytes");
+    fds[SOURCE_MEMORY_STAT] = find_first(memory_fd, "memory.stat", NULL);
+    fds[SOURCE_CPU_MAX] = find_first(groups->cpu_fd, "cpu.max", "cpu.cfs_quota_us");
+    fds[SOURCE_CPU_STAT] = find_first(groups->usage_fd, "cpu.stat", NULL);
     cay_cleanup_close(&groups->memory_fd);
     cay_cleanup_close(&groups->cpu_fd);
     cay_cleanup_close(&groups->usage_fd);
@@ -71,8 +71,9 @@ void view_open(struct view *view, const struct view_groups *groups)
 
 int view_make_files(struct view *view, int dir_fd, int proc_fd)
 {
-    view->source_fd[SOURCE_MACHINE_MEMORY] = open_first(proc_fd, "meminfo", NULL);
-    view->source_fd[SOURCE_MACHINE_CPUS] = open_first(proc_fd, "cpuinfo", NULL);
+    view->proc_fd = openat(proc_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    view->path_fd[SOURCE_MACHINE_MEMORY] = find_first(proc_fd, "meminfo", NULL);
+    view->path_fd[SOURCE_MACHINE_CPUS] = find_first(proc_fd, "cpuinfo", NULL);
     for (int i = 0; i < VIEW_FILES; i++) {
         view->file_fd[i] = openat(dir_fd, file_names[i], O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
         if (view->file_fd[i] < 0)
@@ -93,6 +94,25 @@ int view_make_sys(struct view *view, int dir_fd, const char *name, uint32_t owne
     return mkdirat(view->sys_fd, "fs", 0755) < 0 || mkdirat(view->sys_fd, "fs/cgroup", 0755) < 0
                ? -errno
                : 0;
+}
+
+void view_wake(struct view *view)
+{
+    char path[32];
+    for (int i = 0; i < VIEW_SOURCES; i++) {
+        if (view->source_fd[i] >= 0 || view->path_fd[i] < 0)
+            continue;
+        snprintf(path, sizeof(path), "self/fd/%d", view->path_fd[i]);
+        view->source_fd[i] = openat(view->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    }
+}
+
+void view_rest(struct view *view)
+{
+    for (int i = 0; i < VIEW_SOURCES; i++) {
+        if (view->source_fd[i] >= 0)
+            close(cay_take_fd(view->source_fd[i]));
+    }
 }
 
 size_t view_read(const struct view *view, enum view_source source, char *text, size_t size)
@@ -161,7 +181,7 @@ struct view_memory view_memory(const struct view *view)
 /* The filter lets this length pass to the kernel. */
 static uint32_t count_cpus(void)
 {
-    static uint64_t mask[CAY_SECCOMP_AFFINITY_BYTES / sizeof(uint64_t)];
+    uint64_t mask[CAY_SECCOMP_AFFINITY_BYTES / sizeof(uint64_t)];
     long len = cay_raw3(SYS_sched_getaffinity, 0, sizeof(mask), mask);
     uint32_t count = 0;
     for (long i = 0; i < len / (long)sizeof(mask[0]); i++)
@@ -199,17 +219,17 @@ static void put_groups(const struct view *view)
     put_sys(view, "fs/cgroup/cpu/cpu.cfs_period_us", text);
 }
 
+/* The three lists are one file. */
 static void put_cpu_dirs(struct view *view)
 {
-    static const char *const lists[] = {"online", "possible", "present"};
+    static const char online[] = "devices/system/cpu/online";
     char path[64];
     char text[32];
     uint32_t last = view->shown.cpus - 1;
     snprintf(text, sizeof(text), last ? "0-%u\n" : "%u\n", last);
-    for (size_t i = 0; i < CAY_COUNT(lists); i++) {
-        snprintf(path, sizeof(path), "devices/system/cpu/%s", lists[i]);
-        put_sys(view, path, text);
-    }
+    put_sys(view, online, text);
+    (void)linkat(view->sys_fd, online, view->sys_fd, "devices/system/cpu/possible", 0);
+    (void)linkat(view->sys_fd, online, view->sys_fd, "devices/system/cpu/present", 0);
     uint32_t wanted = CAY_MIN(view->shown.cpus, (uint32_t)CPU_DIRS_MAX);
     while (view->cpu_dirs != wanted) {
         bool is_more = view->cpu_dirs < wanted;
@@ -269,6 +289,7 @@ void view_fill(struct view *view, int64_t now_ms)
     char text[128];
     if (!is_shown(view))
         return;
+    view_wake(view);
     (void)view_read(view, SOURCE_MACHINE_MEMORY, text, sizeof(text));
     view->machine_bytes = view_number(text, "MemTotal") << 10;
     view->machine_cpus = count_cpus();
@@ -284,6 +305,7 @@ void view_before_start(struct view *view, int64_t now_ms)
 {
     if (!is_shown(view))
         return;
+    view_wake(view);
     struct view_limits limits = view_limits(view);
     if (limits.cpus == view->shown.cpus && limits.memory_bytes == view->shown.memory_bytes)
         return;

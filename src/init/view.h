@@ -15,7 +15,8 @@
  * find it some seconds old. /proc/uptime stays the kernel's: start times of processes count from
  * the same moment.
  *
- * Order: open -> make_files and make_sys while root -> fill -> before_start, tick.
+ * Order: open -> make_files and make_sys while root -> fill -> (before_start, tick)* -> rest, and
+ * again from before_start on.
  */
 
 #include "base/base.h"
@@ -59,7 +60,9 @@ struct view_memory {
 };
 
 struct view {
-    int source_fd[VIEW_SOURCES];
+    int source_fd[VIEW_SOURCES]; /* -1 while it rests */
+    int path_fd[VIEW_SOURCES];   /* the same files, not open */
+    int proc_fd;                 /* through which they are opened */
     int file_fd[VIEW_FILES];
     int sys_fd;      /* what is mounted at /sys, from a side where it can be written */
     int cgroups_fd;  /* a mount for /sys/fs/cgroup, until it is there; -1: none */
@@ -104,6 +107,11 @@ void view_fill(struct view *view, int64_t now_ms);
 /* What must be true when a command starts, and what may come after. */
 void view_before_start(struct view *view, int64_t now_ms);
 void view_after_start(struct view *view);
+
+/* Nothing runs, nor has for a while: what is shown stays as it is, and its sources are closed. The
+ * kernel keeps a buffer for each that is open and was read. Whoever reads them wakes it first. */
+void view_rest(struct view *view);
+void view_wake(struct view *view);
 
 void view_opened(struct view *view); /* the watch has something to say */
 int view_timeout_ms(const struct view *view, int64_t now_ms);

@@ -152,6 +152,30 @@ def tools(cay):
         assert seen.split()[:2] == cay.sh("s", f"cat {path}").split()[:2], seen
 
 
+@case
+def rests(cay):
+    """an init that has had nothing to do for a while keeps no sources open; what it shows is as fresh as ever when it is needed"""
+    cay.create("s", limits=ONE)
+    cay.sh("s", "touch /tmp/rests")
+    init = init_of(cay, "tmp/rests")
+
+    def sources():
+        """Those that it has open for reading, not just found."""
+        fds = [fd for fd in os.listdir(f"/proc/{init}/fd")
+               if os.readlink(f"/proc/{init}/fd/{fd}").endswith(("/memory.stat", "/cpu.stat", "/proc/meminfo"))]
+        flags = [int(next(line for line in open(f"/proc/{init}/fdinfo/{fd}", encoding="ascii")
+                          if line.startswith("flags:")).split()[1], 8) for fd in fds]
+        assert fds
+        return sum(not flag & os.O_PATH for flag in flags)
+
+    assert sources() > 0, "it has just run something"
+    eventually(lambda: not sources(), "it rests", 20)
+    assert b"MemTotal" in cay.read("s", "/proc/meminfo") and cay.read("s", "/sys/devices/system/cpu/possible") == b"0\n"
+    update(cay, "s", cpus=CPUS, memoryBytes=str(400 * MIB))
+    assert shown_cpus(cay, "s") == CPUS and meminfo(cay, "s") == 400 * MIB
+    assert int(cay.sh("s", "free -b | awk '/^Mem/ {print $2}'")) == 400 * MIB
+
+
 KINDS = ("--user", "--mount", "--net", "--pid", "--ipc", "--uts")
 
 
