@@ -107,6 +107,22 @@ static int bomb(char **argv)
     return 0;
 }
 
+/* spin MS COUNT: so many processes use the processors. */
+static int spin(char **argv)
+{
+    struct timespec end = trick_in_ms(argv[0]);
+    for (long left = strtol(argv[1], NULL, 10); left > 0; left--) {
+        if (fork() != 0)
+            continue;
+        while (trick_is_before(&end))
+            ;
+        _exit(0);
+    }
+    while (wait(NULL) > 0)
+        ;
+    return 0;
+}
+
 /* flood MS: as much as is taken. */
 static int flood(char **argv)
 {
@@ -184,7 +200,7 @@ static const struct {
     {"deep", 2, trick_deep},     {"shuffle", 2, trick_shuffle},
     {"keep", 3, trick_keep},     {"exhaust", 1, trick_exhaust},
     {"some", 0, trick_some},     {"lease", 2, trick_lease},
-    {"signal", 1, trick_signal},
+    {"signal", 1, trick_signal}, {"spin", 2, spin},
 };
 
 int trick(int argc, char **argv)

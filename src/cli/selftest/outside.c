@@ -129,3 +129,21 @@ bool outside_call_as(struct outside *at, const char *key, unsigned method, const
     cay_client_close(client);
     return is_done;
 }
+
+const char *outside_make(struct outside *at, const char *word,
+                         const struct cay_v1_resource_limits *limits)
+{
+    struct cay_error ignored = {};
+    const char *id = cay_arena_printf(&at->self->arena, "%s-%zu", word, at->runtime);
+    struct cay_v1_create_session_response response = {};
+    struct cay_v1_create_session_request request = {
+        .session_id = cay_str(id),
+        .base = CAY_STR("selftest"),
+        .runtime = cay_str(at->self->runtimes[at->runtime].name),
+        .limits = limits ? (struct cay_v1_resource_limits *)(uintptr_t)limits : NULL,
+    };
+    return cay_selftest_call(at->self, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response,
+                             &ignored)
+               ? id
+               : NULL;
+}

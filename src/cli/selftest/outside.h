@@ -63,6 +63,11 @@ size_t outside_read(struct outside *at, const char *id, const char *path, char *
 /* Whether the host's directory of prizes has what it had: the secret, and nothing new. */
 [[nodiscard]] bool outside_is_whole(const struct outside *at);
 
+/* A session of the attempt's own, with limits or without: its id, in the arena; NULL when there is
+ * none. */
+[[nodiscard]] const char *outside_make(struct outside *at, const char *word,
+                                       const struct cay_v1_resource_limits *limits);
+
 /* A directory of the run, made for a control. */
 [[nodiscard]] const char *outside_dir(struct outside *at, const char *name);
 

@@ -7,18 +7,25 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/noun.h"
 #include "base/clock.h"
 #include "cli/selftest/outside.h"
 #include "client/rpc/client.h"
 
+#define SPUN_LIMIT 0.05
+#define SPUN_MS    "1000"
+#define SPINNERS   "16"
+
 enum {
     PATIENCE_MS = 3000,
-    HELD_MS = 15'000, /* the daemon looks after starts that take long, and is given time to */
+    SPUN_PERCENT_MAX = 15, /* three times the limit: the kernel gives it in slices */
+    HELD_MS = 15'000,      /* the daemon looks after starts that take long, and is given time to */
     BARE_HELD_MS = 300,
     NOBODY_ELSE = 61'234,
     SEARCHES = 24,
@@ -70,6 +77,61 @@ void bare_api_exhaust(struct outside *at)
             DENIED("there is enough for another of that user");
     }
     outside_kill(pid);
+}
+
+/* What the others on the machine do can only lower it. */
+static void judge_spinning(struct outside *at, int64_t used_ms, int64_t took_ms)
+{
+    if (used_ms * 100 > took_ms * SPUN_PERCENT_MAX)
+        REACHED("%d ms of them in %d ms", (int)used_ms, (int)took_ms);
+    else
+        DENIED("%d ms of them in %d ms", (int)used_ms, (int)took_ms);
+}
+
+/* Of the processors, as the host counts it; -1 when it does not. */
+static int64_t used_by(struct outside *at, const char *id)
+{
+    struct cay_error ignored = {};
+    struct cay_v1_get_usage_request request = {.session_id = cay_str(id)};
+    struct cay_v1_get_usage_response response = {};
+    if (!cay_selftest_call(at->self, CAY_V1_SANDBOX_SERVICE_GET_USAGE, &request, &response,
+                           &ignored) ||
+        response.sessions.count != 1 || !response.sessions.items[0].usage->cpu_time)
+        return -1;
+    return cay_noun_duration_ms(response.sessions.items[0].usage->cpu_time);
+}
+
+void try_processors(struct outside *at)
+{
+    const struct cay_v1_resource_limits limits = {.has_cpus = true, .cpus = SPUN_LIMIT};
+    const char *const words[] = {"spin", SPUN_MS, SPINNERS, NULL};
+    const char *id = outside_make(at, "spinning", &limits);
+    if (!id)
+        return;
+    int64_t before_ms = used_by(at, id);
+    int64_t begun_ms = cay_clock_ms();
+    if (before_ms < 0)
+        ABSENT("nobody counts here");
+    else if (outside_run(at, id, NULL, words) == 0)
+        judge_spinning(at, used_by(at, id) - before_ms, cay_clock_ms() - begun_ms);
+    cay_selftest_destroy(at->self, id);
+}
+
+static int64_t used_by_children(void)
+{
+    struct rusage usage = {};
+    (void)getrusage(RUSAGE_CHILDREN, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
+void bare_processors(struct outside *at)
+{
+    const char *const words[] = {"spin", SPUN_MS, SPINNERS, NULL};
+    int64_t before_ms = used_by_children();
+    int64_t begun_ms = cay_clock_ms();
+    if (outside_run_bare(at, NULL, words) == 0)
+        judge_spinning(at, used_by_children() - before_ms, cay_clock_ms() - begun_ms);
 }
 
 static void read_bare(const char *path, char text[TEXT_BYTES])

@@ -26,25 +26,6 @@ enum {
     OPEN_DIRS = 32,
 };
 
-/* A session of the attempt's own; NULL when there is none. */
-static const char *make(struct outside *at, const char *word,
-                        const struct cay_v1_resource_limits *limits)
-{
-    struct cay_error ignored = {};
-    const char *id = cay_arena_printf(&at->self->arena, "%s-%zu", word, at->runtime);
-    struct cay_v1_create_session_response response = {};
-    struct cay_v1_create_session_request request = {
-        .session_id = cay_str(id),
-        .base = CAY_STR("selftest"),
-        .runtime = cay_str(at->self->runtimes[at->runtime].name),
-        .limits = limits ? (struct cay_v1_resource_limits *)(uintptr_t)limits : NULL,
-    };
-    return cay_selftest_call(at->self, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response,
-                             &ignored)
-               ? id
-               : NULL;
-}
-
 static const char *take_turn(struct outside *at, const char *id)
 {
     struct cay_error ignored = {};
@@ -62,7 +43,7 @@ static void fill(struct outside *at, const char *kind)
 {
     const struct cay_v1_resource_limits limits = {
         .has_disk_bytes = true, .disk_bytes = DISK_BYTES, .has_inodes = true, .inodes = INODES};
-    const char *id = make(at, kind, &limits);
+    const char *id = outside_make(at, kind, &limits);
     const char *count = cay_arena_printf(&at->self->arena, "%d", PIECES);
     const char *const words[] = {"fill", "/workspace", kind, count, NULL};
     int64_t begun_ms = cay_clock_ms();
@@ -130,7 +111,7 @@ static void judge_copy(struct outside *at, int64_t bytes)
 void try_api_sparse(struct outside *at)
 {
     struct cay_error ignored = {};
-    const char *id = make(at, "sparse", NULL);
+    const char *id = outside_make(at, "sparse", NULL);
     const char *fork_id = cay_arena_printf(&at->self->arena, "holes-%zu", at->runtime);
     const char *const words[] = {"sparse", "/workspace/holes", NULL};
     struct cay_v1_fork_session_response response = {};
@@ -184,7 +165,7 @@ static bool on_entry(void *state, const void *message, struct cay_error *)
 void try_api_deep(struct outside *at)
 {
     struct cay_error err = {};
-    const char *id = make(at, "deep", NULL);
+    const char *id = outside_make(at, "deep", NULL);
     const char *depth = cay_arena_printf(&at->self->arena, "%d", DEPTH);
     const char *const words[] = {"deep", "/workspace", depth, NULL};
     const char *const beside[] = {"sparse", "/workspace/zz-beside", NULL};
@@ -253,7 +234,7 @@ static int find_file(struct outside *at, const char *id, const char *snapshot)
 
 void try_api_moving(struct outside *at)
 {
-    const char *id = make(at, "moving", NULL);
+    const char *id = outside_make(at, "moving", NULL);
     const char *const words[] = {"shuffle", "/workspace", "20000", NULL};
     const char *process = id ? outside_start(at, id, words, 20) : NULL;
     if (process && outside_await(at, id, "/workspace/b")) {
@@ -289,7 +270,7 @@ void try_api_late_writer(struct outside *at)
 {
     struct cay_error err = {};
     char text[TEXT_BYTES];
-    const char *id = make(at, "late-writer", NULL);
+    const char *id = outside_make(at, "late-writer", NULL);
     const char *const words[] = {"keep", "/workspace/kept", at->self->token, "/workspace/ready",
                                  NULL};
     struct cay_v1_rollback_session_response response = {};

@@ -101,6 +101,8 @@ static bool try_probes(struct cay_selftest *self, size_t runtime, const char *wh
     struct cay_selftest_ran ran = {};
     if (!cay_selftest_run(self, id, user, NULL, cay_selftest_words(self, kind), &ran, err))
         return cay_wrap(err, "%s", where);
+    if (ran.cause == CAY_V1_END_CAUSE_OOM)
+        return cay_fail(err, CAY_R_RESOURCE_EXHAUSTED, "%s: no memory is left", where);
     if (ran.exit_code != 0)
         return cay_fail(err, CAY_R_INTERNAL, "%s: cay-probe ended with %d", where, ran.exit_code);
     cay_selftest_take(self, runtime, where, ran.output);
