@@ -63,6 +63,13 @@ void cay_whois_lapse_all(struct cay_list *kept, const struct cay_error *err)
     }
 }
 
+void cay_whois_drop_all(struct cay_list *kept)
+{
+    struct cay_list_node *node;
+    while ((node = cay_list_pop_front(kept)))
+        CAY_CONTAINER_OF(node, struct cay_whois, kept)->service = NULL;
+}
+
 bool cay_service_follow(struct cay_service *service, struct cay_str key_id, struct cay_whois *whois,
                         struct cay_error *err)
 {

@@ -88,6 +88,9 @@ void cay_whois_keep(struct cay_service *service, struct cay_list *kept, struct c
  * no verb is inside a call of its own. */
 void cay_whois_lapse_all(struct cay_list *kept, const struct cay_error *err);
 
+/* For the service: forgets a list of those that it keeps; they are told nothing. */
+void cay_whois_drop_all(struct cay_list *kept);
+
 /* Whether the key of that id opens anything, as far as the service knows it, and word of its end.
  * Reason: UNAUTHENTICATED. */
 [[nodiscard]] bool cay_service_follow(struct cay_service *service, struct cay_str key_id,

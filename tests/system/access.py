@@ -107,6 +107,7 @@ VERBS = {
         "PauseSession": gone(S),
         "ResumeSession": gone(S),
         "DeleteSnapshot": gone(S | {"snapshots": ["{snapshot}"]}, {"sessionId": "{mine}", "snapshots": ["{snapshot}"]}),
+        "RevokeTokens": gone(S),
         "DestroySession": gone(S) + ok(S | {"missingOk": True}),
     },
     "BaseService": {

@@ -804,6 +804,22 @@ def over_tcp(cayd):
 
 
 @case
+def tokens(cayd):
+    """the token of a session opens this session until it is revoked; then the new one does"""
+    cayd.create("demo")
+    cayd.ok("create", "--name", "other")
+    old = cayd.ok("token", "show", "demo").split()
+    assert old[::2] == ["access", "traffic"], old
+    assert cayd.ok("exec", "demo", "--", "echo", "hi", env={"CAY_URL": cayd.tcp, "CAY_API_KEY": old[1]}) == "hi\n"
+    cayd.fails(125, "no session 'other'", "exec", "other", "--", "true", env={"CAY_URL": cayd.tcp, "CAY_API_KEY": old[1]})
+    new = json.loads(cayd.ok("token", "revoke", "demo", "--json"))
+    assert cayd.ok("token", "show", "demo").split()[1::2] == [new["accessToken"], new["trafficToken"]] != old[1::2]
+    cayd.fails(125, "unknown, revoked or expired", "show", "demo", env={"CAY_URL": cayd.tcp, "CAY_API_KEY": old[1]})
+    assert "demo" in cayd.ok("show", "demo", env={"CAY_URL": cayd.tcp, "CAY_API_KEY": new["accessToken"]})
+    cayd.fails(125, "no session 'nobody'", "token", "revoke", "nobody")
+
+
+@case
 def completion(cayd):
     """sessions, snapshots and tools are completed; without a daemon nothing is said"""
     cayd.create("demo")

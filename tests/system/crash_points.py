@@ -357,6 +357,16 @@ class Update(Turn):
         of |= {"labels": {"a": "b", "c": "d"}, "limits": of["limits"] | {"pids": "100"}}
 
 
+class Revoke(Turn):
+    """The session's tokens: other ones, or those that it had."""
+
+    def act(self, cay):
+        cay.call(SANDBOX + "RevokeTokens", {"sessionId": "w"})
+
+    def after(self, world, seen):
+        pass
+
+
 class Expose(Scenario):
     def prepare(self, cay):
         cay.create("n")

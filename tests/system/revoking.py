@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A key that is revoked or expires is useless at once, also where calls by it are under way."""
 
+import contextlib
 import threading
 import time
 
-from access_world import serve
+from access_world import serve, tokens
 from daemon import FILE, KEY, PROCESS, SANDBOX, Client, RpcError, Stream, b64, case, fails
 from small_base import run_with_cayd
 
@@ -53,9 +54,8 @@ def ends(stream, words="revoked or has expired"):
     stream.close()
 
 
-def streams(cay, client):
-    """One of each kind."""
-    yield watching(cay, client)
+def streams(client):
+    """One of each kind that is open in a session."""
     shell = {"argv": ["/bin/sh", "-c", "echo ready; exec sleep 1000"]}
     yield opened(client, PROCESS + "AttachProcess", {"sessionId": SID, "launch": shell})
     yield opened(client, PROCESS + "Terminal", {"open": {"sessionId": SID, "launch": shell}}, False)
@@ -70,6 +70,44 @@ def streams(cay, client):
     yield upload
 
 
+def echo(cay):
+    """It answers at the private port 8001 of the session."""
+    answer = r"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"
+    cay.background(SID, f"busybox nc -ll -p 8001 -e sh -c 'printf \"{answer}\"; exec cat' & echo ready; exec sleep 1000")
+    cay.call(PROCESS + "ExposePort", {"sessionId": SID, "port": {"port": 8001, "waitListening": "60s"}})
+    cay.call(PROCESS + "UnexposePort", {"sessionId": SID, "port": 8001})
+
+
+@contextlib.contextmanager
+def at_port(cay, credential):
+    """A connection to the echo."""
+    with Client(cay, "none").socket(SOON_S) as raw:
+        raw.sendall((f"GET / HTTP/1.1\r\nhost: test\r\n{credential}e2b-sandbox-id: {SID}\r\ne2b-sandbox-port: 8001\r\n"
+                     "upgrade: x\r\nconnection: upgrade\r\n\r\n").encode())
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += raw.recv(4096)
+        assert b" 101 " in got, got
+        say(raw)
+        yield raw
+
+
+def say(raw):
+    raw.sendall(b"echo")
+    got = b""
+    while not got.endswith(b"echo"):
+        piece = raw.recv(4096)
+        assert piece, got
+        got += piece
+
+
+def is_cut(raw):
+    try:
+        return raw.recv(4096) == b""
+    except ConnectionResetError:
+        return True
+
+
 def session(cay):
     cay.create(SID, owner="team")
     cay.sh(SID, "truncate -s 1G large")
@@ -82,7 +120,7 @@ def every_stream(cay):
     serve(cay, SID, 8000)
     key_id, client = key(cay)
     _, other = key(cay)
-    mine, theirs = list(streams(cay, client)), watching(cay, other)
+    mine, theirs = [watching(cay, client), *streams(client)], watching(cay, other)
     revoke(cay, key_id)
     for stream in mine:
         ends(stream)
@@ -90,6 +128,42 @@ def every_stream(cay):
     assert fails("not_found", cay.read, SID, "/workspace/up"), "half a file is none"
     hear(cay, theirs)
     theirs.close()
+
+
+@case
+def of_tokens(cay):
+    """tokens of a session that are revoked open nothing any more, and what is open by them ends; new ones do, over a restart too"""
+    session(cay)
+    serve(cay, SID, 8000)
+    echo(cay)
+    old, by_key = tokens(cay, SID), key(cay)[1]
+    holder = Client(cay, old["accessToken"])
+    mine, theirs = list(streams(holder)), watching(cay, by_key)
+    upload = Stream(by_key, FILE + "WriteFile", timeout_s=SOON_S)  # which others of the session wait for
+    upload.send({"open": {"sessionId": SID, "path": "/workspace/theirs"}})
+    upload.send({"data": b64(b"half")})
+    with (at_port(cay, f"e2b-traffic-access-token: {old['trafficToken']}\r\n") as by_token, at_port(cay, by_key.auth) as other):
+        new = cay.call(SANDBOX + "RevokeTokens", {"sessionId": SID})["tokens"]
+        assert new == tokens(cay, SID) and not set(new.values()) & set(old.values()), (old, new)
+        for stream in mine:
+            ends(stream, "token of this call was revoked")
+        assert is_cut(by_token)
+        say(other)
+    upload.send({"data": b64(b"whole")})
+    upload.end()
+    assert list(upload), "it goes on"
+    hear(cay, theirs)
+    theirs.close()
+    for restarted in (False, True):
+        if restarted:
+            cay.restart()
+        fails("unauthenticated", holder.get, SID)
+        assert Client(cay, new["accessToken"]).get(SID)["tokensRevokedAt"]
+    fails("permission_denied", Client(cay, new["accessToken"]).call, SANDBOX + "RevokeTokens", {"sessionId": SID})
+    assert "tokensRevokedAt" not in cay.fork(SID)[0]
+    fails("unauthenticated", holder.get, SID)
+    last = cay.call(SANDBOX + "RevokeTokens", {"sessionId": SID})["tokens"]
+    assert len({made["accessToken"] for made in (old, new, last)}) == 3
 
 
 @case
@@ -156,26 +230,11 @@ def of_a_gateway(cay):
 def at_ports(cay):
     """a connection to a private port that a key opened is cut"""
     session(cay)
-    answer = r"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"
-    cay.background(SID, f"busybox nc -ll -p 8000 -e sh -c 'printf \"{answer}\"; exec cat' & echo ready; exec sleep 1000")
-    cay.call(PROCESS + "ExposePort", {"sessionId": SID, "port": {"port": 8000, "waitListening": "60s"}})
-    cay.call(PROCESS + "UnexposePort", {"sessionId": SID, "port": 8000})
+    echo(cay)
     key_id, client = key(cay)
-    with client.socket(SOON_S) as raw:
-        raw.sendall((f"GET / HTTP/1.1\r\nhost: test\r\n{client.auth}e2b-sandbox-id: {SID}\r\ne2b-sandbox-port: 8000\r\n"
-                     "upgrade: x\r\nconnection: upgrade\r\n\r\n").encode())
-        got = b""
-        while b"\r\n\r\n" not in got:
-            got += raw.recv(4096)
-        assert b" 101 " in got, got
-        raw.sendall(b"echo")
-        while not got.endswith(b"echo"):
-            got += raw.recv(4096)
+    with at_port(cay, client.auth) as raw:
         revoke(cay, key_id)
-        try:
-            assert raw.recv(4096) == b"", "it is cut"
-        except ConnectionResetError:
-            pass
+        assert is_cut(raw)
 
 
 if __name__ == "__main__":

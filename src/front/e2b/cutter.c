@@ -27,10 +27,11 @@ static void cut(struct cay_task *task)
     cay_rest_leave(request);
 }
 
-static void mark(struct cay_e2b *e2b, struct cay_str session_id)
+static void mark(struct cay_e2b *e2b, struct cay_str session_id, bool is_of_tokens)
 {
     cay_list_for_each (struct cay_e2b_visit, visit, &e2b->inside, in_door) {
-        if (visit->is_cut || !cay_str_equal(visit->sandbox_id, session_id))
+        if (visit->is_cut || !cay_str_equal(visit->sandbox_id, session_id) ||
+            (is_of_tokens && !visit->is_by_token))
             continue;
         visit->is_cut = true;
         visit->cut.run = cut;
@@ -45,8 +46,10 @@ static bool heard(struct cay_errand *errand, const void *message)
     if (response->which_frame != CAY_V1_WATCH_EVENTS_RESPONSE_FRAME_EVENT)
         return true;
     const struct cay_v1_event *event = response->frame.event;
-    if (cay_str_is(event->type, "session.paused") || cay_str_is(event->type, "session.destroyed"))
-        mark(of(errand)->door, event->session_id);
+    bool is_of_tokens = cay_str_is(event->type, "session.tokens_revoked");
+    if (is_of_tokens || cay_str_is(event->type, "session.paused") ||
+        cay_str_is(event->type, "session.destroyed"))
+        mark(of(errand)->door, event->session_id, is_of_tokens);
     return true;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Cuts what is open to a sandbox when that is paused or destroyed, by whatever door or deadline:
- * clients of this wire learn it by a connection that breaks off, and look again. It hears of it as
- * everybody does, by watching events.
+ * Cuts what is open to a sandbox when that is paused or destroyed, by whatever door or deadline,
+ * and what is open by its tokens when those are revoked: clients of this wire learn it by a
+ * connection that breaks off, and look again. It hears of it as everybody does, by watching events.
  */
 
 #include "front/e2b/visit.h"

@@ -219,6 +219,7 @@ static void find_out(struct cay_rest_request *request)
                          cay_e2b_visit(request)->tokens->access_token) ||
         cay_e2b_token_is(cay_http_header(headers, "e2b-traffic-access-token"),
                          cay_e2b_visit(request)->tokens->traffic_token);
+    cay_e2b_visit(request)->is_by_token = cay_e2b_visit(request)->is_trusted;
     if (cay_e2b_visit(request)->is_trusted)
         admit(request);
     else

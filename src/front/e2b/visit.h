@@ -21,6 +21,8 @@ struct cay_e2b_visit {
     struct cay_v1_session_tokens *tokens;
     bool is_trusted; /* showed a token of the session, or a key that may know of it */
 
+    bool is_by_token;
+
     struct cay_list_node in_door; /* once it passed the gate of a sandbox */
     struct cay_task cut;          /* the sandbox is paused or gone */
     bool is_cut;

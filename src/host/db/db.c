@@ -140,6 +140,9 @@ static const char *const migrations[] = {
     "  last_used_ns INTEGER NOT NULL,"
     "  PRIMARY KEY (owner, name)"
     ") STRICT, WITHOUT ROWID;",
+
+    /* When the tokens of a session were revoked last; 0: never. */
+    "ALTER TABLE sessions ADD COLUMN tokens_revoked_ns INTEGER NOT NULL DEFAULT 0;",
 };
 
 int cay_db_schema_version(void)

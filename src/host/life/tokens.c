@@ -6,6 +6,11 @@
 #include "host/session/host.h"
 #include "host/session/session.h"
 
+int64_t cay_session_tokens_born_ns(const struct cay_session *session)
+{
+    return session->tokens_revoked_ns ? session->tokens_revoked_ns : session->created_ns;
+}
+
 struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
                                                  struct cay_arena *arena)
 {
@@ -15,10 +20,12 @@ struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *sessi
     char text[CAY_TOKEN_SIZE];
     if (!tokens)
         return NULL;
-    cay_token_make(secret, CAY_TOKEN_ACCESS, session->id, session->created_ns, text);
+    cay_token_make(secret, CAY_TOKEN_ACCESS, session->id, cay_session_tokens_born_ns(session),
+                   text);
     tokens->access_token = cay_arena_str(arena, cay_str(text));
     if (!network || !network->public_ports) {
-        cay_token_make(secret, CAY_TOKEN_TRAFFIC, session->id, session->created_ns, text);
+        cay_token_make(secret, CAY_TOKEN_TRAFFIC, session->id, cay_session_tokens_born_ns(session),
+                       text);
         tokens->traffic_token = cay_arena_str(arena, cay_str(text));
     }
     return tokens;
@@ -28,8 +35,8 @@ static bool token_caller(struct cay_host *host, struct cay_str token, struct cay
 {
     struct cay_str id = cay_token_session(token);
     const struct cay_session *session = id.len ? cay_map_get(&host->sessions.by_id, id) : NULL;
-    if (!session ||
-        !cay_token_is(&host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns, token))
+    if (!session || !cay_token_is(&host->tokens, CAY_TOKEN_ACCESS, session->id,
+                                  cay_session_tokens_born_ns(session), token))
         return false;
     *out_caller = (struct cay_caller){.role = CAY_ROLE_USER, .key_id = "session-token"};
     memcpy(out_caller->owner, session->owner, sizeof(out_caller->owner));
@@ -47,7 +54,20 @@ bool cay_host_authenticate(struct cay_host *host, struct cay_str secret,
 const char *cay_session_access_token(struct cay_session *session)
 {
     if (!session->access_token[0])
-        cay_token_make(&session->host->tokens, CAY_TOKEN_ACCESS, session->id, session->created_ns,
-                       session->access_token);
+        cay_token_make(&session->host->tokens, CAY_TOKEN_ACCESS, session->id,
+                       cay_session_tokens_born_ns(session), session->access_token);
     return session->access_token;
 }
+
+static void init_holders(struct cay_session *session)
+{
+    cay_list_init(&session->token_holders);
+}
+
+/* What is open by them has ended with the session, or is about to. */
+static void drop_holders(struct cay_session *session)
+{
+    cay_whois_drop_all(&session->token_holders);
+}
+
+const struct cay_session_part cay_tokens_part = {.init = init_holders, .free = drop_holders};

@@ -11,6 +11,9 @@
 struct cay_host;
 struct cay_session;
 
+/* Since when the tokens are those that they are: it goes into them. */
+[[nodiscard]] int64_t cay_session_tokens_born_ns(const struct cay_session *session);
+
 /* Both, as clients see them. NULL when the arena is full. */
 [[nodiscard]] struct cay_v1_session_tokens *cay_session_tokens(const struct cay_session *session,
                                                                struct cay_arena *arena);
@@ -21,3 +24,5 @@ struct cay_session;
 
 /* Its access token, which is made once. */
 [[nodiscard]] const char *cay_session_access_token(struct cay_session *session);
+
+extern const struct cay_session_part cay_tokens_part; /* who calls by them */

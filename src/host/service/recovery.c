@@ -117,6 +117,7 @@ static bool load_session(void *context, struct cay_session_record *record, struc
     memcpy(session->head, record->head, sizeof(session->head));
     session->state = state_of(record);
     session->created_ns = record->created_ns;
+    session->tokens_revoked_ns = record->tokens_revoked_ns;
     session->turn_count = record->turn_count;
     session->branch_count = record->branch_count;
     session->generation = record->generation;

@@ -151,13 +151,9 @@ static const struct cay_service_ops ops = {
 
 /* Freed in this order. */
 static const struct cay_session_part *const session_parts[] = {
-    &cay_account_part,   &cay_snapshots_part,
-    &cay_tools_part,     &cay_users_part,
-    &cay_ports_part,     &cay_hearing_part,
-    &cay_processes_part, &cay_watching_part,
-    &cay_held_part,      &cay_live_part,
-    &cay_expiry_part,    &cay_reserve_part,
-    &cay_usage_part,     NULL,
+    &cay_account_part, &cay_snapshots_part, &cay_tools_part,    &cay_users_part,  &cay_ports_part,
+    &cay_hearing_part, &cay_processes_part, &cay_watching_part, &cay_held_part,   &cay_live_part,
+    &cay_expiry_part,  &cay_reserve_part,   &cay_usage_part,    &cay_tokens_part, NULL,
 };
 
 static void on_flush_keys(struct cay_timer *timer)

@@ -6,6 +6,7 @@
 #include "host/session/host.h"
 
 struct cay_host_base_cost;
+struct cay_session;
 
 /* The rows of all rooms put together, by method; NULL: nobody implements it. */
 [[nodiscard]] cay_verb *const *cay_host_verbs(void);
@@ -27,6 +28,8 @@ void cay_host_whois(struct cay_service *service, struct cay_str secret, struct c
 void cay_host_lapse_start(struct cay_host *host);
 /* Ends what is open by keys that are good no more, in the loop's next turn. */
 void cay_host_lapse_keys(struct cay_host *host);
+/* The same for what is open by a session's tokens, which are others now. */
+void cay_host_lapse_tokens(struct cay_session *session);
 
 /* Writes times of last use now (at the end) or in the background. */
 void cay_host_flush_keys(struct cay_host *host, bool is_final);

@@ -79,6 +79,7 @@ struct cay_host {
     struct cay_timer flush_keys;              /* writes times of last use */
     struct cay_timer keys_lapse;              /* ends what is open by keys that are good no more */
     bool is_lapse_due;                        /* it runs */
+    struct cay_list tokens_lapsed;            /* struct cay_whois: of revoked tokens, to be told */
     const struct cay_host_settings *settings; /* whoever made the host keeps them */
     struct cay_pool pool;
     struct cay_space_watch *space;   /* how full the pool is */

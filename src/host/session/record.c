@@ -141,6 +141,18 @@ bool cay_session_record_put_head(struct cay_db *db, const char *id, const char *
     return cay_db_end(&query, err) || cay_wrap(err, "record session '%s'", id);
 }
 
+bool cay_session_record_put_tokens(struct cay_db *db, const char *id, int64_t revoked_ns,
+                                   struct cay_error *err)
+{
+    struct cay_db_query query;
+    cay_db_begin(&query, db,
+                 "UPDATE sessions SET tokens_revoked_ns = max(tokens_revoked_ns, ?) WHERE id = ?");
+    cay_db_bind_int(&query, revoked_ns);
+    cay_db_bind_text(&query, cay_str(id));
+    return cay_db_end(&query, err) ||
+           cay_wrap(err, "record that the tokens of session '%s' are revoked", id);
+}
+
 bool cay_snapshot_record_put(struct cay_db *db, const struct cay_snapshot_record *record,
                              struct cay_error *err)
 {
@@ -236,7 +248,8 @@ bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit, v
     bool is_good = true;
     cay_db_begin(&query, db,
                  "SELECT id, owner, store_id, state, created_ns, uid_slot, turn_count,"
-                 " branch_count, head, generation, spec, sandbox, pending, restore"
+                 " branch_count, head, generation, spec, sandbox, pending, restore,"
+                 " tokens_revoked_ns"
                  " FROM sessions ORDER BY created_ns, id");
     while (is_good && cay_db_row(&query)) {
         struct cay_session_record record = {
@@ -246,6 +259,7 @@ bool cay_session_records_load(struct cay_db *db, cay_session_record_fn *visit, v
             .turn_count = cay_db_int(&query, 6),
             .branch_count = cay_db_int(&query, 7),
             .generation = (uint64_t)cay_db_int(&query, 9),
+            .tokens_revoked_ns = cay_db_int(&query, 14),
         };
         copy_text(record.id, sizeof(record.id), cay_db_text(&query, 0));
         copy_text(record.owner, sizeof(record.owner), cay_db_text(&query, 1));

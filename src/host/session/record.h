@@ -26,9 +26,10 @@ struct cay_session_record {
      * when what came after it goes. */
     char pending[130];
     uint64_t generation;
-    struct cay_buf spec;    /* cay.v1.Session */
-    struct cay_buf sandbox; /* how the runtime finds its sandbox again; empty: none runs */
-    struct cay_buf restore; /* cay.v1.RestorePathsRequest under way; empty: none */
+    int64_t tokens_revoked_ns; /* read only: put_tokens writes it; 0: never */
+    struct cay_buf spec;       /* cay.v1.Session */
+    struct cay_buf sandbox;    /* how the runtime finds its sandbox again; empty: none runs */
+    struct cay_buf restore;    /* cay.v1.RestorePathsRequest under way; empty: none */
 };
 
 struct cay_snapshot_record {
@@ -71,6 +72,9 @@ void cay_snapshot_record_finish(struct cay_snapshot_record *record);
 [[nodiscard]] bool cay_session_record_put(struct cay_db *db,
                                           const struct cay_session_record *record,
                                           struct cay_error *err);
+/* Never to an earlier time. */
+[[nodiscard]] bool cay_session_record_put_tokens(struct cay_db *db, const char *id,
+                                                 int64_t revoked_ns, struct cay_error *err);
 [[nodiscard]] bool cay_session_record_put_head(struct cay_db *db, const char *id, const char *head,
                                                struct cay_error *err);
 [[nodiscard]] bool cay_snapshot_record_put(struct cay_db *db,

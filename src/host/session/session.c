@@ -324,6 +324,7 @@ struct cay_v1_session *cay_session_message(const struct cay_session *session,
     message->state_reason = cay_arena_str(arena, cay_str(session->state_reason));
     message->state_message = cay_arena_str(arena, cay_str(session->state_text));
     message->created_at = cay_noun_time(arena, session->created_ns);
+    message->tokens_revoked_at = cay_noun_time(arena, session->tokens_revoked_ns);
     message->last_active_at = cay_noun_time(arena, session->last_active_ns);
     message->turn_count = session->turn_count;
     message->snapshot_count = (int64_t)cay_session_snapshot_count(session);

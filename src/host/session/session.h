@@ -86,7 +86,9 @@ struct cay_session {
     struct cay_v1_session *spec; /* in the arena: what it was created with, labels, limits, env */
     struct cay_runtime *runtime; /* the one that the spec names */
     int64_t created_ns;
+    int64_t tokens_revoked_ns;         /* the last time; 0: never */
     char access_token[CAY_TOKEN_SIZE]; /* empty until somebody looks for one without a name */
+    struct cay_list token_holders;     /* struct cay_whois: who calls by a token just now */
     int64_t last_active_ns;
     uint32_t uid_slot;
     int64_t turn_count;     /* number of the last turn; never goes back */

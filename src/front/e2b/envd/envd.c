@@ -75,7 +75,7 @@ static bool admit(struct cay_rest_request *request)
                                         : "not by this method";
     request->route = route;
     if (!fault && !route->is_public) /* by the token, or by a signature */
-        cay_e2b_visit(request)->is_trusted = true;
+        cay_e2b_visit(request)->is_trusted = cay_e2b_visit(request)->is_by_token = true;
     if (!cay_e2b_may_know(request))
         cay_e2b_reply_unknown(request);
     else if (fault)
