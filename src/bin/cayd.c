@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/cay_v1.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "bin/cayd_conf.h"
@@ -302,9 +303,13 @@ static void complete(struct daemon *daemon)
 {
     struct cayd_conf *conf = &daemon->conf;
     conf->e2b.default_base = conf->host.default_base;
-    conf->e2b.is_network_open = conf->e2b.network == CAY_E2B_NETWORK_DEFAULT
-                                    ? conf->host.network == CAY_NETWORK_SETTING_OPEN
-                                    : conf->e2b.network == CAY_E2B_NETWORK_OPEN;
+    bool is_default = conf->e2b.network == CAY_E2B_NETWORK_DEFAULT;
+    bool is_open = is_default ? conf->host.network == CAY_NETWORK_SETTING_OPEN
+                              : conf->e2b.network == CAY_E2B_NETWORK_OPEN;
+    if (is_default && conf->host.network == CAY_NETWORK_SETTING_FILTERED)
+        conf->e2b.network_mode = CAY_V1_NETWORK_MODE_UNSPECIFIED;
+    else
+        conf->e2b.network_mode = is_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE;
     conf->server.route = cay_router_route;
     conf->server.context = &daemon->router;
     conf->server.connection_count_max = daemon->connection_count_max;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
-static const char *const networks[] = {"none", "open", NULL};
+static const char *const networks[] = {"none", "filtered", "open", NULL};
 static const char *const nestings[] = {"nobody", "admin", "everybody", NULL};
 static const char *const e2b_networks[] = {"default", "none", "open", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -101,7 +101,7 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {E2B(e2b_images, images), .type = CAY_CONF_LIST, .metavar = "IMAGE=BASE",
      .help = "Which base stands for an image that E2B templates are built from: IMAGE=BASE, like python:3.12=debian. An image without a tag stands for all its tags, * for every image. Unset, only e2bdev/base is known, and e2b_template is used for it. May be repeated."},
     {HOST(network, network), .type = CAY_CONF_ENUM, .choices = networks, .fallback = "none",
-     .help = "The network of a session that is created without naming one: none (a loopback of its own) or open (the internet, but never this machine, private ranges and addresses of cloud metadata)."},
+     .help = "The network of a session that is created without naming one: none (a loopback of its own), filtered (what network_rules allow) or open (the internet, but never this machine, private ranges and addresses of cloud metadata)."},
     {HOST(nesting, nesting), .type = CAY_CONF_ENUM, .choices = nestings, .fallback = "admin",
      .help = "Who may make sessions with nesting, in which commands can make namespaces and mounts: nobody, admin (keys of administrators) or everybody. "
              "It opens parts of the kernel in which mistakes are found every year."},
@@ -113,6 +113,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},
     {HOST(network_allow, network_allow), .type = CAY_CONF_LIST, .metavar = "RANGE",
      .help = "Ranges that are closed to sandboxes with an open network and that they reach all the same: private ones, like 10.1.0.0/16 or fd12::/32, and networks that this machine is connected to. Never this machine itself. May be repeated."},
+    {HOST(network_rules, network_rules), .type = CAY_CONF_LIST, .metavar = "RULE",
+     .help = "What a session reaches whose network is filtered because network says so, in the words of 'cay net check': *.example.org:443, @npm. Sessions that choose a filtered network have their own rules instead. May be repeated; without any, nothing is reached."},
     {HOST(network_sets, network_sets), .type = CAY_CONF_LIST, .metavar = "NAME=RULE",
      .help = "A rule of a set that lists of filtered networks may name: corp=*.corp.example:443 is one of @corp. A set that is built in (@debian, @github, @npm, @pypi) is replaced by one of its name. May be repeated; the rules of one name add up."},
     {HOST(max_sessions, max_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 16384,

@@ -252,28 +252,76 @@ const char *cay_values_network_name(enum cay_v1_network_mode mode)
     return "none";
 }
 
-/* Rules alone say that the network is filtered. */
-bool cay_values_network(struct cay_cli *cli, struct cay_v1_network_policy **out_network,
-                        struct cay_error *err)
+static bool read_ports(struct cay_str text, struct cay_v1_network_policy *out,
+                       struct cay_error *err)
 {
-    struct cay_str mode = cay_values_text(cli, "network");
-    struct cay_v1_network_policy *network =
-        cay_arena_new(&cli->arena, struct cay_v1_network_policy);
-    *out_network = NULL;
-    if (!network)
-        return out_of_memory(err);
-    if (!cay_values_texts(cli, "allow", &network->allow, err) ||
-        !cay_values_texts(cli, "deny", &network->deny, err))
+    out->private_ports = cay_str_is(text, "private");
+    out->public_ports = cay_str_is(text, "public");
+    return out->private_ports || out->public_ports || cay_str_is(text, "exposed") ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "--ports '%.40s': write private, exposed or public", text.ptr);
+}
+
+const char *cay_values_ports_name(const struct cay_v1_network_policy *network)
+{
+    return network->private_ports ? "private" : network->public_ports ? "public" : "exposed";
+}
+
+/* What no flag names stays as the session has it. */
+static bool start_from(struct cay_cli *cli, struct cay_str session_id,
+                       struct cay_v1_network_policy *out, struct cay_error *err)
+{
+    const struct cay_v1_get_session_request ask = {.session_id = session_id};
+    struct cay_v1_get_session_response told = {};
+    if (!session_id.len)
+        return true;
+    if (!cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_GET_SESSION, &ask, &told, err))
         return false;
-    bool has_rules = network->allow.count || network->deny.count;
+    if (told.session && told.session->network)
+        *out = *told.session->network;
+    return true;
+}
+
+/* Rules alone say that the network is filtered. */
+static bool read_reach(struct cay_str mode, struct cay_pb_strs allow, struct cay_pb_strs deny,
+                       struct cay_v1_network_policy *out, struct cay_error *err)
+{
+    bool has_rules = allow.count || deny.count;
     if (!mode.ptr && !has_rules)
         return true;
-    network->mode = CAY_V1_NETWORK_MODE_FILTERED;
-    if (mode.ptr && !read_mode(mode, &network->mode, err))
+    out->mode = CAY_V1_NETWORK_MODE_FILTERED;
+    out->allow = allow;
+    out->deny = deny;
+    if (mode.ptr && !read_mode(mode, &out->mode, err))
         return false;
-    if (has_rules && network->mode != CAY_V1_NETWORK_MODE_FILTERED)
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "--allow and --deny are for --network filtered");
+    return !has_rules || out->mode == CAY_V1_NETWORK_MODE_FILTERED ||
+           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--allow and --deny are for --network filtered");
+}
+
+bool cay_values_network(struct cay_cli *cli, struct cay_str session_id,
+                        struct cay_v1_network_policy **out_network, struct cay_error *err)
+{
+    struct cay_str mode = cay_values_text(cli, "network");
+    bool has_ports = cay_args_flag(cli->args.command, CAY_STR("ports"));
+    struct cay_str ports = has_ports ? cay_values_text(cli, "ports") : (struct cay_str){};
+    struct cay_str mask = has_ports ? cay_values_text(cli, "mask-host") : (struct cay_str){};
+    struct cay_pb_strs allow = {};
+    struct cay_pb_strs deny = {};
+    *out_network = NULL;
+    if (!cay_values_texts(cli, "allow", &allow, err) || !cay_values_texts(cli, "deny", &deny, err))
+        return false;
+    if (!mode.ptr && !allow.count && !deny.count && !ports.ptr && !mask.ptr)
+        return true;
+    struct cay_v1_network_policy *network =
+        cay_arena_new(&cli->arena, struct cay_v1_network_policy);
+    if (!network)
+        return out_of_memory(err);
+    if (!start_from(cli, session_id, network, err) || !read_reach(mode, allow, deny, network, err))
+        return false;
+    if (ports.ptr && !read_ports(ports, network, err))
+        return false;
+    if (mask.ptr)
+        network->mask_request_host = mask;
     *out_network = network;
     return true;
 }

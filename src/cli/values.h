@@ -49,13 +49,16 @@
                                         struct cay_v1_lifecycle **out_lifecycle,
                                         struct cay_error *err);
 
-/* What CAY_FLAG_NETWORK says; NULL when none was given. */
-[[nodiscard]] bool cay_values_network(struct cay_cli *cli,
+/* What CAY_FLAG_NETWORK says, and CAY_FLAG_PORTS where the command has them, and of an existing
+ * session what else it has; NULL when none was given. */
+[[nodiscard]] bool cay_values_network(struct cay_cli *cli, struct cay_str session_id,
                                       struct cay_v1_network_policy **out_network,
                                       struct cay_error *err);
 
 /* "none", "open" or "filtered" */
 const char *cay_values_network_name(enum cay_v1_network_mode mode);
+/* "private", "exposed" or "public" */
+const char *cay_values_ports_name(const struct cay_v1_network_policy *network);
 
 /* For the tables of the commands that take limits, or rules for the end. */
 /* clang-format off */
@@ -70,6 +73,9 @@ const char *cay_values_network_name(enum cay_v1_network_mode mode);
     {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet; filtered: what --allow names"}, \
     {.name = "allow", .value = "RULE", .help = "a rule of a filtered network: what it reaches, e.g. example.org:443, @npm"},                  \
     {.name = "deny", .value = "RULE", .help = "the same for what it does not reach, whatever allows it"}
+#define CAY_FLAG_PORTS                                                                            \
+    {.name = "ports", .value = "WHO", .help = "who reaches its ports without a key: private: nobody; exposed: anybody those of 'cay port'; public: anybody all"}, \
+    {.name = "mask-host", .value = "HOST", .help = "what servers inside are told they were called, e.g. 'localhost:${PORT}'"}
 #define CAY_FLAG_RUNTIME(otherwise)                                                              \
     {.name = "runtime", .value = "RUNTIME", .help = "what isolates its commands; " otherwise}
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \

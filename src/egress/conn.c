@@ -316,8 +316,9 @@ static void begin_conn(struct egress_conn *conn)
             egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_TOO_MANY);
         return;
     }
-    conn->has_shy_server = conn->port == PORT_HTTP || conn->port == PORT_HTTPS;
     enum cay_egress_why why = decide(conn);
+    /* Who connects by number means nobody by name. */
+    conn->has_shy_server = conn->name[0] && (conn->port == PORT_HTTP || conn->port == PORT_HTTPS);
     if (why == CAY_EGRESS_UNANSWERED && !egress_ask(conn))
         why = CAY_EGRESS_TOO_MANY;
     if (why && conn->phase != EGRESS_ASKS)

@@ -7,78 +7,17 @@ The same world as that of open networks (network.py); what is counted there are 
 out of this host.
 """
 
-import contextlib
 import os
-import re
 import signal
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
-from daemon import (PATIENCE_S, SANDBOX, Cayd, also_in_gvisor, case, eventually, fails, init_of,
-                    list_if_asked, run)
-from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, client, serve_on_host,
-                      session, update)
-from own_network import CLONE_NEWNS, NONE, OPEN, enter, has_nft, is_clean, sh
-from small_base import import_small
+from daemon import PATIENCE_S, SANDBOX, also_in_gvisor, case, eventually, fails, init_of
+from filtered_world import CAY, FOR_NAMES, WHO, filtered, helpers, main, packets_out, reaches_by_name, refused
+from internet import HOST, PRIVATE, WORLD, assert_closed, assert_open, client, session, update
+from own_network import NONE, OPEN, is_clean
 
-NET_CLIENT = sys.argv[2]
-CAY = sys.argv[3]
-EVERY_PROTOCOL = 3  # ETH_P_ALL
-FOR_NAMES = "198.18.0.7"  # in the range that the helper takes addresses for names from
-
-
-def filtered(*allow, deny=()):
-    return {"mode": "NETWORK_MODE_FILTERED", "allow": list(allow), "deny": list(deny)}
-
-
-def helpers():
-    """The pids of our daemon's helpers: who holds a door that was bound in this network namespace."""
-    doors = {f"socket:[{line.split()[6]}]" for line in Path("/proc/net/unix").read_text().splitlines()
-             if re.search(r" /proc/self/fd/[0-9]+/[0-9a-f]+$", line)}
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "comm").read_text() == "cay-egress\n" and \
-                    any(os.readlink(fd) in doors for fd in (entry / "fd").iterdir()):
-                found.append(int(entry.name))
-        except OSError:
-            pass
-    return found
-
-
-def refused(cay, session_id, *arguments):
-    good, why = client(cay, session_id, *arguments)
-    assert not good, (arguments, why)
-    return why
-
-
-def reaches_by_name(cay, session_id, name="world.test"):
-    """By a protocol in which the server speaks first; the address it saw."""
-    good, rest = client(cay, session_id, "tcp", name, 80)
-    assert good, rest
-    return rest
-
-
-@contextlib.contextmanager
-def packets_out():
-    """A function that tells of the packets which have left this host towards the internet since."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(EVERY_PROTOCOL)) as tap:
-        tap.bind(("wan", EVERY_PROTOCOL))
-        tap.setblocking(False)
-
-        def seen():
-            found = []
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    packet, (_, _, kind, *_) = tap.recvfrom(65536)
-                    # A new interface greets its neighbours by itself, from :: or fe80:: to ff02::.
-                    is_greeting = packet[22:24] in (b"\0\0", b"\xfe\x80") and packet[38:40] == b"\xff\x02"
-                    if kind == socket.PACKET_OUTGOING and not is_greeting:
-                        found.append(packet.hex())
-            return found
-        yield seen
+HERE = ("--network-sets", "here=world.test:1000")
 
 
 @case
@@ -207,7 +146,7 @@ def helper_killed(cay, _world):
         four = next(a for a in addresses.split() if "." in a)
         (helper,) = helpers()
         os.kill(helper, signal.SIGKILL)
-        assert client(cay, "first", "tcp", four, 80) == (True, HOST[0])
+        assert client(cay, "first", "tcp", four, WHO) == (True, HOST[0])
         assert helper not in helpers()
 
 
@@ -216,17 +155,19 @@ def helper_stopped(cay, _world):
     """a helper that does not answer is replaced; whoever connects meanwhile waits for the next one"""
     with session(cay, "first", network=filtered("world.test")):
         reaches_by_name(cay, "first")
+        _, addresses = client(cay, "first", "names", "world.test")
+        four = next(a for a in addresses.split() if "." in a)
         (helper,) = helpers()
         os.kill(helper, signal.SIGSTOP)
         assert "network.helper_stuck" not in cay.log_path.read_text()
-        reaches_by_name(cay, "first")
+        assert client(cay, "first", "tcp", four, WHO) == (True, HOST[0])
         assert helper not in helpers()
         assert "network.helper_stuck" in cay.log_path.read_text()
 
 
 def connecting(cay, session_id, names, told):
     """A program inside that connects again and again; what it was told so far, a line each, read from outside."""
-    script = f"n=0; while n=$((n + 1)); do for name in {names}; do net_client tcp $name 80 >> {told}; done; done"
+    script = f"n=0; while n=$((n + 1)); do for name in {names}; do net_client tcp $name 1000 >> {told}; done; done"
     cay.sh(session_id, f"touch {told}; (eval '{script}') > /dev/null 2>&1 &")
     path = Path(f"/proc/{init_of(cay, told)}/root{told}")
     return lambda: path.read_text(encoding="ascii").splitlines()
@@ -236,7 +177,7 @@ def connecting(cay, session_id, names, told):
 def kills(cay, _world):
     """whoever dies, in whatever order: no connection by a name is refused that a rule allows, and the daemon is not needed for
     those of names that were connected to before"""
-    with session(cay, "first", network=filtered("world.test:80", "*.below.test:80")):
+    with session(cay, "first", network=filtered("world.test:1000", "*.below.test:1000")):
         known = connecting(cay, "first", "world.test", "/tmp/known")
         new = connecting(cay, "first", "n$n.below.test", "/tmp/new")
 
@@ -280,7 +221,7 @@ def both_killed(cay, _world):
                 os.kill(helper, signal.SIGKILL)
                 cay.kill()
             cay.start()
-            assert client(cay, "first", "tcp", four, 80) == (True, HOST[0])
+            assert client(cay, "first", "tcp", four, WHO) == (True, HOST[0])
 
 
 @case
@@ -290,9 +231,9 @@ def forked(cay, _world):
         _, addresses = client(cay, "first", "names", "world.test")
         four = next(a for a in addresses.split() if "." in a)
         (fork,) = cay.fork("first")
-        assert client(cay, fork["id"], "tcp", four, 80) == (True, HOST[0])
+        assert client(cay, fork["id"], "tcp", four, WHO) == (True, HOST[0])
         update(cay, fork["id"], filtered("four.test"))
-        refused(cay, fork["id"], "tcp", four, 80)
+        refused(cay, fork["id"], "tcp", four, WHO)
         assert reaches_by_name(cay, "first") == HOST[0]
         cay.destroy(fork["id"])
 
@@ -316,7 +257,7 @@ def command_line(cay, _world):
         environment = os.environ | {"CAY_URL": f"unix:{cay.socket_path}"}
         return subprocess.run([CAY, *arguments], env=environment, capture_output=True, text=True, check=False,
                               timeout=PATIENCE_S)
-    ran = cli("run", "--base", "small", "--allow", "@here", "--", "net_client", "tcp", "world.test", "80")
+    ran = cli("run", "--base", "small", "--allow", "@here", "--", "net_client", "tcp", "world.test", "1000")
     assert ran.stdout.startswith("ok "), (ran.stdout, ran.stderr)
     assert cli("create", "--base", "small", "--name", "ruled", "--network", "filtered", "--deny", "four.test").returncode == 0
     refused(cay, "ruled", "names", "world.test")
@@ -324,10 +265,10 @@ def command_line(cay, _world):
     assert reaches_by_name(cay, "ruled") == HOST[0]
     refused(cay, "ruled", "names", "four.test")
     shown = cli("net", "show", "ruled").stdout
-    assert shown.split() == ["network", "filtered", "allow", "world.test", "four.test", "deny", "four.test"], shown
+    assert shown.split() == ["network", "filtered", "allow", "world.test", "four.test", "deny", "four.test", "ports", "exposed"], shown
     assert "'four.test' denies it" in cli("net", "check", "ruled", "four.test").stdout
     assert cli("net", "allow", "ruled", "--rm", "world.test").returncode == 0
-    refused(cay, "ruled", "tcp", "world.test", 80)
+    refused(cay, "ruled", "tcp", "world.test", WHO)
     assert cli("update", "ruled", "--network", "none").returncode == 0
     done = cli("net", "allow", "ruled", "a.test")
     assert done.returncode == 125 and "--network filtered" in done.stderr, done
@@ -335,26 +276,5 @@ def command_line(cay, _world):
     cay.destroy("ruled")
 
 
-def main():
-    list_if_asked()
-    if os.geteuid() != 0:
-        print("1..0 # SKIP needs root")
-        sys.exit(0)
-    if not has_nft():
-        print("1..0 # SKIP needs nft (package nftables)")
-        sys.exit(0)
-    enter(CLONE_NEWNS)
-    sh("mount --make-rprivate /")
-    serve_on_host()
-    world = World()
-    try:
-        with Cayd("--network-sets", "here=world.test:80") as cay:
-            import_small(cay, net_client=NET_CLIENT)
-            cay.keep()
-            run(cay, world, after_each=cay.reset)
-    finally:
-        world.close()
-
-
 if __name__ == "__main__":
-    main()
+    main(*HERE)

@@ -4,6 +4,7 @@ host's place in it, and what sandboxes reach of it. What is closed to sandboxes 
 reached from the host, so that a refusal is ours."""
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from daemon import SANDBOX
+from daemon import PATIENCE_S, SANDBOX, Raw
 from own_network import OPEN, sh
 
 WORLD = "52.95.113.10", "2a05:d018:2::10"
@@ -105,6 +106,16 @@ def assert_closed(cay, session_id):
 
 def update(cay, session_id, network):
     return cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id, "network": network})["session"]
+
+
+def e2b(cay, method, path, body=None):
+    """A call of E2B's control plane: its status and what it answers."""
+    data = json.dumps(body or {}).encode()
+    with Raw(cay.socket(PATIENCE_S)) as raw:
+        raw.send(f"{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n"
+                 f"content-length: {len(data)}\r\n\r\n".encode() + data)
+        answer = raw.answer()
+    return answer.status, answer.json() if answer.body else None
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small internet for one test: runs in a network namespace of its own and serves on all its
-addresses. TCP 80 says who is calling, TCP 7 sends back, UDP 9 prints who sent what, 53 knows names.
+addresses. TCP 80 and 1000 say who is calling, TCP 7 sends back, UDP 9 prints who sent what, 53 knows names.
 
 Prints `ready`, then a line per datagram on UDP 9, and one per question: its type, class and kind.
 """
@@ -106,7 +106,7 @@ def dns_udp(sock, data, peer):
 
 def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    for function, *arguments in ((tcp, 80, who), (tcp, 7, echo), (tcp, 53, dns_tcp),
+    for function, *arguments in ((tcp, 80, who), (tcp, 1000, who), (tcp, 7, echo), (tcp, 53, dns_tcp),
                                  (udp, "0.0.0.0", 9, tell), (udp, "52.95.113.53", 53, dns_udp)):
         threading.Thread(target=function, args=arguments, daemon=True).start()
     print("ready", flush=True)

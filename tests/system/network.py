@@ -15,9 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, Raw, RpcError, also_in_gvisor, case,
+from daemon import (BASE, PATIENCE_S, SANDBOX, Cayd, RpcError, also_in_gvisor, case,
                     eventually, fails, init_of, list_if_asked, run, steps)
-from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, cannot_reach, client,
+from internet import (HOST, PRIVATE, WORLD, World, assert_closed, assert_open, cannot_reach, client, e2b,
                       reaches, serve_on_host, session, update)
 from own_network import CLONE_NEWNS, NONE, OPEN, devices, enter, has_nft, is_clean, sh, tables
 from process_client import Processes
@@ -429,16 +429,6 @@ def side_by_side(cay, _world):
         assert_open(cay, "first")
         other.start()
     assert is_clean(), (devices(), tables())
-
-
-def e2b(cay, method, path, body=None):
-    """A call of E2B's control plane: its status and what it answers."""
-    data = json.dumps(body or {}).encode()
-    with Raw(cay.socket(PATIENCE_S)) as raw:
-        raw.send(f"{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n"
-                 f"content-length: {len(data)}\r\n\r\n".encode() + data)
-        answer = raw.answer()
-    return answer.status, answer.json() if answer.body else None
 
 
 @case

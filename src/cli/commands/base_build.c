@@ -206,7 +206,7 @@ static bool run_build(struct cay_cli *cli, struct cay_error *err)
                         "--name is missing; it says what the base is to be called");
     if (!cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_names(cli, "alias", &request.aliases, err) ||
-        !cay_values_network(cli, &request.network, err) ||
+        !cay_values_network(cli, (struct cay_str){}, &request.network, err) ||
         !cay_cli_client(cli, CAY_CALL_STREAM, &client, err))
         return false;
     cay_buf_init(&self.kept, KEPT_BYTES_MAX);

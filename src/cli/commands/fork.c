@@ -19,7 +19,7 @@ static bool run_fork(struct cay_cli *cli, struct cay_error *err)
         !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_pairs(cli, "label", &request.labels, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
-        !cay_values_network(cli, &request.network, err) ||
+        !cay_values_network(cli, request.session_id, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
         !cay_cli_call(cli, CAY_V1_SANDBOX_SERVICE_FORK_SESSION, &request, &response, err))
         return false;
@@ -50,6 +50,7 @@ static const struct cay_flag fork_flags[] = {
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
+    CAY_FLAG_PORTS,
     CAY_FLAGS_LIFECYCLE,
     {.name = "lazy", .help = "start the sandboxes with their first command, not now"},
     {},

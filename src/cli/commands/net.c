@@ -24,6 +24,9 @@ static bool run_show(struct cay_cli *cli, struct cay_error *err)
                      cay_str(cay_values_network_name(policy->mode)));
     print_rules(&cli->out, "allow", policy->allow);
     print_rules(&cli->out, "deny", policy->deny);
+    cay_output_field(&cli->out, "ports", CAY_STYLE_PLAIN, cay_str(cay_values_ports_name(policy)));
+    if (policy->mask_request_host.len)
+        cay_output_field(&cli->out, "mask host", CAY_STYLE_PLAIN, policy->mask_request_host);
     return true;
 }
 

@@ -15,7 +15,7 @@ static bool create(struct cay_cli *cli, struct cay_str id, struct cay_error *err
         .base = cay_values_text(cli, "base"),
     };
     return cay_values_limits(cli, &request.limits, err) &&
-           cay_values_network(cli, &request.network, err) &&
+           cay_values_network(cli, (struct cay_str){}, &request.network, err) &&
            cay_session_make(cli, &request, &response, err);
 }
 

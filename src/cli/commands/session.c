@@ -59,7 +59,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
         !cay_values_switch(cli, "tool-snapshots", &request.has_tool_snapshots,
                            &request.tool_snapshots, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
-        !cay_values_network(cli, &request.network, err) ||
+        !cay_values_network(cli, (struct cay_str){}, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
         !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
@@ -292,6 +292,7 @@ static const struct cay_flag create_flags[] = {
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
+    CAY_FLAG_PORTS,
     CAY_FLAG_RUNTIME("the daemon's default otherwise"),
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},

@@ -36,11 +36,11 @@ struct cay_e2b_options {
     bool is_on;
     const char *domain;   /* below which sandboxes have host names, a port included; NULL: none */
     const char *template; /* base that the template "base" stands for; NULL: one of that name */
-    int network;          /* one of CAY_E2B_NETWORK_…; comes to what is_network_open says */
+    int network;          /* one of CAY_E2B_NETWORK_…; comes to what network_mode says */
     struct cay_conf_list images; /* IMAGE=BASE, as wire/e2b/template.h has it */
     /* These follow from what is set for all sessions. */
     const char *default_base; /* for `template`, when there is none of that name; NULL: none */
-    bool is_network_open;     /* of sandboxes whose clients do not close it */
+    int network_mode; /* enum cay_v1_network_mode where clients do not close it; 0: the host's */
 };
 
 /* Empty: there is none. */

@@ -25,7 +25,7 @@ enum {
     NEWS_PER_TURN = 64,
     LEAVES_MS = 1000, /* in which a helper gets */
     LEAVES_PER_TIME = 16,
-    PULSE_MS = 2000,
+    PULSE_MS = 1500,       /* programs ask for names for 5 s, some of them */
     PULSES_MISSED_MAX = 2, /* then it is stopped, or goes round in circles */
 };
 

@@ -64,8 +64,29 @@ static bool check_mask(struct cay_str host, struct cay_error *err)
 
 static enum cay_v1_network_mode default_mode(const struct cay_host *host)
 {
-    return host->settings->network == CAY_NETWORK_SETTING_OPEN ? CAY_V1_NETWORK_MODE_OPEN
-                                                               : CAY_V1_NETWORK_MODE_NONE;
+    static const enum cay_v1_network_mode modes[] = {
+        [CAY_NETWORK_SETTING_NONE] = CAY_V1_NETWORK_MODE_NONE,
+        [CAY_NETWORK_SETTING_FILTERED] = CAY_V1_NETWORK_MODE_FILTERED,
+        [CAY_NETWORK_SETTING_OPEN] = CAY_V1_NETWORK_MODE_OPEN,
+    };
+    return modes[host->settings->network];
+}
+
+/* What the administrator gives to those who do not choose; rules of their own count instead. */
+static bool take_default(const struct cay_host *host, struct cay_arena *arena,
+                         struct cay_v1_network_policy *policy, enum cay_v1_network_mode *out_mode)
+{
+    const struct cay_conf_list *rules = &host->settings->network_rules;
+    *out_mode = default_mode(host);
+    if (*out_mode != CAY_V1_NETWORK_MODE_FILTERED || policy->allow.count)
+        return true;
+    struct cay_str *items = cay_arena_array(arena, rules->count + 1, sizeof(*items));
+    if (!items)
+        return false;
+    for (size_t i = 0; i < rules->count; i++)
+        items[i] = cay_str(rules->items[i]);
+    policy->allow = (struct cay_pb_strs){items, rules->count};
+    return true;
 }
 
 /* Rules are for networks that hold to them. */
@@ -75,7 +96,7 @@ static bool check_rules(const struct cay_host *host, const struct cay_runtime *r
 {
     struct cay_policy *rules = NULL;
     if (mode != CAY_V1_NETWORK_MODE_FILTERED)
-        return !policy || (!policy->allow.count && !policy->deny.count) ||
+        return (!policy->allow.count && !policy->deny.count) ||
                cay_fail(err, CAY_R_NOT_SUPPORTED,
                         "network: only one that is filtered can have rules; the daemon's "
                         "network_allow opens ranges for all");
@@ -93,26 +114,28 @@ bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime
 {
     const struct cay_v1_network_policy *chosen = wanted ? wanted : now;
     enum cay_v1_network_mode mode = chosen ? chosen->mode : CAY_V1_NETWORK_MODE_UNSPECIFIED;
-    if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED)
-        mode = now ? now->mode : default_mode(host);
+    struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
+    if (!policy)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (chosen)
+        *policy = *chosen;
+    if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED && now)
+        mode = now->mode;
+    else if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED && !take_default(host, arena, policy, &mode))
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (mode != CAY_V1_NETWORK_MODE_NONE && mode != CAY_V1_NETWORK_MODE_OPEN &&
         mode != CAY_V1_NETWORK_MODE_FILTERED)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "there is no such network mode; a session can have none, open or filtered");
     if (mode == CAY_V1_NETWORK_MODE_OPEN && !cay_network_can_open(runtime, err))
         return false;
-    if (!check_rules(host, runtime, mode, chosen, err))
+    if (!check_rules(host, runtime, mode, policy, err))
         return false;
-    struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
-    if (!policy)
-        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
     if (chosen && !check_mask(chosen->mask_request_host, err))
         return false;
     if (chosen && chosen->public_ports && chosen->private_ports)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "network: ports are public_ports or private_ports, not both");
-    if (chosen)
-        *policy = *chosen;
     policy->mode = mode;
     *out_policy = policy;
     return true;

@@ -21,6 +21,20 @@ bool cay_network_sets_check(const struct cay_host *host, struct cay_error *err)
            cay_wrap(err, "network_sets");
 }
 
+bool cay_network_default_check(const struct cay_host *host, struct cay_error *err)
+{
+    const struct cay_conf_list *list = &host->settings->network_rules;
+    struct cay_policy *rules = NULL;
+    cay_autofree struct cay_str *items = cay_alloc((list->count + 1) * sizeof(*items));
+    for (size_t i = 0; i < list->count; i++)
+        items[i] = cay_str(list->items[i]);
+    const struct cay_v1_network_policy policy = {.allow = {items, list->count}};
+    if (!cay_network_rules_make(host, &policy, &rules, err))
+        return cay_wrap(err, "network_rules");
+    cay_policy_destroy(rules);
+    return true;
+}
+
 bool cay_network_rules_make(const struct cay_host *host, const struct cay_v1_network_policy *policy,
                             struct cay_policy **out_rules, struct cay_error *err)
 {

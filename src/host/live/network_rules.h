@@ -14,3 +14,5 @@
 
 /* Are the sets of the configuration good? Reason: INVALID_ARGUMENT. */
 [[nodiscard]] bool cay_network_sets_check(const struct cay_host *host, struct cay_error *err);
+/* The same of the rules of sessions that choose no network. */
+[[nodiscard]] bool cay_network_default_check(const struct cay_host *host, struct cay_error *err);

@@ -162,6 +162,24 @@ void cay_unexpose_all(struct cay_session *session, const char *why)
         cay_unexpose(exposed, NULL, why, NULL, NULL);
 }
 
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static bool has_private_ports(const struct cay_session *session)
+{
+    return session->spec->network && session->spec->network->private_ports;
+}
+
+void cay_ports_hold_to_policy(struct cay_session *session)
+{
+    cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session) {
+        if (has_private_ports(session) && !is_loopback(cay_port_bind_address(exposed->port)))
+            cay_unexpose(exposed, NULL, "private", NULL, NULL);
+    }
+}
+
 void cay_ports_leave(struct cay_session *session)
 {
     cay_list_for_each (struct cay_exposed, exposed, &session->ports, in_session) {
@@ -210,10 +228,11 @@ static void process_changed(struct cay_process_watcher *watcher)
         cay_unexpose(exposed, NULL, "process_exited", NULL, NULL);
 }
 
-static bool check_place(const struct cay_host *host, const struct cay_call *call,
+static bool check_place(const struct cay_session *session, const struct cay_call *call,
                         const struct cay_v1_port_request *request, char *bind, size_t size,
                         struct cay_error *err)
 {
+    const struct cay_host *host = session->host;
     bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
     bool is_own =
         !request->bind_address.len || cay_str_is(request->bind_address, host->net.bind_address);
@@ -228,6 +247,10 @@ static bool check_place(const struct cay_host *host, const struct cay_call *call
     if (!cay_net_is_address(bind))
         return cay_fail(err, CAY_R_INVALID_ARGUMENT,
                         "bind_address: an address as numbers, e.g. 127.0.0.1");
+    if (has_private_ports(session) && !is_loopback(bind))
+        return cay_fail(err, CAY_R_PERMISSION_DENIED,
+                        "the ports of session '%s' are private, and %s is reached from elsewhere",
+                        session->id, bind);
     if (request->host_port && request->host_port < PRIVILEGED_PORTS && !is_admin)
         return cay_fail(err, CAY_R_PERMISSION_DENIED,
                         "host_port: ports below %d are for admin keys", PRIVILEGED_PORTS);
@@ -306,7 +329,7 @@ bool cay_expose(struct cay_session *session, const struct cay_call *call,
     if (!session->live)
         return cay_fail(err, CAY_R_UNAVAILABLE, "the sandbox of session '%s' is gone; try again",
                         session->id);
-    if (!check_place(session->host, call, request, bind, sizeof(bind), err))
+    if (!check_place(session, call, request, bind, sizeof(bind), err))
         return false;
     struct cay_exposed *old = cay_exposed_find(session, request->port);
     if (old && !is_same(old, request, bind, process))

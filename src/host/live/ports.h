@@ -56,6 +56,8 @@ void cay_exposed_heard(struct cay_session *session, uint16_t number);
 void cay_unexpose(struct cay_exposed *exposed, const struct cay_call *call, const char *why,
                   cay_port_written_fn *done, void *owner);
 void cay_unexpose_all(struct cay_session *session, const char *why);
+/* What others reach is closed, if the session's ports are private now. */
+void cay_ports_hold_to_policy(struct cay_session *session);
 /* At the end of the daemon: closed, and on the records for the next. */
 void cay_ports_leave(struct cay_session *session);
 /* At the start, when sandboxes and processes are taken over. */

@@ -48,14 +48,15 @@ void cay_gateway_finish(struct cay_gateway *gateway)
 bool cay_gateway_check(struct cay_error *err)
 {
     if (geteuid() != 0)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "network open: the daemon is not root");
+        return cay_fail(err, CAY_R_NOT_SUPPORTED,
+                        "network open or filtered: the daemon is not root");
     int status = cay_nft_has_table("cay");
     if (status < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, status,
-                              "network open: the kernel has no nf_tables");
+                              "network open or filtered: the kernel has no nf_tables");
     return cay_nft_is_installed() ||
            cay_fail(err, CAY_R_NOT_SUPPORTED,
-                    "network open: the program nft is missing; install nftables");
+                    "network open or filtered: the program nft is missing; install nftables");
 }
 
 bool cay_gateway_attach(struct cay_gateway *gateway, int netns_fd, uint32_t slot,

@@ -260,7 +260,8 @@ static bool open_gateway(struct cay_host *host, struct cay_error *err)
         .allowed = (const char *const *)host->settings->network_allow.items,
         .allowed_count = host->settings->network_allow.count,
     };
-    return cay_gateway_init(&host->gateway, &gateway, err) && cay_network_sets_check(host, err);
+    return cay_gateway_init(&host->gateway, &gateway, err) && cay_network_sets_check(host, err) &&
+           cay_network_default_check(host, err);
 }
 
 static bool open_host(struct cay_host *host, const struct cay_host_options *options,

@@ -9,6 +9,7 @@
 #include "host/life/waking.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
+#include "host/live/ports.h"
 #include "host/owner/account_quota.h"
 #include "host/past/victims.h"
 #include "host/service/verbs.h"
@@ -232,6 +233,7 @@ static void update_end(struct cay_op *op)
         cay_victims_forget(&self->victims, op->session);
         cay_deadline_set(op->session);
         cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
+        cay_ports_hold_to_policy(op->session);
         cay_tool_turns_call(op->session);
         cay_tell(op->host, &(struct cay_happening){.type = "session.updated",
                                                    .session = op->session,

@@ -10,7 +10,11 @@
 #include "base/conf.h"
 
 /* Places in the list of choices. */
-enum cay_network_setting { CAY_NETWORK_SETTING_NONE, CAY_NETWORK_SETTING_OPEN };
+enum cay_network_setting {
+    CAY_NETWORK_SETTING_NONE,
+    CAY_NETWORK_SETTING_FILTERED,
+    CAY_NETWORK_SETTING_OPEN,
+};
 enum cay_nesting_setting { CAY_NESTING_NOBODY, CAY_NESTING_ADMIN, CAY_NESTING_EVERYBODY };
 
 struct cay_host_settings {
@@ -32,8 +36,9 @@ struct cay_host_settings {
     int nesting;                /* who may choose it: enum cay_nesting_setting */
     const char *network_pool;
     struct cay_conf_list network_allow;
-    struct cay_conf_list network_sets; /* NAME=RULE */
-    int64_t max_sessions;              /* 0: as many as fit */
+    struct cay_conf_list network_rules; /* of sessions that are filtered because they do not say */
+    struct cay_conf_list network_sets;  /* NAME=RULE */
+    int64_t max_sessions;               /* 0: as many as fit */
     int64_t reserve;              /* sandboxes that may wait for sessions to come; 0: none do */
     int64_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
     int64_t tool_timeout_ms;      /* of commands of tools that name none; 0: each tool's own */

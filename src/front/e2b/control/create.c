@@ -197,9 +197,9 @@ void cay_e2b_create(struct cay_rest_request *request)
         /* Some clients allow the internet without being asked to: that is no more than not to
          * deny it. */
         bool is_denied = wanted->has_allow_internet_access && !wanted->allow_internet_access;
-        plan->network = cay_e2b_network_policy(
-            wanted->network, cay_e2b_visit(request)->e2b->options->is_network_open && !is_denied,
-            &request->arena, &fault);
+        int mode = is_denied ? CAY_V1_NETWORK_MODE_NONE
+                             : cay_e2b_visit(request)->e2b->options->network_mode;
+        plan->network = cay_e2b_network_policy(wanted->network, mode, &request->arena, &fault);
     }
     if (fault || !plan) {
         cay_rest_reply_fault(request, 400, fault ? fault : "the request is too large");

@@ -72,8 +72,8 @@ static const char *refusal(const struct e2b_network *network)
     return NULL;
 }
 
-struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *network,
-                                                     bool is_open, struct cay_arena *arena,
+struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *network, int mode,
+                                                     struct cay_arena *arena,
                                                      const char **out_fault)
 {
     static struct cay_str everything[] = {{"*", 1}, {"0.0.0.0/0", 9}, {"::/0", 4}};
@@ -83,12 +83,14 @@ struct cay_v1_network_policy *cay_e2b_network_policy(const struct e2b_network *n
     *out_fault = policy ? refusal(network) : "the request is too large";
     if (*out_fault)
         return NULL;
-    bool is_closed = !is_open || denies_everything(network->deny_out);
+    bool is_closed = mode == CAY_V1_NETWORK_MODE_NONE || denies_everything(network->deny_out);
     if (is_closed && network->allow_out.count) {
         policy->mode = CAY_V1_NETWORK_MODE_FILTERED;
         policy->allow = network->allow_out;
     } else if (is_closed) {
         policy->mode = CAY_V1_NETWORK_MODE_NONE;
+    } else if (mode == CAY_V1_NETWORK_MODE_UNSPECIFIED) {
+        policy->deny = network->deny_out;
     } else if (network->deny_out.count) { /* what is allowed besides is so anyway */
         policy->mode = CAY_V1_NETWORK_MODE_FILTERED;
         policy->allow = (struct cay_pb_strs){everything, CAY_COUNT(everything)};
@@ -141,11 +143,12 @@ void cay_e2b_set_network(struct cay_rest_request *request)
     if (!wanted)
         return;
     /* Nobody says this but who means it, unlike on create. What is not said is as it was made. */
-    bool is_open = wanted->has_allow_internet_access
-                       ? wanted->allow_internet_access
-                       : cay_e2b_visit(request)->e2b->options->is_network_open;
+    int mode = !wanted->has_allow_internet_access
+                   ? cay_e2b_visit(request)->e2b->options->network_mode
+               : wanted->allow_internet_access ? CAY_V1_NETWORK_MODE_OPEN
+                                               : CAY_V1_NETWORK_MODE_NONE;
     struct cay_v1_network_policy *policy =
-        cay_e2b_network_policy(wanted, is_open, &request->arena, &fault);
+        cay_e2b_network_policy(wanted, mode, &request->arena, &fault);
     if (!policy) {
         cay_rest_reply_fault(request, 400, fault);
         return;

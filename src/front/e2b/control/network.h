@@ -11,7 +11,7 @@
  * counts without rules. NULL, with a sentence, for rules that nobody here enforces.
  */
 [[nodiscard]] struct cay_v1_network_policy *
-cay_e2b_network_policy(const struct e2b_network *network, bool is_open, struct cay_arena *arena,
+cay_e2b_network_policy(const struct e2b_network *network, int mode, struct cay_arena *arena,
                        const char **out_fault);
 
 /* Does it reach whatever it does not deny? */
