@@ -726,8 +726,11 @@ def built(cayd):
         cayd.ok("rm", "of-app")
         assert cayd.ok("run", "--base", "ready", "--", "cat", "/published") == "1\n"
         frames = [json.loads(line) for line in cayd.ok(
-            "base", "build", "--json", "--from", "ready", "--name", "more", "--start", "exec sleep 999").splitlines()]
-        assert frames[-1]["base"]["settings"]["startCommand"][2] == "exec sleep 999", frames[-1]
+            "base", "build", "--json", "--from", "ready", "--name", "more", "--start", "exec sleep 999",
+            "--runtime", "namespaces").splitlines()]
+        settings = frames[-1]["base"]["settings"]
+        assert (settings["startCommand"][2], settings["runtime"]) == ("exec sleep 999", "namespaces"), frames[-1]
+        cayd.fails(125, "offers namespaces", "base", "build", "--name", "bad", "--from", "small", "--runtime", "gvisor")
         for told, text in (("line 2: 'ADD'", "FROM small\nADD a b\n"), ("line 1: a quote", "ENV A='b\n"),
                            ("line 3: FROM stands first", "RUN true\n\nFROM x"), ("line 1: COPY", "COPY x"),
                            ("line 1: something is missing", "RUN "), ("name a recipe", "RUN true")):

@@ -3,11 +3,13 @@
 """Sessions in gVisor beside others: one tree for tools and processes, turns, pauses, ports, limits, other daemons."""
 
 import contextlib
+import json
 import socket
 import sys
+import urllib.request
 from pathlib import Path
 
-from daemon import FILE, PATIENCE_S, PROCESS, SANDBOX, case, eventually, fails
+from daemon import BASE, FILE, KEY, PATIENCE_S, PROCESS, SANDBOX, case, eventually, fails
 from small_base import run_with_cayd
 
 STORE = sys.argv[3] if len(sys.argv) > 3 else "auto"
@@ -36,6 +38,28 @@ def beside(cay):
     told = {info["name"]: info for info in cay.call(SANDBOX + "GetCapabilities")["capabilities"]["runtimes"]}
     for name in ("available", "isolated", "ownNetwork", "pauseKeepsProcesses", "survivesRestart"):
         assert told["gvisor"][name], told
+
+
+def name_base(cay, name, runtime):
+    """The small base under another name, whose sessions are to have this runtime."""
+    options = {"name": name, "existingBase": "small", "settings": {"runtime": runtime}}
+    return cay.send_all(BASE + "ImportBase", [{"options": options}])["base"]
+
+
+@case
+def by_its_base(cay):
+    """a base says what isolates its sessions, to clients of E2B as well; a request says otherwise, and nobody is isolated by less"""
+    assert name_base(cay, "walls", "gvisor")["settings"]["runtime"] == "gvisor"
+    cay.create(SID, base="walls")
+    cay.create("other", base="walls", runtime="namespaces")
+    assert [cay.get(name)["runtime"] for name in (SID, "other")] == ["gvisor", "namespaces"]
+    secret = cay.call(KEY + "CreateKey", {"owner": "agent"})["secret"]
+    request = urllib.request.Request(f"http://{cay.host}:{cay.port}/sandboxes", json.dumps({"templateID": "walls"}).encode(),
+                                     {"x-api-key": secret, "content-type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        assert cay.get(json.load(answer)["sandboxID"])["runtime"] == "gvisor"
+    for runtime in ("none", "chroot", "x" * 5000):
+        fails("unimplemented", name_base, cay, "holes", runtime)
 
 
 @case

@@ -168,6 +168,7 @@ static bool read_steps(struct cay_cli *cli, struct cay_v1_build_base_request *re
         return cay_wrap(err, "%.100s", file);
     if (from.len)
         request->from_base = from;
+    request->settings->runtime = cay_values_text(cli, "runtime");
     if (copies(request) &&
         !cay_steps_pack(context ? context : ".", &cli->arena, &request->context, err))
         return false;
@@ -233,6 +234,9 @@ static const struct cay_flag build_flags[] = {
     {.name = "ready",
      .value = "COMMAND",
      .help = "a command that succeeds when what --start started is ready"},
+    {.name = "runtime",
+     .value = "RUNTIME",
+     .help = "what isolates its sessions, unless they ask for another"},
     {.name = "alias", .value = "NAME", .help = "another name for the base; may be given again"},
     {.name = "suite",
      .value = "SUITE",

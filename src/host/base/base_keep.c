@@ -62,6 +62,7 @@ bool cay_base_check_settings(const struct cay_host *host,
                              const struct cay_v1_base_settings *settings, struct cay_error *err)
 {
     struct cay_v1_resource_limits ignored;
+    struct cay_runtime *runtime = NULL;
     if (!settings)
         return true;
     if (settings->ready_command.count && !settings->start_command.count)
@@ -74,6 +75,7 @@ bool cay_base_check_settings(const struct cay_host *host,
             cay_check_argv(settings->ready_command, no_env, err)) &&
            cay_check_env(settings->env, err) && cay_check_user(settings->user, err) &&
            cay_check_cwd(settings->cwd, err) &&
+           cay_runtimes_choose(&host->runtimes, settings->runtime, false, &runtime, err) &&
            cay_check_limits(settings->limits, &host->default_limits, &ignored, err);
 }
 

@@ -135,6 +135,7 @@ static bool settle_settings(struct cay_steps *self, struct cay_error *err)
             settings->start_command = given->start_command;
             settings->ready_command = given->ready_command;
         }
+        settings->runtime = given->runtime.len ? given->runtime : settings->runtime;
         settings->limits = given->limits ? given->limits : settings->limits;
     }
     return cay_base_check_settings(self->host, settings, err);

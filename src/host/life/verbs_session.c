@@ -64,6 +64,19 @@ static bool add_settings(const struct cay_host *host, struct cay_call *call,
     return cay_check_env(spec->env, err);
 }
 
+/* What a base asks for is nobody's word that nothing need isolate it. The steps of a build are the
+ * host's. */
+static bool choose_runtime(const struct cay_host *host, const struct cay_call *call,
+                           const struct cay_v1_base *base, struct cay_runtime **out_runtime,
+                           struct cay_error *err)
+{
+    const struct cay_v1_create_session_request *request = call->request;
+    bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
+    bool is_asked = request->runtime.len || !base || !base->settings || call->caller.is_host;
+    struct cay_str name = is_asked ? request->runtime : base->settings->runtime;
+    return cay_runtimes_choose(&host->runtimes, name, is_asked && is_admin, out_runtime, err);
+}
+
 /* What the session is made of, from the request and the host's defaults. */
 static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v1_session *out_spec,
                       struct cay_base_found *out_base, struct cay_error *err)
@@ -74,9 +87,12 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     struct cay_v1_network_policy *network = NULL;
     struct cay_runtime *runtime = NULL;
     bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
+    struct cay_error base_err = {};
     if (!limits)
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
-    if (!cay_runtimes_choose(&host->runtimes, request->runtime, is_admin, &runtime, err) ||
+    struct cay_str base = request->base.len ? request->base : cay_str(host->settings->default_base);
+    bool has_base = cay_bases_look_up(host, &call->caller, base, out_base, &base_err);
+    if (!choose_runtime(host, call, has_base ? out_base->record : NULL, &runtime, err) ||
         !cay_nesting_check(host, runtime, request->nesting, is_admin, err) ||
         !cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
         !cay_network_choose(host, runtime, request->network, NULL, &call->arena, &network, err) ||
@@ -88,7 +104,6 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     if (request->has_max_concurrent_tools && request->max_concurrent_tools < 0)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "max_concurrent_tools: 0 or more");
     *out_spec = (struct cay_v1_session){
-        .base = request->base.len ? request->base : cay_str(host->settings->default_base),
         .labels = request->labels,
         .limits = limits,
         .network = network,
@@ -107,8 +122,10 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     };
     if (call->caller.is_host)
         out_spec->labels = cay_build_labels();
-    if (!cay_bases_look_up(host, &call->caller, out_spec->base, out_base, err))
+    if (!has_base) {
+        *err = base_err;
         return false;
+    }
     out_spec->base = cay_base_shown(out_base->key, &call->arena);
     return add_settings(host, call, out_base->record, out_spec, limits, err);
 }

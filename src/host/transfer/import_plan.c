@@ -76,7 +76,7 @@ static bool plan_new_base(struct cay_import *self, const struct cay_call *call,
     if (settings &&
         (settings->start_command.count || settings->ready_command.count ||
          !cay_check_env(settings->env, &ignored) || !cay_check_cwd(settings->cwd, &ignored) ||
-         settings->user.len > CAY_LIMIT_ID_BYTES))
+         settings->user.len > CAY_LIMIT_ID_BYTES || settings->runtime.len))
         self->base_spec.settings = NULL;
     return true;
 }
