@@ -294,7 +294,7 @@ bool cay_debian_finish(int root_fd, struct cay_error *err)
         {"etc/passwd", "user:x:1000:1000:user:/home/user:/bin/bash\n", O_APPEND, 0644},
         {"etc/group", "user:x:1000:\n", O_APPEND, 0644},
         {"etc/shadow", "user:*:19000:0:99999:7:::\n", O_APPEND, 0640},
-        {"etc/sudoers.d/user", "user ALL=(ALL:ALL) NOPASSWD: ALL\n", O_TRUNC, 0440},
+        {"etc/sudoers.d/user", "Defaults !fqdn\nuser ALL=(ALL:ALL) NOPASSWD: ALL\n", O_TRUNC, 0440},
         {"etc/hostname", "cay\n", O_TRUNC, 0644},
         {"etc/hosts", "127.0.0.1 localhost cay\n::1 localhost\n", O_TRUNC, 0644},
     };

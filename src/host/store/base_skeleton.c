@@ -149,7 +149,8 @@ static const struct own_file own_files[] = {
      "  . /etc/bash.bashrc\nfi\n"
      "for i in /etc/profile.d/*.sh; do\n  [ -r \"$i\" ] && . \"$i\"\ndone\nunset i\n"},
     {"etc/sudoers", 0440, 0,
-     "Defaults env_reset\n"
+     /* It would look for an address of the host's name, which is the session's: no file has it. */
+     "Defaults env_reset, !fqdn\n"
      "Defaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n"
      "root ALL=(ALL:ALL) ALL\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n@includedir /etc/sudoers.d\n"},
     {"etc/pam.d/sudo", 0644, 0,
@@ -170,6 +171,7 @@ static const struct own_file own_files[] = {
     {"root/.profile", 0644, 0, "[ -f ~/.bashrc ] && . ~/.bashrc\n"},
     {"root/.bashrc", 0644, 0, ""},
     {"var/lib/dpkg/available", 0644, 0, ""},
+    {"var/lib/dpkg/status", 0644, 0, ""},
 };
 
 static const struct {
@@ -178,14 +180,44 @@ static const struct {
     uid_t owner;
     gid_t group;
 } own_dirs[] = {
-    {"etc/pam.d", 0755, 0, 0},   {"etc/sudoers.d", 0750, 0, 0}, {"etc/opt", 0755, 0, 0},
-    {"etc/apt", 0755, 0, 0},     {"boot", 0755, 0, 0},          {"media", 0755, 0, 0},
-    {"mnt", 0755, 0, 0},         {"opt", 0755, 0, 0},           {"srv", 0755, 0, 0},
-    {"var", 0755, 0, 0},         {"var/backups", 0755, 0, 0},   {"var/cache", 0755, 0, 0},
-    {"var/lib", 0755, 0, 0},     {"var/lib/dpkg", 0755, 0, 0},  {"var/lib/misc", 0755, 0, 0},
-    {"var/local", 02775, 0, 50}, {"var/log", 0755, 0, 0},       {"var/mail", 02775, 0, 8},
-    {"var/opt", 0755, 0, 0},     {"var/spool", 0755, 0, 0},     {"var/tmp", 01777, 0, 0},
+    {"etc/pam.d", 0755, 0, 0},
+    {"etc/sudoers.d", 0750, 0, 0},
+    {"etc/opt", 0755, 0, 0},
+    {"etc/apt", 0755, 0, 0},
+    {"boot", 0755, 0, 0},
+    {"media", 0755, 0, 0},
+    {"mnt", 0755, 0, 0},
+    {"opt", 0755, 0, 0},
+    {"srv", 0755, 0, 0},
+    {"var", 0755, 0, 0},
+    {"var/backups", 0755, 0, 0},
+    {"var/cache", 0755, 0, 0},
+    {"var/lib", 0755, 0, 0},
+    {"var/lib/dpkg", 0755, 0, 0},
+    {"var/lib/misc", 0755, 0, 0},
+    {"var/local", 02775, 0, 50},
+    {"var/log", 0755, 0, 0},
+    {"var/mail", 02775, 0, 8},
+    {"var/opt", 0755, 0, 0},
+    {"var/spool", 0755, 0, 0},
+    {"var/tmp", 01777, 0, 0},
     {"run/lock", 01777, 0, 0},
+    /* What dpkg and apt expect; apt fetches as its user. */
+    {"etc/apt/apt.conf.d", 0755, 0, 0},
+    {"etc/apt/preferences.d", 0755, 0, 0},
+    {"etc/apt/sources.list.d", 0755, 0, 0},
+    {"etc/apt/trusted.gpg.d", 0755, 0, 0},
+    {"var/lib/dpkg/info", 0755, 0, 0},
+    {"var/lib/dpkg/updates", 0755, 0, 0},
+    {"var/lib/dpkg/triggers", 0755, 0, 0},
+    {"var/lib/dpkg/alternatives", 0755, 0, 0},
+    {"var/lib/apt", 0755, 0, 0},
+    {"var/lib/apt/lists", 0755, 0, 0},
+    {"var/lib/apt/lists/partial", 0700, 42, 0},
+    {"var/cache/apt", 0755, 0, 0},
+    {"var/cache/apt/archives", 0755, 0, 0},
+    {"var/cache/apt/archives/partial", 0700, 42, 0},
+    {"var/log/apt", 0755, 0, 0},
 };
 
 static const struct {
