@@ -408,7 +408,7 @@ struct canceller {
 static void *fire_soon(void *state)
 {
     struct canceller *self = state;
-    while (!__atomic_load_n(&self->server->accepted, __ATOMIC_SEQ_CST))
+    while (!atomic_load(&self->server->accepted))
         sched_yield();
     cay_cancel_fire(self->cancel);
     return NULL;
