@@ -101,6 +101,25 @@ static void ask_name(const struct cay_policy *policy, struct cay_str name)
     }
 }
 
+/* "name/path": what allows a request allows its connection. */
+static void ask_request(const struct cay_policy *policy, struct cay_str text)
+{
+    struct cay_decision decision;
+    struct cay_decision whole;
+    size_t at = 0;
+    while (at < text.len && text.ptr[at] != '/')
+        at++;
+    const struct cay_str name = {text.ptr, at};
+    const struct cay_str path = {text.ptr + at, text.len - at};
+    cay_policy_decide_request(policy, name, 443, CAY_STR("GET"), path, &decision);
+    cay_policy_decide_name(policy, name, 443, &whole);
+    check_decision(&decision);
+    if (decision.verdict == CAY_VERDICT_ALLOWED)
+        FUZZ_CHECK(whole.verdict == CAY_VERDICT_ALLOWED);
+    else if (whole.verdict == CAY_VERDICT_ALLOWED)
+        FUZZ_CHECK(cay_policy_reads_requests(policy, name, 443));
+}
+
 static void ask_address(const struct cay_policy *policy, struct cay_str text)
 {
     struct cay_decision decision;
@@ -137,6 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < lists.asked_count; i++) {
         ask_name(policy, lists.asked[i]);
         ask_address(policy, lists.asked[i]);
+        if (lists.asked[i].len)
+            ask_request(policy, lists.asked[i]);
     }
     cay_policy_destroy(policy);
     return 0;

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "egress/egress.h"
 #include "sys/caps.h"
 #include "sys/mount.h"
 #include "wire/egress/egress.h"
@@ -63,6 +64,7 @@ static int leave_files(void)
 int egress_confine_calls(void)
 {
     enum { LOAD = BPF_LD | BPF_W | BPF_ABS, EQUAL = BPF_JMP | BPF_JEQ | BPF_K };
+    enum { CALLS_OF_OPENSSL = 1 };
     static const uint32_t allowed[] = {
         SYS_read,        SYS_write,       SYS_readv,      SYS_writev,       SYS_recvfrom,
         SYS_sendto,      SYS_recvmsg,     SYS_sendmsg,    SYS_accept4,      SYS_connect,
@@ -74,14 +76,16 @@ int egress_confine_calls(void)
 #ifdef SYS_epoll_wait
         SYS_epoll_wait,
 #endif
+        SYS_getpid, /* from here on for OpenSSL: is it a child? */
     };
+    size_t count = CAY_COUNT(allowed) - (egress_intercepts() ? 0 : CALLS_OF_OPENSSL);
     struct sock_filter program[2 * CAY_COUNT(allowed) + 16];
     unsigned short len = 0;
     program[len++] = (struct sock_filter)BPF_STMT(LOAD, offsetof(struct seccomp_data, arch));
     program[len++] = (struct sock_filter)BPF_JUMP(EQUAL, NATIVE_ARCH, 1, 0);
     program[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     program[len++] = (struct sock_filter)BPF_STMT(LOAD, offsetof(struct seccomp_data, nr));
-    for (size_t i = 0; i < CAY_COUNT(allowed); i++) {
+    for (size_t i = 0; i < count; i++) {
         program[len++] = (struct sock_filter)BPF_JUMP(EQUAL, allowed[i], 0, 1);
         program[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     }

@@ -16,15 +16,12 @@ enum { ACCEPTS_PER_TURN = 32, QUESTION_HEAD = 2, PORT_HTTP = 80, PORT_HTTPS = 44
 
 /* --- the end --- */
 
-static void note_end(const struct egress_conn *conn, enum cay_egress_verdict verdict,
-                     enum cay_egress_why why)
+void egress_conn_describe(const struct egress_conn *conn, struct cay_egress_receipt *out)
 {
     const struct cay_ip *address = &conn->to;
     if (conn->name[0])
         address = conn->upstream_next ? &conn->upstream[conn->upstream_next - 1] : NULL;
-    struct cay_egress_receipt receipt = {
-        .verdict = verdict,
-        .why = why,
+    *out = (struct cay_egress_receipt){
         .family = (uint8_t)(!address                     ? 0
                             : address->family == AF_INET ? 4
                                                          : 6),
@@ -37,8 +34,27 @@ static void note_end(const struct egress_conn *conn, enum cay_egress_verdict ver
         .rule = cay_str(conn->rule),
     };
     if (address)
-        memcpy(receipt.address, address->bytes, cay_ip_bytes(address->family));
+        memcpy(out->address, address->bytes, cay_ip_bytes(address->family));
+}
+
+static void note_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
+                     enum cay_egress_why why)
+{
+    struct cay_egress_receipt receipt;
+    if (conn->phase == EGRESS_QUESTIONS ||
+        (conn->intercept && egress_intercept_close(conn, verdict, why)))
+        return;
+    egress_conn_describe(conn, &receipt);
+    receipt.verdict = verdict;
+    receipt.why = why;
     egress_note(conn->egress, &receipt);
+}
+
+void egress_conn_fail(struct egress_conn *conn, enum cay_egress_verdict verdict,
+                      enum cay_egress_why why)
+{
+    if (!conn->intercept || !egress_intercept_refuse(conn, verdict, why, NULL))
+        egress_conn_end(conn, verdict, why);
 }
 
 void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
@@ -47,8 +63,7 @@ void egress_conn_end(struct egress_conn *conn, enum cay_egress_verdict verdict,
     struct egress *egress = conn->egress;
     bool is_good = verdict == CAY_EGRESS_ALLOWED && why == 0;
     egress_ask_leave(conn);
-    if (conn->phase != EGRESS_QUESTIONS)
-        note_end(conn, verdict, why);
+    note_end(conn, verdict, why);
     egress_side_close(&conn->client, egress, !is_good);
     egress_side_close(&conn->server, egress, !is_good);
     egress_unwatch(egress, &conn->lookup);
@@ -61,6 +76,7 @@ void egress_bury(struct egress *egress)
 {
     cay_list_for_each (struct egress_conn, conn, &egress->dead, in_list) {
         cay_list_remove(&conn->in_list);
+        egress_intercept_free(conn);
         free(conn);
     }
 }
@@ -113,7 +129,10 @@ static void on_dialled(struct egress_watch *watch, uint32_t)
         egress_conn_dial(conn);
         return;
     }
-    egress_relay_start(conn);
+    if (conn->intercept)
+        egress_intercept_dialled(conn);
+    else
+        egress_relay_start(conn);
 }
 
 static int dial_one(struct egress_conn *conn, const struct cay_ip *address)
@@ -139,7 +158,7 @@ void egress_conn_dial(struct egress_conn *conn)
             return;
         egress_unwatch(conn->egress, &conn->server.watch);
     }
-    egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
+    egress_conn_fail(conn, CAY_EGRESS_FAILED, CAY_EGRESS_UNREACHABLE);
 }
 
 /* IPv4 first: where there is no IPv6 outside, nobody says so. */
@@ -158,9 +177,14 @@ void egress_conn_found(struct egress_conn *conn)
     egress_conn_dial(conn);
 }
 
-static void reach(struct egress_conn *conn)
+void egress_conn_reach(struct egress_conn *conn)
 {
     conn->deadline_ms = conn->egress->now_ms + EGRESS_DIAL_MS;
+    /* Whatever came between: nobody is reached unread who is to be read. */
+    if (!conn->intercept && egress_must_intercept(conn)) {
+        egress_conn_end(conn, CAY_EGRESS_REFUSED, CAY_EGRESS_MALFORMED);
+        return;
+    }
     if (conn->name[0]) {
         egress_resolve(conn);
         return;
@@ -175,10 +199,12 @@ static void reach(struct egress_conn *conn)
 /* With what it has said so far. */
 static void go_on(struct egress_conn *conn)
 {
-    if (conn->client.is_read_over && !conn->server.rest_allowed)
+    if (conn->sniff.phase == EGRESS_SNIFF_INTERCEPT)
+        egress_intercept_begin(conn);
+    else if (conn->client.is_read_over && !conn->server.rest_allowed)
         egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
     else if (conn->server.rest_allowed)
-        reach(conn);
+        egress_conn_reach(conn);
 }
 
 /* Before it is relayed: bytes are kept, and looked at. */
@@ -192,6 +218,10 @@ static void on_early(struct egress_watch *watch, uint32_t events)
     }
     if (!egress_relay_hear(conn))
         return;
+    if (conn->sniff.phase == EGRESS_SNIFF_INTERCEPT && conn->phase == EGRESS_WAITS) {
+        egress_intercept_begin(conn);
+        return;
+    }
     bool wants = !conn->client.is_read_over && conn->server.rest_len < EGRESS_PIECE_BYTES;
     (void)egress_watch(conn->egress, watch, wants ? EPOLLIN : 0);
     if (conn->phase == EGRESS_WAITS)
@@ -278,6 +308,10 @@ static enum cay_egress_why decide(struct egress_conn *conn)
     } else {
         cay_policy_decide_address(egress->policy, &conn->to, conn->port, &decision);
     }
+    /* Who cannot read requests lets none through that are to be judged. */
+    if (decision.verdict == CAY_VERDICT_ALLOWED && !egress_intercepts() && conn->name[0] &&
+        cay_policy_reads_requests(egress->policy, cay_str(conn->name), conn->port))
+        decision = (struct cay_decision){.verdict = CAY_VERDICT_REFUSED, .why = CAY_WHY_NO_RULE};
     size_t len = CAY_MIN(decision.rule.len, sizeof(conn->rule) - 1);
     if (len)
         memcpy(conn->rule, decision.rule.ptr, len);
@@ -300,7 +334,7 @@ void egress_conn_admit(struct egress_conn *conn)
     conn->phase = EGRESS_WAITS;
     conn->deadline_ms = conn->egress->now_ms + EGRESS_HELLO_MS;
     if (!conn->has_shy_server)
-        reach(conn);
+        egress_conn_reach(conn);
     else
         go_on(conn);
 }
@@ -318,7 +352,8 @@ static void begin_conn(struct egress_conn *conn)
     }
     enum cay_egress_why why = decide(conn);
     /* Who connects by number means nobody by name. */
-    conn->has_shy_server = conn->name[0] && (conn->port == PORT_HTTP || conn->port == PORT_HTTPS);
+    conn->has_shy_server = conn->name[0] && (conn->port == PORT_HTTP || conn->port == PORT_HTTPS ||
+                                             egress_must_intercept(conn));
     if (why == CAY_EGRESS_UNANSWERED && !egress_ask(conn))
         why = CAY_EGRESS_TOO_MANY;
     if (why && conn->phase != EGRESS_ASKS)
@@ -362,21 +397,25 @@ void egress_on_listener(struct egress_watch *watch, uint32_t)
 void egress_tick(struct egress *egress)
 {
     cay_list_for_each (struct egress_conn, conn, &egress->conns, in_list) {
+        if (conn->phase == EGRESS_INTERCEPTS) {
+            egress_intercept_tick(conn);
+            continue;
+        }
         if (!conn->deadline_ms)
             continue;
         if (conn->deadline_ms > egress->now_ms) {
             if (conn->phase == EGRESS_RESOLVES)
                 egress_resolve_tick(conn);
         } else if (conn->phase == EGRESS_WAITS) {
-            reach(conn);
+            egress_conn_reach(conn);
         } else if (conn->phase == EGRESS_QUESTIONS) {
             egress_conn_end(conn, CAY_EGRESS_ALLOWED, 0);
         } else if (conn->phase == EGRESS_ASKS) {
             egress_conn_end(conn, CAY_EGRESS_REFUSED, CAY_EGRESS_UNANSWERED);
         } else {
-            egress_conn_end(conn, CAY_EGRESS_FAILED,
-                            conn->phase == EGRESS_RESOLVES ? CAY_EGRESS_NOT_FOUND
-                                                           : CAY_EGRESS_UNREACHABLE);
+            egress_conn_fail(conn, CAY_EGRESS_FAILED,
+                             conn->phase == EGRESS_RESOLVES ? CAY_EGRESS_NOT_FOUND
+                                                            : CAY_EGRESS_UNREACHABLE);
         }
     }
 }
@@ -394,6 +433,10 @@ size_t egress_cut(struct egress *egress)
             continue;
         }
         bool is_allowed = !why || (why == CAY_EGRESS_UNANSWERED && conn->is_let_through);
+        if (is_allowed && conn->intercept)
+            is_allowed = egress_intercept_is_allowed(conn);
+        else if (is_allowed && conn->phase > EGRESS_WAITS) /* it went on unread so far */
+            is_allowed = !egress_must_intercept(conn);
         /* What it was led to may be closed now, though the name is not. */
         if (is_allowed && conn->name[0] && conn->upstream_next) {
             struct cay_decision decision = {};

@@ -22,7 +22,10 @@ enum egress_phase {
     EGRESS_RESOLVES,
     EGRESS_DIALS,
     EGRESS_RELAYS,
+    EGRESS_INTERCEPTS, /* it is looked into, and not about to reach somebody */
 };
+
+struct egress_intercept;
 
 struct egress_conn {
     struct cay_list_node in_list; /* of the living, or the dead */
@@ -46,6 +49,7 @@ struct egress_conn {
     bool is_let_through; /* by an answer, without a rule */
     bool has_shy_server; /* on this port it is the client who speaks first */
     struct egress_sniff sniff;
+    struct egress_intercept *intercept;  /* NULL: nobody looks into it */
     uint64_t sent_bytes, received_bytes; /* by the sandbox */
 };
 
@@ -62,6 +66,14 @@ void egress_conn_admit(struct egress_conn *conn);
 /* No longer, for whatever reason. */
 void egress_ask_leave(struct egress_conn *conn);
 
+/* Nobody can be reached: the same, but that a client whose connection is looked into is told. */
+void egress_conn_fail(struct egress_conn *conn, enum cay_egress_verdict verdict,
+                      enum cay_egress_why why);
+/* What a receipt says of it, but verdict and why. */
+void egress_conn_describe(const struct egress_conn *conn, struct cay_egress_receipt *out);
+/* Whoever it is for is looked for, and dialled. */
+void egress_conn_reach(struct egress_conn *conn);
+
 /* resolve.c: asks for the addresses of its name; then egress_conn_dial. */
 void egress_resolve(struct egress_conn *conn);
 /* The same again, when nobody has answered for a while. */
@@ -76,3 +88,21 @@ void egress_on_client(struct egress_watch *watch, uint32_t events);
 /* Takes what the client says; what may be passed on is allowed. False: the connection is over. */
 [[nodiscard]] bool egress_relay_hear(struct egress_conn *conn);
 void egress_side_close(struct egress_side *side, struct egress *egress, bool is_reset);
+
+/* intercept.c, or plain.c: is what this connection says to be read? */
+[[nodiscard]] bool egress_must_intercept(const struct egress_conn *conn);
+/* Its hello is held back in server.rest. */
+void egress_intercept_begin(struct egress_conn *conn);
+void egress_intercept_dialled(struct egress_conn *conn);
+/* An answer of ours; false when there can be none. */
+[[nodiscard]] bool egress_intercept_refuse(struct egress_conn *conn,
+                                           enum cay_egress_verdict verdict, enum cay_egress_why why,
+                                           const char *detail);
+void egress_intercept_tick(struct egress_conn *conn);
+/* Do the rules of now allow what is under way on it? */
+[[nodiscard]] bool egress_intercept_is_allowed(const struct egress_conn *conn);
+/* Before its end: tells of the request that is under way. True: it has told of some, and the
+ * connection needs no receipt. */
+[[nodiscard]] bool egress_intercept_close(struct egress_conn *conn, enum cay_egress_verdict verdict,
+                                          enum cay_egress_why why);
+void egress_intercept_free(struct egress_conn *conn);

@@ -104,6 +104,7 @@ void egress_finish(struct egress *egress)
     cay_policy_destroy(cay_take_ptr(egress->policy));
     if (egress->epoll_fd >= 0)
         close(cay_take_fd(egress->epoll_fd));
+    egress_interception_close(egress);
     free(cay_take_ptr(egress->known));
     free(cay_take_ptr(egress->scratch));
 }

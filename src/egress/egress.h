@@ -91,9 +91,10 @@ struct egress {
     uint64_t ticked_ms;
     struct egress_receipts receipts;
     struct egress_asks asks;
-    struct egress_known *known; /* EGRESS_KNOWN_MAX of them; NULL: none yet */
-    uint16_t resolver_port;     /* of 127.0.0.1, where we are; 53 but in tests */
-    char *scratch;              /* EGRESS_PIECE_BYTES, used within one callback */
+    struct egress_known *known;               /* EGRESS_KNOWN_MAX of them; NULL: none yet */
+    struct egress_interception *interception; /* NULL: this image cannot, or has not begun to */
+    uint16_t resolver_port;                   /* of 127.0.0.1, where we are; 53 but in tests */
+    char *scratch;                            /* EGRESS_PIECE_BYTES, used within one callback */
 };
 
 /* 0 or -errno. Takes the descriptor over. */
@@ -140,6 +141,10 @@ void egress_asks_finish(struct egress_asks *asks);
 
 /* intercept.c, or plain.c in the image that cannot: */
 [[nodiscard]] bool egress_intercepts(void);
+/* Before the process is confined; `trust_path`: who vouches for servers. 0 or -errno. */
+[[nodiscard]] int egress_interception_open(const char *trust_path,
+                                           struct egress_interception **out);
+void egress_interception_close(struct egress *egress);
 void egress_secrets_apply(struct egress *egress, int fd);
 void egress_leaf_apply(struct egress *egress, struct cay_str name, int fd);
 

@@ -105,6 +105,7 @@ static bool judge(struct egress_conn *conn)
     size_t held = to->rest_len - to->rest_allowed;
     if (!held)
         return true;
+    conn->sniff.intercepts = egress_must_intercept(conn);
     ssize_t count = egress_sniff(&conn->sniff, conn->name, to->rest + to->rest_allowed, held);
     if (count == 0 && to->rest_len == EGRESS_PIECE_BYTES && !left(to) && !to->rest_sent)
         count = -CAY_EGRESS_MALFORMED;

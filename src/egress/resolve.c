@@ -158,8 +158,8 @@ static void finish(struct egress_conn *conn)
     if (conn->upstream_count)
         egress_conn_found(conn);
     else
-        egress_conn_end(conn, conn->was_guarded ? CAY_EGRESS_REFUSED : CAY_EGRESS_FAILED,
-                        conn->was_guarded ? CAY_EGRESS_GUARDED : CAY_EGRESS_NOT_FOUND);
+        egress_conn_fail(conn, conn->was_guarded ? CAY_EGRESS_REFUSED : CAY_EGRESS_FAILED,
+                         conn->was_guarded ? CAY_EGRESS_GUARDED : CAY_EGRESS_NOT_FOUND);
 }
 
 /* Nobody is there: if nothing is known either, the next daemon is waited for. */
@@ -231,7 +231,7 @@ static void ask_or_end(struct egress_conn *conn)
     if (status == -ECONNREFUSED)
         find_nobody(conn);
     else if (status < 0 && status != -EAGAIN)
-        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
+        egress_conn_fail(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
 }
 
 void egress_resolve(struct egress_conn *conn)
@@ -239,7 +239,7 @@ void egress_resolve(struct egress_conn *conn)
     conn->phase = EGRESS_RESOLVES;
     conn->deadline_ms = conn->egress->now_ms + EGRESS_DIAL_MS;
     if (getrandom(conn->asked, sizeof(conn->asked), 0) != sizeof(conn->asked)) {
-        egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
+        egress_conn_fail(conn, CAY_EGRESS_FAILED, CAY_EGRESS_NOT_FOUND);
         return;
     }
     for (size_t i = 0; i < CAY_COUNT(types); i++) /* neither 0 nor equal */

@@ -10,8 +10,8 @@ static ssize_t judge_hello(struct egress_sniff *sniff, const char *name,
         return -CAY_EGRESS_HIDDEN;
     if (strcmp(hello->name, name) != 0)
         return -CAY_EGRESS_WRONG_SNI;
-    sniff->phase = EGRESS_SNIFF_THROUGH;
-    return (ssize_t)len;
+    sniff->phase = sniff->intercepts ? EGRESS_SNIFF_INTERCEPT : EGRESS_SNIFF_THROUGH;
+    return sniff->intercepts ? 0 : (ssize_t)len;
 }
 
 static ssize_t begin(struct egress_sniff *sniff, const char *name, const char *bytes, size_t len)
@@ -23,6 +23,8 @@ static ssize_t begin(struct egress_sniff *sniff, const char *name, const char *b
     case CAY_HELLO_WHOLE: return judge_hello(sniff, name, &hello, len);
     case CAY_HELLO_OTHER: break;
     }
+    if (sniff->intercepts)
+        return -CAY_EGRESS_MALFORMED;
     switch (cay_http_looks(bytes, len)) {
     case CAY_HTTP_LOOKS_MORE: return 0;
     case CAY_HTTP_LOOKS_SO: sniff->phase = EGRESS_SNIFF_HTTP; break;
@@ -41,6 +43,8 @@ ssize_t egress_sniff(struct egress_sniff *sniff, const char *name, const char *b
         if (count || sniff->phase == EGRESS_SNIFF_BEGIN)
             return count;
     }
+    if (sniff->phase == EGRESS_SNIFF_INTERCEPT)
+        return 0;
     if (sniff->phase != EGRESS_SNIFF_HTTP)
         return (ssize_t)len;
     ssize_t count = cay_http_host_feed(&sniff->http, bytes, len);

@@ -14,11 +14,13 @@
 enum egress_sniff_phase {
     EGRESS_SNIFF_BEGIN,
     EGRESS_SNIFF_HTTP,
-    EGRESS_SNIFF_THROUGH, /* nothing is looked at any more */
+    EGRESS_SNIFF_INTERCEPT, /* a good hello, of a connection that is looked into */
+    EGRESS_SNIFF_THROUGH,   /* nothing is looked at any more */
 };
 
 struct egress_sniff {
     enum egress_sniff_phase phase;
+    bool intercepts; /* it is to be looked into: nothing but TLS will do */
     struct cay_hello_look look;
     struct cay_http_host http;
 };

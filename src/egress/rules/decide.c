@@ -63,7 +63,7 @@ static bool is_denied(const struct cay_policy *policy, const struct asked *asked
 {
     for (size_t i = 0; i < policy->deny.count; i++) {
         const struct rule *rule = &policy->deny.items[i];
-        if (covers(rule, asked) && has_port(rule, asked->port)) {
+        if (!rule->method.len && covers(rule, asked) && has_port(rule, asked->port)) {
             decide(out, CAY_VERDICT_REFUSED, CAY_WHY_RULE, rule);
             out->is_deny_rule = true;
             return true;
@@ -76,17 +76,85 @@ static void find_allowed(const struct cay_policy *policy, const struct asked *as
                          enum cay_guard guard, struct cay_decision *out)
 {
     const struct rule *near = NULL;
+    const struct rule *some = NULL; /* allows some requests */
     for (size_t i = 0; i < policy->allow.count; i++) {
         const struct rule *rule = &policy->allow.items[i];
         if (!covers(rule, asked) || !opens(rule, guard))
             continue;
-        if (has_port(rule, asked->port)) {
+        bool is_here = has_port(rule, asked->port);
+        if (is_here && !rule->method.len) {
+            decide(out, CAY_VERDICT_ALLOWED, CAY_WHY_RULE, rule);
+            return;
+        }
+        if (is_here)
+            some = some ? some : rule;
+        near = near ? near : rule;
+    }
+    if (some)
+        decide(out, CAY_VERDICT_ALLOWED, CAY_WHY_RULE, some);
+    out->is_partial = some != NULL;
+    if (!some)
+        decide(out, CAY_VERDICT_REFUSED, near ? CAY_WHY_PORT : CAY_WHY_NO_RULE, near);
+}
+
+/* --- requests --- */
+
+bool cay_policy_has_requests(const struct cay_policy *policy)
+{
+    const struct rules *const lists[] = {&policy->allow, &policy->deny};
+    for (size_t i = 0; i < CAY_COUNT(lists); i++) {
+        for (size_t j = 0; j < lists[i]->count; j++) {
+            if (lists[i]->items[j].method.len)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool cay_policy_reads_requests(const struct cay_policy *policy, struct cay_str name, uint16_t port)
+{
+    const struct rules *const lists[] = {&policy->allow, &policy->deny};
+    const struct asked asked = {.name = name, .port = port};
+    for (size_t i = 0; i < CAY_COUNT(lists); i++) {
+        for (size_t j = 0; j < lists[i]->count; j++) {
+            const struct rule *rule = &lists[i]->items[j];
+            if (rule->method.len && covers(rule, &asked) && has_port(rule, port))
+                return true;
+        }
+    }
+    return false;
+}
+
+void cay_policy_decide_request(const struct cay_policy *policy, struct cay_str name, uint16_t port,
+                               struct cay_str method, struct cay_str path, struct cay_decision *out)
+{
+    const struct asked asked = {.name = name, .port = port};
+    const struct rule *near = NULL;
+    cay_policy_decide_name(policy, name, port, out);
+    if (out->verdict == CAY_VERDICT_REFUSED)
+        return;
+    for (size_t i = 0; i < policy->deny.count; i++) {
+        const struct rule *rule = &policy->deny.items[i];
+        if (rule->method.len && covers(rule, &asked) && has_port(rule, port) &&
+            rule_covers_request(rule, method, path, true)) {
+            decide(out, CAY_VERDICT_REFUSED, CAY_WHY_RULE, rule);
+            out->is_deny_rule = true;
+            return;
+        }
+    }
+    if (out->verdict == CAY_VERDICT_ASKED) /* as its connection is */
+        return;
+    for (size_t i = 0; i < policy->allow.count; i++) {
+        const struct rule *rule = &policy->allow.items[i];
+        if (!covers(rule, &asked) || !has_port(rule, port))
+            continue;
+        if (!rule->method.len || rule_covers_request(rule, method, path, false)) {
             decide(out, CAY_VERDICT_ALLOWED, CAY_WHY_RULE, rule);
             return;
         }
         near = near ? near : rule;
     }
-    decide(out, CAY_VERDICT_REFUSED, near ? CAY_WHY_PORT : CAY_WHY_NO_RULE, near);
+    decide(out, CAY_VERDICT_REFUSED, CAY_WHY_REQUEST, near);
 }
 
 void cay_policy_decide_name(const struct cay_policy *policy, struct cay_str name, uint16_t port,
@@ -163,7 +231,8 @@ bool cay_policy_may_resolve(const struct cay_policy *policy, struct cay_str name
         return false;
     const struct asked asked = {.name = cay_str(text)};
     for (size_t i = 0; i < policy->deny.count; i++) {
-        if (policy->deny.items[i].port_count == 0 && covers(&policy->deny.items[i], &asked))
+        if (policy->deny.items[i].port_count == 0 && !policy->deny.items[i].method.len &&
+            covers(&policy->deny.items[i], &asked))
             return false;
     }
     for (size_t i = 0; i < policy->allow.count; i++) {
@@ -178,7 +247,10 @@ static void explain(const struct cay_decision *decision, struct cay_buf *out)
     struct cay_str rule = decision->rule;
     const char *verb = decision->is_deny_rule ? "denies" : "allows";
     switch (decision->why) {
-    case CAY_WHY_RULE: cay_buf_printf(out, "'%.*s' %s it", (int)rule.len, rule.ptr, verb); break;
+    case CAY_WHY_RULE:
+        cay_buf_printf(out, "'%.*s' %s %s", (int)rule.len, rule.ptr, verb,
+                       decision->is_partial ? "some requests to it" : "it");
+        break;
     case CAY_WHY_NO_RULE: cay_buf_append_text(out, "no rule allows it"); return;
     case CAY_WHY_PORT:
         cay_buf_printf(out, "'%.*s' allows it on other ports only", (int)rule.len, rule.ptr);
@@ -189,6 +261,9 @@ static void explain(const struct cay_decision *decision, struct cay_buf *out)
     case CAY_WHY_NAME:
         cay_buf_printf(out, "it is not a name of a host: %s", decision->detail);
         return;
+    case CAY_WHY_REQUEST:
+        cay_buf_printf(out, "'%.*s' allows other requests only", (int)rule.len, rule.ptr);
+        break;
     case CAY_WHY_UPSTREAM: cay_buf_append_text(out, "its name is allowed"); return;
     }
     if (decision->member.len)

@@ -15,8 +15,36 @@ static const struct scheme {
     {"https", 443}, {"http", 80}, {"wss", 443}, {"ws", 80}, {"ssh", 22}, {"git", 9418},
 };
 
+/* "POST https://…"; GET when nothing is said. Leaves the URL. */
+static void cut_method(struct cay_str *text, struct cay_str *out_method)
+{
+    struct cay_str rest = *text;
+    struct cay_str method;
+    *out_method = CAY_STR("GET");
+    if (!rule_is_request(*text) || !cay_str_split(&rest, ' ', &method) || !method.len)
+        return;
+    *out_method = method;
+    *text = rest;
+}
+
+/* The path of what is behind the scheme. */
+static struct cay_str path_of(struct cay_str rest)
+{
+    struct cay_str path = CAY_STR("/");
+    size_t at = 0;
+    while (at < rest.len && !strchr("/?#", rest.ptr[at]))
+        at++;
+    if (at == rest.len || rest.ptr[at] != '/')
+        return path;
+    path = (struct cay_str){rest.ptr + at, 0};
+    while (at + path.len < rest.len && !strchr("?#", rest.ptr[at + path.len]))
+        path.len++;
+    return path;
+}
+
 /* Leaves the host and its port of a URL; what is none stays as it is. */
-static bool cut_url(struct cay_str *text, uint16_t *out_port, const char **out_why)
+static bool cut_url(struct cay_str *text, uint16_t *out_port, struct cay_str *out_path,
+                    const char **out_why)
 {
     const char *mark = text->len ? memmem(text->ptr, text->len, "://", 3) : NULL;
     if (!mark)
@@ -29,6 +57,8 @@ static bool cut_url(struct cay_str *text, uint16_t *out_port, const char **out_w
     }
     *out_why = "the port of this kind of URL is not known here; write NAME:PORT";
     struct cay_str rest = {mark + 3, text->len - name.len - 3};
+    if (cay_str_equal_nocase(name, CAY_STR("https")))
+        *out_path = path_of(rest);
     for (const char *end = "/?#"; *end; end++)
         (void)cay_str_split(&(struct cay_str){rest.ptr, rest.len}, *end, &rest);
     const char *user = rest.len ? memrchr(rest.ptr, '@', rest.len) : NULL;
@@ -69,11 +99,12 @@ bool cay_destination_parse(struct cay_str text, struct cay_destination *out, str
 {
     struct cay_destination found = {.port = PORT_OTHERWISE};
     struct cay_str host = text;
+    cut_method(&host, &found.method);
     char why[RULE_WHY_SIZE];
     const char *wrong = why;
     if (text.len > URL_BYTES_MAX)
         wrong = "it is too long";
-    else if (cut_url(&host, &found.port, &wrong) && read_host(host, &found, why)) {
+    else if (cut_url(&host, &found.port, &found.path, &wrong) && read_host(host, &found, why)) {
         *out = found;
         return true;
     } else if (found.port) {
@@ -92,6 +123,10 @@ void cay_policy_decide(const struct cay_policy *policy, const struct cay_destina
 {
     if (destination->is_address)
         cay_policy_decide_address(policy, &destination->address, destination->port, out);
+    else if (destination->path.len &&
+             cay_policy_reads_requests(policy, cay_str(destination->name), destination->port))
+        cay_policy_decide_request(policy, cay_str(destination->name), destination->port,
+                                  destination->method, destination->path, out);
     else
         cay_policy_decide_name(policy, cay_str(destination->name), destination->port, out);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /* What somebody would connect to, as people write it: "https://example.org/x", "example.org:22",
- * "192.0.2.1", "[2001:db8::1]:443". */
+ * "192.0.2.1", "[2001:db8::1]:443"; "POST https://example.org/x" is another request than GET. */
 
 #include "egress/rules/rules.h"
 
@@ -11,6 +11,8 @@ struct cay_destination {
     struct cay_ip address;
     char name[CAY_NAME_SIZE]; /* empty for an address */
     uint16_t port;            /* the scheme's, or 443, when none is given */
+    /* Of an https URL, borrowed from its text or constants; empty: it is a connection. */
+    struct cay_str method, path;
 };
 
 /* Reason: INVALID_ARGUMENT. */

@@ -96,6 +96,10 @@ static bool load_rule(const struct loading *loading, struct cay_str text, struct
         return false;
     if (rule->name.len)
         rule->name = cay_arena_str(&loading->policy->texts, rule->name);
+    if (rule->method.len) {
+        rule->method = cay_arena_str(&loading->policy->texts, rule->method);
+        rule->path = cay_arena_str(&loading->policy->texts, rule->path);
+    }
     rule->text = cay_arena_str(&loading->policy->texts, text);
     if (set.len) {
         rule->member = rule->text;

@@ -220,8 +220,8 @@ static bool wrong_url(const struct reading *reading, struct cay_str text)
                        : cay_str_is(scheme, "https")   ? ":443"
                        : cay_str_is(scheme, "http")    ? ":80"
                                                        : "";
-    return wrong(reading, "a rule is no URL; write %.*s%s", (int)CAY_MIN(host.len, 100), host.ptr,
-                 port);
+    return wrong(reading, "a rule is no URL; write %.*s%s, or GET https://… for requests",
+                 (int)CAY_MIN(host.len, 100), host.ptr, port);
 }
 
 bool rule_parse(struct cay_str text, struct rule *out, char name[static CAY_NAME_SIZE],
@@ -234,6 +234,8 @@ bool rule_parse(struct cay_str text, struct rule *out, char name[static CAY_NAME
         return wrong(&reading, "it is empty");
     if (text.len > CAY_RULE_BYTES_MAX)
         return wrong(&reading, "a rule has at most %d characters", CAY_RULE_BYTES_MAX);
+    if (rule_is_request(text))
+        return rule_parse_request(text, out, name, out_why);
     for (size_t i = 0; i < text.len; i++) {
         if ((unsigned char)text.ptr[i] <= ' ' || text.ptr[i] == 0x7F)
             return wrong(&reading, "blanks and control characters are in no rule; one rule is one "
@@ -266,6 +268,14 @@ bool rule_parse(struct cay_str text, struct rule *out, char name[static CAY_NAME
 
 void rule_print(const struct rule *rule, struct cay_buf *out)
 {
+    if (rule->method.len) {
+        cay_buf_printf(out, "%.*s https://%s%.*s", (int)rule->method.len, rule->method.ptr,
+                       rule->kind == RULE_BELOW ? "*." : "", (int)rule->name.len, rule->name.ptr);
+        if (rule->ports[0].first != RULE_REQUEST_PORT)
+            cay_buf_printf(out, ":%u", rule->ports[0].first);
+        cay_buf_append_str(out, rule->path);
+        return;
+    }
     if (rule->kind == RULE_RANGE)
         print_range(&rule->range, rule->port_count > 0, out);
     else if (rule->kind == RULE_EVERY_NAME)

@@ -14,9 +14,14 @@
  *     *                     every name
  *     10.1.0.0/16           addresses; [2001:db8::]/32, the brackets only where ports follow
  *     @pypi                 the rules of a set
+ *     GET https://api.github.com/user
+ *                           requests of HTTP: a method, or '*' for all, and a path in which '*' is
+ *                           any text; on port 443, or the one behind the name
  *
- * A rule of names says nothing of addresses, and a name that is allowed may still not lead to an
- * address that is guarded (guarded.h) or denied.
+ * A rule of requests allows, or denies, nothing but those; connections to its names are read then,
+ * by whoever can, and every request is judged for itself. A rule of names says nothing of
+ * addresses, and a name that is allowed may still not lead to an address that is guarded
+ * (guarded.h) or denied.
  *
  * Order: cay_policy_create -> cay_policy_decide_* -> cay_policy_destroy.
  */
@@ -75,6 +80,7 @@ enum cay_why {
     CAY_WHY_GUARDED,  /* not the internet, and no rule names it; `detail` says what it is */
     CAY_WHY_NAME,     /* not the name of a host; `detail` says what is wrong with it */
     CAY_WHY_UPSTREAM, /* an address of the internet, of a name that is allowed */
+    CAY_WHY_REQUEST,  /* `rule` allows other requests to it */
 };
 
 /* Texts are the policy's, or constants. */
@@ -84,6 +90,7 @@ struct cay_decision {
     struct cay_str rule;   /* as written; empty when there is none */
     struct cay_str member; /* the rule of the set that `rule` is; empty when it is none */
     bool is_deny_rule;
+    bool is_partial; /* allowed are some requests only */
     const char *detail;
 };
 
@@ -96,6 +103,17 @@ void cay_policy_decide_address(const struct cay_policy *policy, const struct cay
 /* An address that a name was found to have which is allowed. */
 void cay_policy_decide_upstream(const struct cay_policy *policy, const struct cay_ip *address,
                                 uint16_t port, struct cay_decision *out);
+
+/* Are there rules of requests to this name and port? Then connections to it are to be read; what
+ * is decided of its name is true of some requests only. */
+[[nodiscard]] bool cay_policy_reads_requests(const struct cay_policy *policy, struct cay_str name,
+                                             uint16_t port);
+/* Of a connection that may be. The path is as it was sent, without the query. */
+void cay_policy_decide_request(const struct cay_policy *policy, struct cay_str name, uint16_t port,
+                               struct cay_str method, struct cay_str path,
+                               struct cay_decision *out);
+/* Are there any rules of requests? */
+[[nodiscard]] bool cay_policy_has_requests(const struct cay_policy *policy);
 
 /* The ranges of addresses that some rule allows on some port: start with a *cursor of 0. False at
  * the end. */

@@ -23,6 +23,9 @@ struct rule {
     enum cay_guard guard; /* of the range */
     struct ports ports[CAY_RULE_PORTS_MAX];
     size_t port_count; /* 0: all */
+    /* Of requests: then it has one port, and says nothing of whole connections. */
+    struct cay_str method; /* "*": every one; empty: it is no rule of requests */
+    struct cay_str path;   /* with '*' for any text */
 };
 
 struct rules {
@@ -37,11 +40,19 @@ struct cay_policy {
     struct cay_arena texts;
 };
 
-enum { RULE_WHY_SIZE = 200 };
+enum { RULE_WHY_SIZE = 200, RULE_REQUEST_PORT = 443 };
 
 /* What is wrong with it, in out_why, or true. Its name is written to `name`. */
 [[nodiscard]] bool rule_parse(struct cay_str text, struct rule *out,
                               char name[static CAY_NAME_SIZE], char out_why[static RULE_WHY_SIZE]);
+/* request.c: "GET https://name/path". */
+[[nodiscard]] bool rule_is_request(struct cay_str text);
+[[nodiscard]] bool rule_parse_request(struct cay_str text, struct rule *out,
+                                      char name[static CAY_NAME_SIZE],
+                                      char out_why[static RULE_WHY_SIZE]);
+/* Does it match in every way that a server may read the path? `is_any`: in one of them? */
+[[nodiscard]] bool rule_covers_request(const struct rule *rule, struct cay_str method,
+                                       struct cay_str path, bool is_any);
 /* Spelt in one way. */
 void rule_print(const struct rule *rule, struct cay_buf *out);
 

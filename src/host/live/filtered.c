@@ -38,6 +38,7 @@ struct starting {
     uint32_t slot;
     uint32_t uid;
     int outside_fd; /* -1: it is made */
+    bool intercepts;
     struct cay_helper helper;
     struct cay_error err;
     bool is_good;
@@ -67,6 +68,7 @@ struct cay_filtered {
     uint64_t leaves_since_ms;
     unsigned leaf_count; /* since then */
     bool intercepts;     /* the helper is the image that can */
+    bool has_requests;   /* in its rules */
     bool is_found;       /* its helper was left by another daemon, and has not said hello */
     bool is_closed;      /* but for the job that starts a helper, */
     bool leaves;         /* which goes on then */
@@ -112,6 +114,7 @@ static void set_ranges(struct cay_filtered *filtered)
                 CAY_ERR(&err));
         rules = NULL;
     }
+    filtered->has_requests = rules && cay_policy_has_requests(rules);
     while (rules && cay_policy_next_range(rules, &cursor, &range)) {
         ranges = cay_realloc_array(ranges, count + 1, sizeof(*ranges));
         ranges[count++] = range;
@@ -206,6 +209,24 @@ static void drop_helper(struct cay_filtered *filtered, bool leaves)
         cay_helper_kill(&filtered->helper);
 }
 
+/* Where it cannot be had, what was to be looked into is refused by the rules. */
+static bool needs_interception(const struct cay_filtered *filtered)
+{
+    struct cay_error ignored = {};
+    return (filtered->has_requests || cay_network_has_secrets(filtered->session)) &&
+           cay_filtering_can_intercept(filtered->host->filtering, &ignored);
+}
+
+/* One that cannot do what is needed now gives way to one that can, and its connections end. */
+static bool replace_helper(struct cay_filtered *filtered)
+{
+    if (filtered->intercepts || !needs_interception(filtered))
+        return false;
+    drop_helper(filtered, false);
+    wait_for_need(filtered);
+    return true;
+}
+
 static void lost_helper(struct cay_filtered *filtered)
 {
     uint64_t now_ms = cay_loop_now_ms(filtered->host->loop);
@@ -287,6 +308,8 @@ static void serve(struct cay_filtered *filtered)
 {
     struct cay_error err = {};
     struct cay_loop *loop = filtered->host->loop;
+    if (replace_helper(filtered))
+        return;
     filtered->started_ms = cay_loop_now_ms(loop);
     if (filtered->helper.pidfd >= 0 &&
         cay_watch_open(&filtered->death, loop, filtered->helper.pidfd, on_death) == 0)
@@ -340,13 +363,15 @@ static void start_work(struct cay_job *job)
         cay_fail_errno(&self->err, CAY_R_UNAVAILABLE, names_fd, "the file of names");
         return;
     }
-    const struct cay_helper_options options = {.image_fd = filtering->image_fd,
-                                               .dir_fd = filtering->doors_fd,
-                                               .slot = self->slot,
-                                               .netns_fd = self->outside_fd,
-                                               .names_fd = names_fd,
-                                               .uid = self->uid,
-                                               .filter = &self->filtered->filter};
+    const struct cay_helper_options options = {
+        .image_fd = self->intercepts ? filtering->tls_image_fd : filtering->image_fd,
+        .dir_fd = filtering->doors_fd,
+        .slot = self->slot,
+        .netns_fd = self->outside_fd,
+        .names_fd = names_fd,
+        .uid = self->uid,
+        .trust_path = self->host->settings->network_trust,
+        .filter = &self->filtered->filter};
     self->is_good = cay_helper_start(&options, &self->helper, &self->err);
 }
 
@@ -365,6 +390,7 @@ static void start_done(struct cay_job *job)
     filtered->starting = NULL;
     filtered->outside_fd = self->outside_fd;
     filtered->helper = self->helper;
+    filtered->intercepts = self->intercepts;
     if (filtered->is_closed) {
         drop_helper(filtered, filtered->leaves);
         free_filtered(filtered);
@@ -391,6 +417,7 @@ static void start_helper(struct cay_filtered *filtered)
         /* Of the session's range, behind all ids that its sandbox has. */
         .uid = cay_session_uid_base(session) + CAY_SESSION_ID_COUNT,
         .outside_fd = cay_take_fd(filtered->outside_fd),
+        .intercepts = needs_interception(filtered),
         .helper = CAY_HELPER_NONE,
     };
     memcpy(self->store_id, session->store_id, sizeof(self->store_id));
@@ -486,7 +513,7 @@ bool cay_filtered_is_outdated(const struct cay_filtered *filtered)
 void cay_filtered_renew(struct cay_filtered *filtered)
 {
     set_ranges(filtered);
-    if (filtered->helper.control_fd < 0 || filtered->is_found)
+    if (filtered->helper.control_fd < 0 || filtered->is_found || replace_helper(filtered))
         return;
     tell_secrets(filtered);
     tell_rules(filtered);

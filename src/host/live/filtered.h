@@ -24,6 +24,10 @@ void cay_filtering_destroy(struct cay_filtering *filtering);
 [[nodiscard]] bool cay_filtering_check(const struct cay_filtering *filtering,
                                        struct cay_error *err);
 
+/* Can what is said by TLS be looked into? Reason: NOT_SUPPORTED. */
+[[nodiscard]] bool cay_filtering_can_intercept(const struct cay_filtering *filtering,
+                                               struct cay_error *err);
+
 /* On workers. The way out through the host, for a namespace. */
 [[nodiscard]] bool cay_filtering_attach_gateway(struct cay_host *host, int netns_fd, uint32_t slot,
                                                 struct cay_error *err);

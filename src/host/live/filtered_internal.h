@@ -14,9 +14,10 @@ struct cay_filtering {
         struct cay_filter filter;
     } * waiting; /* made by a worker, for the loop thread to take */
     size_t waiting_count;
-    int image_fd; /* cay-egress */
-    int doors_fd; /* directories: where helpers are found, */
-    int names_fd; /* and the names of each session */
+    int image_fd;     /* cay-egress */
+    int tls_image_fd; /* cay-egress-tls; -1: it is not installed */
+    int doors_fd;     /* directories: where helpers are found, */
+    int names_fd;     /* and the names of each session */
     bool can;
     struct cay_error why; /* not */
 };

@@ -25,6 +25,8 @@ static bool open_parts(struct cay_filtering *filtering, struct cay_host *host,
     if (filtering->image_fd < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, -errno, "network filtered: %s",
                               egress_path);
+    cay_autofree char *tls_path = cay_asprintf("%s-tls", egress_path);
+    filtering->tls_image_fd = open(tls_path, O_RDONLY | O_CLOEXEC);
     cay_autoclose int run_fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     filtering->doors_fd = run_fd < 0 ? -errno : make_dir(run_fd, "egress");
     filtering->names_fd = make_dir(host->data_fd, "egress");
@@ -49,7 +51,8 @@ struct cay_filtering *cay_filtering_create(struct cay_host *host, const char *eg
                                            const char *run_dir)
 {
     struct cay_filtering *filtering = cay_new(struct cay_filtering);
-    *filtering = (struct cay_filtering){.image_fd = -1, .doors_fd = -1, .names_fd = -1};
+    *filtering =
+        (struct cay_filtering){.image_fd = -1, .tls_image_fd = -1, .doors_fd = -1, .names_fd = -1};
     pthread_mutex_init(&filtering->lock, NULL);
     open_authority(host);
     filtering->can = cay_gateway_check(&filtering->why) && cay_filter_check(&filtering->why) &&
@@ -65,6 +68,7 @@ void cay_filtering_destroy(struct cay_filtering *filtering)
         cay_filter_close(&filtering->waiting[i].filter);
     free(filtering->waiting);
     cay_cleanup_close(&filtering->image_fd);
+    cay_cleanup_close(&filtering->tls_image_fd);
     cay_cleanup_close(&filtering->doors_fd);
     cay_cleanup_close(&filtering->names_fd);
     pthread_mutex_destroy(&filtering->lock);
@@ -76,6 +80,14 @@ bool cay_filtering_check(const struct cay_filtering *filtering, struct cay_error
     if (!filtering->can)
         *err = filtering->why;
     return filtering->can;
+}
+
+bool cay_filtering_can_intercept(const struct cay_filtering *filtering, struct cay_error *err)
+{
+    return filtering->tls_image_fd >= 0 ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED,
+                    "network: nothing on this host looks into TLS; install cay-egress-tls beside "
+                    "cay-egress and start cayd again");
 }
 
 bool cay_filtering_attach_gateway(struct cay_host *host, int netns_fd, uint32_t slot,

@@ -103,8 +103,10 @@ static bool check_rules(const struct cay_host *host, const struct cay_runtime *r
     if (!cay_network_can_filter(host, runtime, err) ||
         !cay_network_rules_make(host, policy, &rules, err))
         return false;
+    bool is_good =
+        !cay_policy_has_requests(rules) || cay_filtering_can_intercept(host->filtering, err);
     cay_policy_destroy(rules);
-    return true;
+    return is_good;
 }
 
 bool cay_network_choose(struct cay_host *host, const struct cay_runtime *runtime,

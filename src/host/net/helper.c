@@ -147,7 +147,8 @@ static int spawn(const struct cay_helper_options *options, int control_fd, int *
 {
     char uid[16];
     snprintf(uid, sizeof(uid), "%u", options->uid);
-    const char *const args[] = {"cay-egress", uid, NULL};
+    const char *trust_path = options->trust_path ? options->trust_path : "";
+    const char *const args[] = {"cay-egress", uid, trust_path, NULL};
     struct child child = {.image_fd = options->image_fd,
                           .control_fd = control_fd,
                           .netns_fd = options->netns_fd,

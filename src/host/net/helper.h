@@ -19,12 +19,13 @@ struct cay_helper {
 #define CAY_HELPER_NONE ((struct cay_helper){-1, -1})
 
 struct cay_helper_options {
-    int image_fd;  /* the program */
-    int dir_fd;    /* where its door is, */
-    uint32_t slot; /* by this number */
-    int netns_fd;  /* where it dials from */
-    int names_fd;  /* the file of names */
-    uint32_t uid;  /* somebody's who is nobody else */
+    int image_fd;           /* the program */
+    int dir_fd;             /* where its door is, */
+    uint32_t slot;          /* by this number */
+    int netns_fd;           /* where it dials from */
+    int names_fd;           /* the file of names */
+    uint32_t uid;           /* somebody's who is nobody else */
+    const char *trust_path; /* who vouches for servers, in PEM: for the image that asks */
     const struct cay_filter *filter;
 };
 

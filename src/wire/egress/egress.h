@@ -85,6 +85,10 @@ enum cay_egress_why {
     CAY_EGRESS_LEFT,       /* by who connected, before anybody was reached */
     CAY_EGRESS_UNANSWERED, /* it was asked about, and nobody answered */
     CAY_EGRESS_REJECTED,   /* somebody did, by no */
+    /* Of connections that are looked into: */
+    CAY_EGRESS_UNTRUSTED,   /* the server's certificate is not good for the name */
+    CAY_EGRESS_PLACEHOLDER, /* a placeholder stands where it may not go */
+    CAY_EGRESS_HANDSHAKE,   /* the client does not take our certificate, or speaks no HTTP/1.1 */
     CAY_EGRESS_WHYS,
 };
 

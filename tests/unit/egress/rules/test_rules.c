@@ -122,6 +122,9 @@ static void rules_are_spelt_in_one_way(void **)
         {"[2606:4700::1111]:443", "[2606:4700::1111]:443"},
         {"[2606:4700::]/32:443,8443", "[2606:4700::]/32:443,8443"},
         {"::/0", "::/0"},
+        {"GET https://API.github.com./repos/*", "GET https://api.github.com/repos/*"},
+        {"* https://*.github.com:443/", "* https://*.github.com/"},
+        {"PUT https://a.example:8443/a*b/c", "PUT https://a.example:8443/a*b/c"},
     };
     for (size_t i = 0; i < CAY_COUNT(cases); i++) {
         struct cay_policy *policy = allowing(cases[i][0]);
@@ -142,6 +145,20 @@ static const char *const bad_rules[][2] = {
     {"http://pack.example", "write pack.example:80"},
     {"https://pack.example:8443/x", "write pack.example:8443"},
     {"ssh://git@host", "no URL"},
+    {"get https://a.example/", "capital letters"},
+    {"GET  https://a.example/", "by https:// only"},
+    {"GET http://a.example/", "by https:// only"},
+    {"GET https://a.example", "METHOD https://name/path"},
+    {"GET https:///x", "METHOD https://name/path"},
+    {"GET https://a.example/?x=1", "METHOD https://name/path"},
+    {"GET https://a.example/a b", "METHOD https://name/path"},
+    {"GET https://a.example/../x", "METHOD https://name/path"},
+    {"GET https://a.example/./x", "METHOD https://name/path"},
+    {"GET https://*/x", "one name"},
+    {"GET https://1.2.3.4/x", "one name"},
+    {"GET https://a.example:1-2/x", "one name"},
+    {"GET https://@npm/x", "METHOD https://name/path"},
+    {"GET https://git@a.example/x", "a user"},
     {"git@github.com", "a user"},
     {"pack.example/simple", "the name alone is pack.example"},
     {"*github.com", "as in *.example.org"},
@@ -486,6 +503,7 @@ static void destinations_are_understood(void **)
         {"ssh://git@[2606:4700::1]/x", "[2606:4700::1]:22"},
         {"1.2.3.4", "1.2.3.4:443"},
         {"2606:4700::1", "[2606:4700::1]:443"},
+        {"DELETE https://a.example:8443/x", "a.example:8443"},
         {"[2606:4700::1]:80", "[2606:4700::1]:80"},
     };
     static const char *const bad[] = {"",        "https://", "https:///x", "gopher://a.example",
@@ -528,6 +546,103 @@ static void somebody_is_asked(void **)
     cay_policy_destroy(policy);
 }
 
+static const char *const requests_allowed[] = {
+    "GET https://api.test/repos/*",
+    "POST https://api.test/x",
+    "* https://*.up.test:8443/a*/b",
+    "plain.test",
+    NULL,
+};
+static const char *const requests_denied[] = {"DELETE https://plain.test/*",
+                                              "* https://plain.test/admin/*",
+                                              "GET https://api.test/repos/closed", NULL};
+
+/* "METHOD URL": allowed? */
+static bool may_request(const struct cay_policy *policy, const char *text)
+{
+    struct cay_destination destination;
+    struct cay_decision decision;
+    struct cay_error err = {};
+    if (!cay_destination_parse(cay_str(text), &destination, &err))
+        fail_msg("%s", err.text);
+    cay_policy_decide(policy, &destination, &decision);
+    return decision.verdict == CAY_VERDICT_ALLOWED;
+}
+
+static void requests_are_told_apart(void **)
+{
+    static const char *const good[] = {
+        "GET https://api.test/repos/",       "https://api.test/repos/a/b?c=/../d",
+        "POST https://api.test/x",           "GET https://api.test/repos/a%20b",
+        "GET https://api.test/repos/@a%2fb", "PUT https://x.up.test:8443/a/c/b",
+        "GET https://api.test/repos/a/./b",  "GET https://plain.test/",
+        "GET https://plain.test/adm",
+    };
+    static const char *const bad[] = {
+        "GET https://api.test/",
+        "GET https://api.test/repos",
+        "POST https://api.test/repos/a",
+        "POST https://api.test/x/",
+        "get https://api.test/repos/a",
+        "GET https://api.test/reposx/a",
+        "GET https://api.test/repos/../user",
+        "GET https://api.test/repos/%2e%2e/user",
+        "GET https://api.test/repos/..%2fuser",
+        "GET https://api.test/repos/%2e%2E%5cuser",
+        "GET https://api.test/repos/a/../../user",
+        "GET https://api.test/repos/..",
+        "GET https://api.test/%72epos/a",
+        "GET https://api.test/repos/closed",
+        "GET https://api.test/repos/clos%65d",
+        "GET https://api.test/repos/x/../closed",
+        "DELETE https://plain.test/a",
+        "GET https://plain.test/admin/x",
+        "GET https://plain.test/%61dmin/x",
+        "GET https://plain.test//admin/x",
+        "GET https://plain.test/x/../admin/x",
+        "GET https://plain.test/admin%2fx",
+        "PUT https://x.up.test/a/b",
+        "GET https://api.test//repos/a",
+        "GET https://other.test/repos/a",
+    };
+    struct cay_policy *policy =
+        policy_of(&(struct lists){.allow = requests_allowed, .deny = requests_denied});
+    for (size_t i = 0; i < CAY_COUNT(good); i++) {
+        if (!may_request(policy, good[i]))
+            fail_msg("refused: %s", good[i]);
+    }
+    for (size_t i = 0; i < CAY_COUNT(bad); i++) {
+        if (may_request(policy, bad[i]))
+            fail_msg("allowed: %s", bad[i]);
+    }
+    cay_policy_destroy(policy);
+}
+
+/* Whoever cannot read requests is told where there are some to be read. */
+static void connections_with_requests_are_read(void **)
+{
+    struct cay_policy *policy =
+        policy_of(&(struct lists){.allow = requests_allowed, .deny = requests_denied});
+    assert_true(cay_policy_has_requests(policy));
+    assert_true(is_allowed(policy, "api.test", 443));
+    assert_false(is_allowed(policy, "api.test", 80));
+    assert_true(is_allowed(policy, "plain.test", 443));
+    assert_true(cay_policy_reads_requests(policy, CAY_STR("api.test"), 443));
+    assert_true(cay_policy_reads_requests(policy, CAY_STR("plain.test"), 443));
+    assert_true(cay_policy_reads_requests(policy, CAY_STR("x.up.test"), 8443));
+    assert_false(cay_policy_reads_requests(policy, CAY_STR("plain.test"), 80));
+    assert_false(cay_policy_reads_requests(policy, CAY_STR("up.test"), 8443));
+    assert_true(cay_policy_may_resolve(policy, CAY_STR("plain.test")));
+    expect_explained(policy, "api.test", 443,
+                     "'GET https://api.test/repos/*' allows some requests to it");
+    expect_explained(policy, "plain.test", 443, "'plain.test' allows it");
+    cay_policy_destroy(policy);
+    policy = allowing("plain.test");
+    assert_false(cay_policy_has_requests(policy));
+    assert_false(cay_policy_reads_requests(policy, CAY_STR("plain.test"), 443));
+    cay_policy_destroy(policy);
+}
+
 static void nothing_is_allowed_by_nothing(void **)
 {
     struct cay_policy *policy = policy_of(&(struct lists){});
@@ -556,6 +671,8 @@ int main(void)
         cmocka_unit_test(decisions_are_explained),
         cmocka_unit_test(destinations_are_understood),
         cmocka_unit_test(somebody_is_asked),
+        cmocka_unit_test(requests_are_told_apart),
+        cmocka_unit_test(connections_with_requests_are_read),
         cmocka_unit_test(nothing_is_allowed_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
