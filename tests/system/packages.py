@@ -23,7 +23,7 @@ OLDER = "0.0.1"
 LIB = "/usr/lib/*"
 DOC = "/usr/share/doc"
 HOLDS = {
-    "cay": f"""/etc/cay/cayd.conf /usr/bin/cay /usr/sbin/cayd /usr/libexec/cay/cay-egress /usr/libexec/cay/cay-init /usr/libexec/cay/cay-probe /usr/share/cay/code_interpreter.py
+    "cay": f"""/etc/cay/cayd.conf /usr/bin/cay /usr/sbin/cayd /usr/libexec/cay/cay-egress /usr/libexec/cay/cay-egress-tls /usr/libexec/cay/cay-init /usr/libexec/cay/cay-probe /usr/share/cay/code_interpreter.py
         /usr/lib/systemd/system/cayd.service /usr/lib/systemd/system/cayd.socket /usr/lib/sysusers.d/cay.conf
         /usr/lib/tmpfiles.d/cay.conf /usr/share/bash-completion/completions/cay /usr/share/zsh/site-functions/_cay
         /usr/share/fish/vendor_completions.d/cay.fish /usr/share/man/man1/cay.1.gz /usr/share/man/man5/cayd.conf.5.gz
