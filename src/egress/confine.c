@@ -64,19 +64,21 @@ static int leave_files(void)
 int egress_confine_calls(void)
 {
     enum { LOAD = BPF_LD | BPF_W | BPF_ABS, EQUAL = BPF_JMP | BPF_JEQ | BPF_K };
-    enum { CALLS_OF_OPENSSL = 1 };
+    /* The last of the list: is it a child, who waits for what is made once, what time it is where
+     * the kernel does not show it, how much memory sorting may take. */
+    enum { CALLS_OF_OPENSSL = 4 };
     static const uint32_t allowed[] = {
-        SYS_read,        SYS_write,       SYS_readv,      SYS_writev,       SYS_recvfrom,
-        SYS_sendto,      SYS_recvmsg,     SYS_sendmsg,    SYS_accept4,      SYS_connect,
-        SYS_getsockname, SYS_getsockopt,  SYS_setsockopt, SYS_shutdown,     SYS_close,
-        SYS_epoll_ctl,   SYS_epoll_pwait, SYS_pread64,    SYS_pwrite64,     SYS_mmap,
-        SYS_munmap,      SYS_mremap,      SYS_brk,        SYS_madvise,      SYS_clock_gettime,
-        SYS_getrandom,   SYS_exit,        SYS_exit_group, SYS_rt_sigreturn, SYS_epoll_create1,
+        SYS_read,        SYS_write,       SYS_readv,        SYS_writev,       SYS_recvfrom,
+        SYS_sendto,      SYS_recvmsg,     SYS_sendmsg,      SYS_accept4,      SYS_connect,
+        SYS_getsockname, SYS_getsockopt,  SYS_setsockopt,   SYS_shutdown,     SYS_close,
+        SYS_epoll_ctl,   SYS_epoll_pwait, SYS_pread64,      SYS_pwrite64,     SYS_mmap,
+        SYS_munmap,      SYS_mremap,      SYS_brk,          SYS_madvise,      SYS_clock_gettime,
+        SYS_getrandom,   SYS_exit,        SYS_exit_group,   SYS_rt_sigreturn, SYS_epoll_create1,
         SYS_listen,
 #ifdef SYS_epoll_wait
         SYS_epoll_wait,
 #endif
-        SYS_getpid, /* from here on for OpenSSL: is it a child? */
+        SYS_getpid,      SYS_futex,       SYS_gettimeofday, SYS_sysinfo,
     };
     size_t count = CAY_COUNT(allowed) - (egress_intercepts() ? 0 : CALLS_OF_OPENSSL);
     struct sock_filter program[2 * CAY_COUNT(allowed) + 16];

@@ -186,7 +186,8 @@ static int shake_client(struct egress_conn *conn)
         egress_conn_end(conn, CAY_EGRESS_FAILED, CAY_EGRESS_HANDSHAKE);
     } else if (status > 0) {
         conn->deadline_ms = 0;
-        free(cay_take_ptr(it->early));
+        if (!it->client.early_len)
+            free(cay_take_ptr(it->early));
     }
     return status;
 }
@@ -240,11 +241,13 @@ static int move_out(struct egress_conn *conn)
         broken(conn);
         return -1;
     }
-    /* A server may refuse a body and say so: its words are read before its end. */
+    /* A server may refuse a body and say so: its words are read before its end. The client's are
+     * not, any more: what is left of a body must not be taken for a request. */
     if (to_server < 0) {
-        it->to_server.len = 0;
+        it->to_server.len = it->heard.len = 0;
         it->pass.body_left = 0;
         it->pass.is_chunked = false;
+        it->client.is_read_over = true;
     }
     return to_server > 0 || to_client > 0;
 }

@@ -23,7 +23,7 @@ def make_certificates(folder):
     sh(f"""cd {folder}
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj '/CN=authority of the test' \
         -addext keyUsage=keyCertSign -keyout ca-key.pem -out ca.pem
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=web.test' -keyout key.pem -out request.pem
+    openssl req -newkey rsa:2048 -nodes -subj '/CN=web.test' -keyout key.pem -out request.pem
     openssl x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -days 2 -extfile extensions -out cert.pem""")
 
 
