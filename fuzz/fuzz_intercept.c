@@ -129,7 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const struct cay_str text = {(const char *)data + 1, size - 1};
     const char *cut = text.len ? memmem(text.ptr, text.len, "\n=\n", 3) : NULL;
-    struct flow flow = {.client = text, .step = CAY_MAX((size_t)data[0], text.len / 64 + 1)};
+    struct flow flow = {
+        .client = text, .server = CAY_STR(""), .step = CAY_MAX((size_t)data[0], text.len / 64 + 1)};
     if (cut) {
         flow.client.len = (size_t)(cut - text.ptr) + 1;
         flow.server = (struct cay_str){cut + 3, text.len - flow.client.len - 2};
