@@ -78,10 +78,10 @@ testEach(versions, "a template has what its steps made, and sandboxes start with
       ["/srv/work/here.txt", "/srv/work/moved.txt", "/srv/work/there.txt"], "no path is where commands run");
     equal((await sandbox.files.write("x.txt", "x")).path, `${await say(sandbox, "echo ~")}/x.txt`, "any other begins at home");
     equal(await say(sandbox, "cat /tmp/started"), "started");
-    equal(await say(sandbox, "/srv/app/link; cat /srv/app/sub/deep.txt; ls /srv/app | tr '\\n' ' '"), "from main\ndeep\nlink main.sh sub");
-    equal(await say(sandbox, "stat -c '%U %a' /srv/renamed.txt /srv/app/main.sh"), "root 600\nuser 755");
+    equal(await say(sandbox, "/srv/app/link; cat /srv/app/sub/deep.txt; cd /srv/app; echo *"), "from main\ndeep\nlink main.sh sub");
+    equal(await say(sandbox, "find /srv/renamed.txt /srv/app/main.sh -printf '%u %m\\n'"), "root 600\nuser 755");
     equal(await say(sandbox, "cat /srv/both/one.txt /srv/both/two.txt /srv/glob/one.txt; wc -c < /srv/large.bin"), `one\ntwo\none\n${5 << 20}`);
-    equal(await say(sandbox, "cat there.txt moved.txt /srv/who.txt; ls made"), "/srv/work\ntwo\nroot");
+    equal(await say(sandbox, "cat there.txt moved.txt /srv/who.txt; find made -mindepth 1"), "/srv/work\ntwo\nroot");
     const info = await sandbox.getInfo();
     equal([info.templateId, info.name, info.cpuCount, info.memoryMB], [id, id, 1, 256]);
   });
