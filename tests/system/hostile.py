@@ -14,14 +14,14 @@ import time
 SECONDS = float(os.environ.pop("CAY_TEST_SECONDS", "0"))  # not for the daemon, which knows all its variables
 NAMES = os.environ.pop("CAY_TEST_ATTACKS", "")
 
-from daemon import KEY, SANDBOX, Client, case, eventually  # noqa: E402
+from daemon import KEY, SANDBOX, Client, Skip, case, eventually  # noqa: E402
 from hostile_load import Load, calm  # noqa: E402
 from small_base import run_with_cayd  # noqa: E402
 
 IDLE_S = 2
 LOADED_S = 6
 ROUNDS = 3
-SPOILT_MAX = 4  # rounds that are repeated because others used the machine
+SPOILT_MAX = 4  # rounds that are not judged and made again, because others used the machine
 TIMES = 5  # as long as without the attack may calls take
 LEAST_S = 0.02  # and what is shorter than that is nobody's complaint
 SEED = os.environ.get("CAY_TEST_SEED", "1")
@@ -124,7 +124,7 @@ def hostile(cay):
     os.setpriority(os.PRIO_PROCESS, 0, -10)  # who measures does not wait for who attacks: they are elsewhere
     ratios = {name: [] for name in calls if not name.startswith("a bare")}
     spoilt = number = 0
-    while number < ROUNDS:
+    while number < ROUNDS and spoilt <= SPOILT_MAX:
         was_disturbed = is_disturbed()
         idle, loaded, told = one_round(calls, evil, number)
         was_disturbed = was_disturbed or is_disturbed()
@@ -132,7 +132,7 @@ def hostile(cay):
         print("#", "spoilt:" if was_disturbed else "in ms:", len(loaded["exec"]), "of each,",
               "; ".join(told_of(name, idle, loaded) for name in calls), file=sys.stderr)
         print("#", told, file=sys.stderr)
-        if was_disturbed and spoilt < SPOILT_MAX:
+        if was_disturbed:
             spoilt += 1
             continue
         number += 1
@@ -140,6 +140,8 @@ def hostile(cay):
             values.append(times(name, idle, loaded))
     bare.close()
     assert cay.call(SANDBOX + "ListSessions")
+    if not number:
+        raise Skip("the daemon lives on; how long calls take cannot be told where others want all processors")
     worst = {name: round(statistics.median(values), 1) for name, values in ratios.items()}
     assert max(worst.values()) <= TIMES, (worst, ratios)
 
