@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from building import archive, step
-from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, SANDBOX, Stream, b64, case, eventually,
+from daemon import (BASE, FILE, IS_FULL, MIB, PATIENCE_S, PROCESS, SANDBOX, Stream, b64, case, eventually,
                     fails, good, together)
 from oracle import ACTOR, NO_HOST_BASE, act, clear, dump, layers, records
 from small_base import run_with_cayd
@@ -41,6 +41,7 @@ def lives(cay):
     cay.rollback("a", "turn-0001")
     cay.rollback("a", "named", discard=True)
     dump(cay, "lazy")
+    cay.call(SANDBOX + "RevokeTokens", {"sessionId": "a"})
     cay.destroy("a")
 
 
@@ -49,6 +50,8 @@ def leavers(cay):
     cay.create("b")
     cay.launch("b", "/bin/sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 3")
     cay.launch("b", "/bin/sleep", "1000", policy={"timeout": "0.05s"})
+    for _ in range(3):
+        cay.call(PROCESS + "LaunchProcess", {"sessionId": "b", "spec": {"argv": ["true"]}, "requestId": "once", "wait": "60s"})
     for _ in range(3):
         with cay.attach("b", "/bin/sh", "-c", "while :; do echo output; done") as stream:
             while "output" not in stream.next():
