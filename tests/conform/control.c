@@ -337,7 +337,7 @@ static void *look(void *)
 struct launches {
     const char *sandbox_id;
     int made;
-    int acknowledged;
+    atomic_int acknowledged;
 };
 
 /* Launches all the time; every program leaves a line of its own. */
@@ -375,6 +375,15 @@ static bool have_run(const struct launches *launches)
     return world_run(launches->sandbox_id, script) == 0;
 }
 
+static void await_launches(struct launches *launches, int count)
+{
+    int wanted = launches->acknowledged + count;
+    for (int64_t end_ms = world_now_ms() + PATIENCE_MS; launches->acknowledged < wanted;) {
+        assert_true(world_now_ms() < end_ms);
+        world_sleep_ms(5);
+    }
+}
+
 static void a_host_that_restarts_is_found_again(void **)
 {
     char answer[WORD_BYTES];
@@ -389,7 +398,9 @@ static void a_host_that_restarts_is_found_again(void **)
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, look, NULL), 0);
     assert_int_equal(pthread_create(&launcher, NULL, launch, &launches), 0);
+    await_launches(&launches, 3);
     bool is_helped = world_help("restart", answer);
+    await_launches(&launches, 3);
     is_over = true;
     pthread_join(launcher, NULL);
     for (int i = 0; i < 4; i++)
@@ -401,7 +412,7 @@ static void a_host_that_restarts_is_found_again(void **)
     assert_string_equal(answer, "done");
     assert_int_equal(failures, 0);
     assert_int_equal(count_of(&world.label, 1), 1);
-    assert_true(launches.acknowledged > 0 && have_run(&launches));
+    assert_true(have_run(&launches));
     assert_int_equal(world_run(id, "exit 4"), 4);
     struct cay_process_status *status = world_wait(id, process);
     assert_int_equal(status->exit_code, 3);
