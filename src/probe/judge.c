@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -12,7 +13,7 @@
 #include "probe/probe.h"
 
 /* Who is denied may get no answer at all, and waits in vain; the control gets one, if late. */
-enum { SOCKET_TIMEOUT_MS = 400, CONTROL_TIMEOUT_MS = 5000 };
+enum { SOCKET_TIMEOUT_MS = 400, CONTROL_TIMEOUT_MS = 5000, RESET_TIMEOUT_MS = 3000 };
 static long socket_timeout_ms = SOCKET_TIMEOUT_MS;
 
 void be_patient(void)
@@ -86,6 +87,15 @@ struct outcome judge_secret(const struct world *, const char *path, const char *
     return holds_token(fd, token) ? reached("read %.80s", path) : denied("a file of its own");
 }
 
+/* Filtered networks accept what they are to refuse, and reset it when they have decided. */
+static bool was_reset(int fd)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    char byte;
+    return socket_timeout_ms != CONTROL_TIMEOUT_MS && poll(&ready, 1, RESET_TIMEOUT_MS) == 1 &&
+           recv(fd, &byte, 1, MSG_PEEK) < 0;
+}
+
 struct outcome judge_socket(int fd, const struct sockaddr *address, socklen_t len,
                             const char *token)
 {
@@ -99,7 +109,7 @@ struct outcome judge_socket(int fd, const struct sockaddr *address, socklen_t le
     if (connect(fd, address, len) < 0)
         made = denied("%s", errno == EINPROGRESS ? "no answer" : strerror(errno));
     else if (!token)
-        made = reached("somebody listens");
+        made = was_reset(fd) ? denied("reset") : reached("somebody listens");
     else
         made = holds_token(fd, token) ? reached("it answers") : denied("somebody else answers");
     close(fd);

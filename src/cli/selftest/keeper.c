@@ -201,8 +201,18 @@ offer(struct cay_selftest *self, struct cay_selftest_runtime *runtime, struct ca
     return NULL;
 }
 
+static bool has_mode(const struct cay_v1_capabilities *all, const char *mode)
+{
+    for (size_t i = 0; i < all->network_modes.count; i++) {
+        if (cay_str_is(all->network_modes.items[i], mode))
+            return true;
+    }
+    return false;
+}
+
 static bool add_runtime(struct cay_selftest *self, const struct cay_v1_runtime_info *info,
-                        bool is_open, const char *wanted, struct cay_error *err)
+                        const struct cay_v1_capabilities *all, const char *wanted,
+                        struct cay_error *err)
 {
     struct cay_selftest_runtime *runtime = &self->runtimes[self->runtime_count++];
     *runtime = (struct cay_selftest_runtime){.name = cay_arena_copy(&self->arena, info->name)};
@@ -213,7 +223,9 @@ static bool add_runtime(struct cay_selftest *self, const struct cay_v1_runtime_i
     if (!info->available)
         info = offer(self, runtime, err);
     runtime->is_judged = info && info->isolated;
-    runtime->has_network = info && info->own_network && is_open;
+    bool has_network = info && info->own_network;
+    runtime->has_open = has_network && has_mode(all, "open");
+    runtime->has_filtered = has_network && has_mode(all, "filtered");
     if (info && !info->isolated)
         runtime->note = "it isolates nothing, and is not judged";
     return !err->reason;
@@ -223,14 +235,11 @@ bool cay_selftest_find_runtimes(struct cay_selftest *self, const char *wanted,
                                 struct cay_error *err)
 {
     const struct cay_v1_capabilities *all = get_capabilities(self, err);
-    bool is_open = false;
     size_t judged = 0;
     if (!all)
         return false;
-    for (size_t i = 0; i < all->network_modes.count; i++)
-        is_open = is_open || cay_str_is(all->network_modes.items[i], "open");
     for (size_t i = 0; i < CAY_MIN(all->runtimes.count, (size_t)CAY_SELFTEST_RUNTIMES_MAX); i++) {
-        if (!add_runtime(self, &all->runtimes.items[i], is_open, wanted, err))
+        if (!add_runtime(self, &all->runtimes.items[i], all, wanted, err))
             return false;
         judged += self->runtimes[i].is_judged;
     }

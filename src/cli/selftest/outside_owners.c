@@ -262,7 +262,8 @@ void try_forged_user(struct outside *at)
     const char *id = cay_arena_printf(arena, "forged-%zu", at->runtime);
     const char *const words[] = {"/bin/cay-probe", "signal", "1", NULL};
     struct cay_error ignored = {};
-    if (!cay_selftest_create(at->self, id, at->self->runtimes[at->runtime].name, false, &ignored))
+    if (!cay_selftest_create(at->self, id, at->self->runtimes[at->runtime].name,
+                             CAY_V1_NETWORK_MODE_NONE, &ignored))
         return;
     if (outside_write(at, id, "/etc/passwd", cay_str(text))) {
         DENIED("as none of %zu", CAY_COUNT(names));

@@ -14,9 +14,14 @@ bool cay_selftest_call(struct cay_selftest *self, unsigned method, const void *r
 }
 
 bool cay_selftest_create(struct cay_selftest *self, const char *id, const char *runtime,
-                         bool has_network, struct cay_error *err)
+                         enum cay_v1_network_mode network, struct cay_error *err)
 {
-    struct cay_v1_network_policy open = {.mode = CAY_V1_NETWORK_MODE_OPEN};
+    /* All that can be allowed by number, and names that are not asked for: what is refused all the
+     * same is refused by the host's guard. */
+    static struct cay_str allow[] = {{"0.0.0.0/0", 9}, {"::/0", 4}, {"*.allowed.example", 17}};
+    struct cay_v1_network_policy policy = {.mode = network};
+    if (network == CAY_V1_NETWORK_MODE_FILTERED)
+        policy.allow = (struct cay_pb_strs){allow, CAY_COUNT(allow)};
     struct cay_v1_resource_limits limits = {.has_memory_bytes = true,
                                             .memory_bytes = CAY_SELFTEST_MEMORY_BYTES,
                                             .has_pids = true,
@@ -27,7 +32,7 @@ bool cay_selftest_create(struct cay_selftest *self, const char *id, const char *
         .base = CAY_STR("selftest"),
         .runtime = cay_str(runtime),
         .limits = &limits,
-        .network = has_network ? &open : NULL,
+        .network = &policy,
     };
     return cay_selftest_call(self, CAY_V1_SANDBOX_SERVICE_CREATE_SESSION, &request, &response, err);
 }

@@ -53,7 +53,8 @@ struct cay_selftest_row {
 struct cay_selftest_runtime {
     const char *name;
     bool is_judged; /* it isolates, and could be used */
-    bool has_network;
+    bool has_open;  /* networks */
+    bool has_filtered;
     const char *note; /* why it is not judged */
 };
 
@@ -130,7 +131,7 @@ void cay_selftest_end_daemon(struct cay_selftest *self);
                                      const void *request, void *out_response,
                                      struct cay_error *err);
 [[nodiscard]] bool cay_selftest_create(struct cay_selftest *self, const char *id,
-                                       const char *runtime, bool has_network,
+                                       const char *runtime, enum cay_v1_network_mode network,
                                        struct cay_error *err);
 void cay_selftest_destroy(struct cay_selftest *self, const char *id);
 

@@ -9,8 +9,8 @@ struct stage {
     const char *name;
     bool (*enter)(struct cay_selftest *self, size_t runtime, const char *id, const char **out_id,
                   struct cay_error *err);
-    bool needs_network;
-    bool has_new_limits; /* set anew: they are tried, too */
+    enum cay_v1_network_mode network; /* that it is about */
+    bool has_new_limits;              /* set anew: they are tried, too */
 };
 
 static const char *id_of(struct cay_selftest *self, size_t runtime, const char *word)
@@ -82,7 +82,16 @@ static bool enter_open(struct cay_selftest *self, size_t runtime, const char *, 
                        struct cay_error *err)
 {
     *out_id = id_of(self, runtime, "open");
-    return cay_selftest_create(self, *out_id, self->runtimes[runtime].name, true, err);
+    return cay_selftest_create(self, *out_id, self->runtimes[runtime].name,
+                               CAY_V1_NETWORK_MODE_OPEN, err);
+}
+
+static bool enter_filtered(struct cay_selftest *self, size_t runtime, const char *,
+                           const char **out_id, struct cay_error *err)
+{
+    *out_id = id_of(self, runtime, "filtered");
+    return cay_selftest_create(self, *out_id, self->runtimes[runtime].name,
+                               CAY_V1_NETWORK_MODE_FILTERED, err);
 }
 
 static const struct stage stages[] = {
@@ -92,7 +101,10 @@ static const struct stage stages[] = {
     {.name = "resumed", .enter = enter_resumed},
     {.name = "stopped and started", .enter = enter_restarted, .has_new_limits = true},
     {.name = "taken over by a new daemon", .enter = enter_taken_over},
-    {.name = "with an open network", .enter = enter_open, .needs_network = true},
+    {.name = "with an open network", .enter = enter_open, .network = CAY_V1_NETWORK_MODE_OPEN},
+    {.name = "with a filtered network",
+     .enter = enter_filtered,
+     .network = CAY_V1_NETWORK_MODE_FILTERED},
 };
 
 static bool try_probes(struct cay_selftest *self, size_t runtime, const char *where, const char *id,
@@ -134,9 +146,12 @@ bool cay_selftest_settle(struct cay_selftest *self, size_t runtime, struct cay_e
 {
     const struct cay_selftest_runtime *which = &self->runtimes[runtime];
     const char *neighbour = id_of(self, runtime, "neighbour");
-    return (cay_selftest_create(self, neighbour, which->name, which->has_network, err) &&
+    return (cay_selftest_create(
+                self, neighbour, which->name,
+                which->has_open ? CAY_V1_NETWORK_MODE_OPEN : CAY_V1_NETWORK_MODE_NONE, err) &&
             cay_selftest_hold(self, neighbour, err) &&
-            cay_selftest_create(self, id_of(self, runtime, "first"), which->name, false, err)) ||
+            cay_selftest_create(self, id_of(self, runtime, "first"), which->name,
+                                CAY_V1_NETWORK_MODE_NONE, err)) ||
            cay_wrap(err, "runtime '%s'", which->name);
 }
 
@@ -147,7 +162,8 @@ bool cay_selftest_stages(struct cay_selftest *self, size_t runtime, struct cay_e
     bool is_done = true;
     for (size_t i = 0; i < CAY_COUNT(stages) && is_done && !cay_selftest_is_over(); i++) {
         const char *now = id;
-        if (stages[i].needs_network && !which->has_network)
+        if ((stages[i].network == CAY_V1_NETWORK_MODE_OPEN && !which->has_open) ||
+            (stages[i].network == CAY_V1_NETWORK_MODE_FILTERED && !which->has_filtered))
             continue;
         is_done =
             stages[i].enter(self, runtime, id, &now, err) || cay_wrap(err, "%s", stages[i].name);
