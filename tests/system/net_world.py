@@ -12,6 +12,10 @@ import subprocess
 import threading
 
 NAMES = {"world.test": ("52.95.113.10", "2a05:d018:2::10"), "four.test": ("52.95.113.10", None)}
+# Whose answers lead where a name must not lead.
+LIES = {"private.test": ("10.1.2.3",), "metadata.test": ("169.254.169.254",), "own.test": ("52.94.100.2",), "loopback.test": ("127.0.0.1",),
+        "nat64.test": ("64:ff9b::a01:203",), "sixtofour.test": ("2002:a01:203::9",), "mapped.test": ("::ffff:10.1.2.3",),
+        "mixed.test": ("10.1.2.3", "52.95.113.10", "fd12::9")}
 EVERYBODY = ".below.test"  # has the addresses of world.test at any name
 LONG = "long.test"  # only by TCP: the answer is too long for a datagram
 A, TXT, AAAA = 1, 16, 28
@@ -40,6 +44,9 @@ def answer(query, is_tcp):
             records = [(A, ipaddress.ip_address(four).packed)]
         elif kind == AAAA and six:
             records = [(AAAA, ipaddress.ip_address(six).packed)]
+    elif name in LIES:
+        addresses = [ipaddress.ip_address(text) for text in LIES[name]]
+        records = [(kind, a.packed) for a in addresses if kind == (A if a.version == 4 else AAAA)]
     else:
         flags |= 3
     body = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", k, 1, 60, len(d)) + d for k, d in records)
