@@ -112,12 +112,16 @@ ssize_t cay_http_host_feed(struct cay_http_host *check, const char *bytes, size_
     size_t passed = 0;
     if (check->is_through)
         return (ssize_t)len;
+    if (check->failure)
+        return check->failure;
     while (passed < len && !check->is_waiting) {
         const struct cay_str rest = {bytes + passed, len - passed};
         bool is_body = check->is_chunked || check->body_left;
         ssize_t used = is_body ? feed_body(check, rest) : feed_head(check, rest);
-        if (used < 0)
+        if (used < 0) { /* read a second time, it would be read from its middle */
+            check->failure = (int)used;
             return passed ? (ssize_t)passed : used;
+        }
         if (used == 0)
             break;
         passed += (size_t)used;

@@ -34,6 +34,7 @@ struct cay_http_host {
     bool is_waiting; /* for the answer to a request that would leave HTTP */
     bool is_through; /* it was left */
     bool has_requested;
+    int failure; /* -errno, from then on */
 };
 
 void cay_http_host_init(struct cay_http_host *check, struct cay_str host);

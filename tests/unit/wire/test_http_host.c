@@ -142,6 +142,20 @@ static void other_protocols_wait_for_the_answer(void **)
     assert_int_equal(cay_http_host_feed(&check, next, strlen(next)), -EPERM);
 }
 
+/* A chunk's size that is wrong must not be taken up again behind its first digit. */
+static void what_was_refused_stays_so(void **)
+{
+    static const char text[] =
+        "POST / HTTP/1.1\r\nHost: pack.example\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "1\r\nx\r\na\x95\r\n0123456789";
+    const size_t good = strlen(text) - strlen("\r\na\x95\r\n0123456789");
+    struct cay_http_host check;
+    cay_http_host_init(&check, CAY_STR("pack.example"));
+    assert_int_equal(cay_http_host_feed(&check, text, strlen(text)), good);
+    assert_int_equal(cay_http_host_feed(&check, text + good, strlen(text) - good), -EBADMSG);
+    assert_int_equal(cay_http_host_feed(&check, "\r\n0123456789", 12), -EBADMSG);
+}
+
 static void heads_are_bounded(void **)
 {
     static char text[2 * CAY_HTTP_HOST_HEAD_MAX];
@@ -161,6 +175,7 @@ int main(void)
         cmocka_unit_test(the_host_has_to_be_the_name),
         cmocka_unit_test(every_request_is_checked),
         cmocka_unit_test(other_protocols_wait_for_the_answer),
+        cmocka_unit_test(what_was_refused_stays_so),
         cmocka_unit_test(heads_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
