@@ -69,6 +69,8 @@ static bool start(struct egress *egress, const struct cay_egress_frame *frame,
     egress->link_fd = parts[CAY_EGRESS_LINK];
     egress->netns_fd = parts[CAY_EGRESS_NETNS];
     (void)egress_names_init(&egress->names, parcel->fds[1]);
+    egress_names_read_totals(&egress->names, &egress->receipts.totals);
+    egress->receipts.kept = egress->receipts.totals;
     /* Listening already: from now on the kernel tells whoever comes that it is we who do. */
     (void)listen(egress->door.fd, CAY_EGRESS_DOOR_BACKLOG);
     (void)egress_watch(egress, &egress->door, EPOLLIN);
@@ -139,6 +141,13 @@ static void apply(struct egress *egress, const struct cay_egress_frame *frame, i
     (void)egress_send(egress, &answer, NULL, 0);
 }
 
+static void answer_ping(struct egress *egress, uint64_t serial)
+{
+    const struct cay_egress_frame pong = {.kind = CAY_EGRESS_PONG, .serial = serial};
+    egress_flush(egress);
+    (void)egress_send(egress, &pong, NULL, 0);
+}
+
 static void obey(struct egress *egress, const struct cay_egress_frame *frame, struct parcel *parcel)
 {
     bool has_file = parcel->count == 1 && egress->is_started;
@@ -155,9 +164,7 @@ static void obey(struct egress *egress, const struct cay_egress_frame *frame, st
     else if (frame->kind == CAY_EGRESS_QUIT)
         egress->is_over = true;
     else if (frame->kind == CAY_EGRESS_PING)
-        (void)egress_send(
-            egress, &(struct cay_egress_frame){.kind = CAY_EGRESS_PONG, .serial = frame->serial},
-            NULL, 0);
+        answer_ping(egress, frame->serial);
 }
 
 static void take_rights(struct msghdr *message, struct parcel *parcel)

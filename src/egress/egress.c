@@ -88,6 +88,7 @@ bool egress_turn(struct egress *egress, int wait_ms)
 void egress_finish(struct egress *egress)
 {
     egress_drop_all(egress);
+    egress_flush(egress);
     egress_unwatch(egress, &egress->control);
     egress_unwatch(egress, &egress->door);
     for (size_t i = 0; i < CAY_COUNT(egress->inlets); i++)

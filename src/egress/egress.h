@@ -56,7 +56,8 @@ struct egress_receipts {
     } * items; /* a ring */
     size_t first, count;
     struct cay_egress_totals totals;
-    struct cay_egress_totals told; /* of them, to this daemon */
+    struct cay_egress_totals told; /* of them, to this daemon, */
+    struct cay_egress_totals kept; /* and in the file of names */
 };
 
 /* What a name had for addresses when it was last asked for. */

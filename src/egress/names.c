@@ -51,12 +51,16 @@ static void take(struct egress_names *names, size_t slot, const uint8_t *bytes)
     link_slot(names, slot);
 }
 
+static off_t place_in_file(size_t slot)
+{
+    return CAY_EGRESS_NAMES_AT + (off_t)slot * CAY_EGRESS_NAME_SLOT_BYTES;
+}
+
 static int read_all(struct egress_names *names)
 {
     uint8_t bytes[READ_SLOTS][CAY_EGRESS_NAME_SLOT_BYTES];
     while (names->count < CAY_EGRESS_NAMES_MAX) {
-        ssize_t len = pread(names->fd, bytes, sizeof(bytes),
-                            (off_t)names->count * CAY_EGRESS_NAME_SLOT_BYTES);
+        ssize_t len = pread(names->fd, bytes, sizeof(bytes), place_in_file(names->count));
         if (len < 0)
             return -errno;
         size_t slots = (size_t)len / CAY_EGRESS_NAME_SLOT_BYTES;
@@ -98,7 +102,7 @@ static int keep(const struct egress_names *names, size_t slot, const char *name)
     memcpy(bytes + 1, name, bytes[0]);
     if (names->fd < 0)
         return 0;
-    ssize_t len = pwrite(names->fd, bytes, sizeof(bytes), (off_t)(slot * sizeof(bytes)));
+    ssize_t len = pwrite(names->fd, bytes, sizeof(bytes), place_in_file(slot));
     return len == (ssize_t)sizeof(bytes) ? 0 : len < 0 ? -errno : -ENOSPC;
 }
 
@@ -146,4 +150,21 @@ const char *egress_names_of(struct egress_names *names, uint32_t slot, uint32_t 
         return NULL;
     names->used_s[slot] = now_s;
     return names->texts[slot];
+}
+
+void egress_names_read_totals(const struct egress_names *names, struct cay_egress_totals *out)
+{
+    uint8_t bytes[CAY_EGRESS_TOTALS_BYTES];
+    *out = (struct cay_egress_totals){};
+    if (names->fd >= 0 && pread(names->fd, bytes, sizeof(bytes), 0) == sizeof(bytes))
+        cay_egress_totals_read(bytes, out);
+}
+
+void egress_names_keep_totals(const struct egress_names *names,
+                              const struct cay_egress_totals *totals)
+{
+    uint8_t bytes[CAY_EGRESS_TOTALS_BYTES];
+    cay_egress_totals_write(totals, bytes);
+    if (names->fd >= 0)
+        (void)!pwrite(names->fd, bytes, sizeof(bytes), 0); /* a full disk: the daemon has them */
 }

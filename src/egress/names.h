@@ -30,3 +30,8 @@ void egress_names_finish(struct egress_names *names);
 /* The name of a slot, NULL when it has none. Good until the next is given. */
 [[nodiscard]] const char *egress_names_of(struct egress_names *names, uint32_t slot,
                                           uint32_t now_s);
+
+/* The totals are in the file as well, so that no end of a helper or of the daemon loses them. */
+void egress_names_read_totals(const struct egress_names *names, struct cay_egress_totals *out);
+void egress_names_keep_totals(const struct egress_names *names,
+                              const struct cay_egress_totals *totals);

@@ -86,9 +86,13 @@ static void put_address(struct answer *answer, int family, uint32_t slot)
 
 static void note_refusal(struct egress *egress, const struct question *question)
 {
+    struct cay_decision decision = {};
+    if (egress->policy && question->is_good)
+        cay_policy_decide_name(egress->policy, cay_str(question->name), 0, &decision);
     const struct cay_egress_receipt receipt = {
         .verdict = CAY_EGRESS_REFUSED,
-        .why = CAY_EGRESS_NO_RULE,
+        .why = decision.is_deny_rule ? CAY_EGRESS_BY_RULE : CAY_EGRESS_NO_RULE,
+        .rule = decision.is_deny_rule ? decision.rule : (struct cay_str){},
         .is_question = true,
         .count = 1,
         .name = question->is_good ? cay_str(question->name) : (struct cay_str){},

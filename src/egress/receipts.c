@@ -104,14 +104,17 @@ void egress_note(struct egress *egress, const struct cay_egress_receipt *receipt
     place->what.duration_ms = CAY_MAX(place->what.duration_ms, receipt->duration_ms);
 }
 
-static bool are_totals_told(const struct egress_receipts *receipts)
+static bool are_same(const struct cay_egress_totals *a, const struct cay_egress_totals *b)
 {
-    return memcmp(&receipts->totals, &receipts->told, sizeof(receipts->told)) == 0;
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 void egress_flush(struct egress *egress)
 {
     struct egress_receipts *receipts = &egress->receipts;
+    if (!are_same(&receipts->totals, &receipts->kept))
+        egress_names_keep_totals(&egress->names, &receipts->totals);
+    receipts->kept = receipts->totals;
     while (receipts->count) {
         const struct kept_receipt *first = place_of(receipts, 0);
         if (first->what.count &&
@@ -121,12 +124,14 @@ void egress_flush(struct egress *egress)
         receipts->count--;
     }
     const struct cay_egress_frame frame = {.kind = CAY_EGRESS_TOTALS, .totals = receipts->totals};
-    if (!are_totals_told(receipts) && egress_send(egress, &frame, NULL, 0))
+    if (!are_same(&receipts->totals, &receipts->told) && egress_send(egress, &frame, NULL, 0))
         receipts->told = receipts->totals;
 }
 
 bool egress_has_news(const struct egress *egress)
 {
     const struct egress_receipts *receipts = &egress->receipts;
-    return egress->control.fd >= 0 && (receipts->count || !are_totals_told(receipts));
+    return !are_same(&receipts->totals, &receipts->kept) ||
+           (egress->control.fd >= 0 &&
+            (receipts->count || !are_same(&receipts->totals, &receipts->told)));
 }

@@ -108,6 +108,12 @@ static void write_end_note(const struct cay_v1_exec_result *exec, struct cay_buf
     /* An exit code is told last. */
     if (exec->message.len && !cay_str_starts(exec->message, "exit code "))
         cay_buf_printf(text, "[%.*s]\n", (int)exec->message.len, exec->message.ptr);
+    for (size_t i = 0; i < exec->network_refusals.count; i++)
+        cay_buf_printf(text, "[%.*s]\n", (int)exec->network_refusals.items[i].len,
+                       exec->network_refusals.items[i].ptr);
+    if (exec->network_refusal_count > (int32_t)exec->network_refusals.count)
+        cay_buf_printf(text, "[network: and %d more]\n",
+                       exec->network_refusal_count - (int32_t)exec->network_refusals.count);
     bool are_killed = exec->leftovers.count && exec->leftovers.items[0].killed;
     if (exec->leftover_count)
         cay_buf_printf(text, "[%d processes it started %s]\n", exec->leftover_count,

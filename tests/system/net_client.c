@@ -7,6 +7,7 @@
  *   names NAME            "ok ADDRESS ..." or "failed ERROR"
  *   raw                   is a raw socket given? "ok" or "failed ERROR"
  *   try HOST PORT         the same, with less patience
+ *   echo HOST PORT        connects, says something and reads as much: "ok" or "failed ERROR"
  *   hold HOST PORT FILE   connects, and counts in the file what comes back, until it fails
  *   serve PORT            answers every connection with "inside"
  */
@@ -15,6 +16,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +120,16 @@ static int raw(char **args)
     return fd < 0 ? fail(strerror(errno)) : puts("ok") < 0;
 }
 
+static int echo(char **args)
+{
+    char data[16];
+    int fd = dial(args[0], args[1], SOCK_STREAM);
+    if (fd < 0)
+        return fail(strerror(-fd));
+    bool is_good = write(fd, "x\n", 2) == 2 && get(fd, data, sizeof(data), PATIENCE_MS) == 2;
+    return is_good ? puts("ok") < 0 : fail(strerror(errno));
+}
+
 static int hold(char **args)
 {
     char data[16];
@@ -157,7 +169,7 @@ int main(int argc, char **argv)
         int (*run)(char **args);
     } verbs[] = {
         {"tcp", 2, tcp}, {"try", 2, try},   {"udp", 3, udp},     {"names", 1, names},
-        {"raw", 0, raw}, {"hold", 3, hold}, {"serve", 1, serve},
+        {"raw", 0, raw}, {"hold", 3, hold}, {"serve", 1, serve}, {"echo", 2, echo},
     };
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         if (argc - 2 == verbs[i].count && strcmp(argv[1], verbs[i].name) == 0)

@@ -154,6 +154,19 @@ static void note_leftovers(const struct cay_cli *cli, const struct cay_v1_exec_r
              count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "they");
 }
 
+static void note_refusals(const struct cay_cli *cli, const struct cay_v1_exec_result *result)
+{
+    int32_t told_count = (int32_t)result->network_refusals.count;
+    for (int32_t i = 0; i < told_count; i++) {
+        cay_auto(cay_buf_finish) struct cay_buf clean;
+        cay_buf_init(&clean, CAY_LIMIT_MESSAGE_BYTES);
+        cay_output_clean(&clean, result->network_refusals.items[i]);
+        note(cli, "%.*s", (int)clean.len, clean.data);
+    }
+    if (result->network_refusal_count > told_count)
+        note(cli, "network: and %d more", result->network_refusal_count - told_count);
+}
+
 static void take_result(struct follower *self, const struct cay_v1_exec_result *result)
 {
     struct cay_cli *cli = self->cli;
@@ -193,6 +206,7 @@ static void take_result(struct follower *self, const struct cay_v1_exec_result *
     case CAY_V1_END_CAUSE_LOST:
     case CAY_V1_END_CAUSE_UNSPECIFIED: note_message(self, result); break;
     }
+    note_refusals(cli, result);
     note_leftovers(cli, result);
     if (result->dropped_bytes)
         note(cli, "%" PRId64 " bytes of its output were dropped", result->dropped_bytes);

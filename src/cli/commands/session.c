@@ -172,6 +172,21 @@ static void print_history(struct cay_output *out, const struct cay_v1_session *s
     cay_output_field(out, "history", CAY_STYLE_PLAIN, cay_str(text));
 }
 
+static void print_traffic(struct cay_output *out, const struct cay_v1_network_totals *totals)
+{
+    char sent[CAY_SIZE_BYTES];
+    char received[CAY_SIZE_BYTES];
+    char text[256];
+    cay_size_format((uint64_t)CAY_MAX(totals->sent_bytes, (int64_t)0), sent);
+    cay_size_format((uint64_t)CAY_MAX(totals->received_bytes, (int64_t)0), received);
+    snprintf(text, sizeof(text),
+             "%" PRId64 " connection%s, %" PRId64 " refused, %" PRId64 " failed, %" PRId64
+             " refused name%s; sent %s, received %s",
+             totals->allowed, totals->allowed == 1 ? "" : "s", totals->refused, totals->failed,
+             totals->refused_names, totals->refused_names == 1 ? "" : "s", sent, received);
+    cay_output_field(out, "traffic", CAY_STYLE_PLAIN, cay_str(text));
+}
+
 static void print_session(struct cay_output *out, const struct cay_v1_session *session)
 {
     char text[128];
@@ -216,6 +231,8 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
     cay_output_field(out, "directory", CAY_STYLE_PLAIN, session->default_cwd);
     print_pairs(out, "labels", session->labels);
     print_pairs(out, "env", session->env);
+    if (session->network_totals)
+        print_traffic(out, session->network_totals);
 }
 
 static bool run_show(struct cay_cli *cli, struct cay_error *err)

@@ -12,7 +12,7 @@
 
 enum {
     EVENT_BYTES_MAX = 64 * 1024,
-    KINDS = CAY_V1_EVENT_KIND_HOST + 1,
+    KINDS = CAY_V1_EVENT_KIND_NETWORK + 1,
     LIVES_MAX = 64,    /* of daemons whose cursors are known */
     TELL_AGAIN_MS = 1, /* with 0 it would be in the same turn of the loop */
 };
@@ -55,7 +55,7 @@ static void take_old(void *context, const struct cay_journal_old *old)
         journal->floor = journal->next = old->number;
     if (!journal->life_count || journal->lives[journal->life_count - 1].mark != old->mark)
         begin_life(journal, old->mark);
-    cay_shelf_add(&journal->shelf, journal->next++, old->owner, old->bytes);
+    cay_shelf_add(&journal->shelf, journal->next++, old->owner, old->is_receipt, old->bytes);
 }
 
 static void tell_some(struct cay_timer *timer)
@@ -145,7 +145,8 @@ void cay_journal_add(struct cay_journal *journal, struct cay_v1_event *event)
         if (cay_pb_encode(&cay_v1_event_desc, event, &bytes) < 0)
             return;
     }
-    cay_shelf_add(&journal->shelf, journal->next++, event->owner, cay_buf_str(&bytes));
+    cay_shelf_add(&journal->shelf, journal->next++, event->owner, event->network != NULL,
+                  cay_buf_str(&bytes));
     cay_journal_file_add(journal->file, cay_buf_str(&bytes));
     if ((unsigned)event->kind < KINDS)
         journal->counts[event->kind]++;
@@ -193,24 +194,44 @@ const struct cay_shelf_event *cay_journal_from(const struct cay_journal *journal
 static uint64_t lost_of(const struct cay_journal *journal, struct cay_str owner)
 {
     uint64_t unwritten = journal->floor ? journal->floor - 1 : 0;
-    return CAY_MAX(cay_shelf_lost(&journal->shelf, owner), unwritten);
+    uint64_t lost = CAY_MAX(cay_shelf_lost(&journal->shelf, owner, false),
+                            cay_shelf_lost(&journal->shelf, owner, true));
+    return CAY_MAX(lost, unwritten);
 }
 
 void cay_journal_place_at_end(const struct cay_journal *journal, struct cay_journal_place *place)
 {
     place->next = journal->next;
     place->lost = lost_of(journal, place->owner);
-    place->seen = cay_shelf_owner_count(&journal->shelf, place->owner);
-    place->knows_seen = place->owner.ptr != NULL;
+    for (size_t i = 0; i < CAY_COUNT(place->seen); i++) {
+        place->seen[i].count = cay_shelf_owner_count(&journal->shelf, place->owner, i);
+        place->seen[i].is_known = place->owner.ptr != NULL;
+    }
 }
 
 void cay_journal_place_pass(struct cay_journal_place *place, const struct cay_shelf_event *event)
 {
     place->next = event->number + 1;
     if (place->owner.ptr && cay_str_equal(place->owner, cay_shelf_owner(event))) {
-        place->seen = event->nth;
-        place->knows_seen = true;
+        place->seen[cay_shelf_is_receipt(event)].count = event->nth;
+        place->seen[cay_shelf_is_receipt(event)].is_known = true;
     }
+}
+
+/* How many of its owner's; 0: that is not known. */
+static uint64_t count_lost(const struct cay_shelf *shelf, struct cay_journal_place *place)
+{
+    uint64_t missed = 0;
+    bool is_known = true;
+    for (size_t i = 0; i < CAY_COUNT(place->seen); i++) {
+        uint64_t lost_count = cay_shelf_lost_count(shelf, place->owner, i);
+        is_known = is_known && (place->seen[i].is_known || !lost_count);
+        if (lost_count > place->seen[i].count) {
+            missed += lost_count - place->seen[i].count;
+            place->seen[i].count = lost_count;
+        }
+    }
+    return is_known ? missed : 0;
 }
 
 bool cay_journal_place_lost(const struct cay_journal *journal, struct cay_journal_place *place,
@@ -220,14 +241,9 @@ bool cay_journal_place_lost(const struct cay_journal *journal, struct cay_journa
     uint64_t lost = lost_of(journal, place->owner);
     if (lost < place->next || lost <= place->lost)
         return false;
-    uint64_t lost_count = cay_shelf_lost_count(shelf, place->owner);
-    if (!place->owner.ptr)
-        *out_missed = cay_shelf_missing(shelf, CAY_MAX(place->next, place->lost + 1), lost);
-    else if (place->knows_seen && lost_count > place->seen)
-        *out_missed = lost_count - place->seen;
-    else
-        *out_missed = 0;
-    place->seen = CAY_MAX(place->seen, lost_count);
+    *out_missed = place->owner.ptr
+                      ? count_lost(shelf, place)
+                      : cay_shelf_missing(shelf, CAY_MAX(place->next, place->lost + 1), lost);
     place->lost = lost;
     return true;
 }

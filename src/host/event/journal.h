@@ -49,10 +49,13 @@ uint64_t cay_journal_next(const struct cay_journal *journal);
 /* Whom a reader reads of: an owner, or (`owner.ptr` is NULL) everybody; and what it knows. */
 struct cay_journal_place {
     struct cay_str owner;
-    uint64_t next;   /* number of the event to look at */
-    uint64_t lost;   /* of those before this one it knows that some are lost */
-    uint64_t seen;   /* how many of its owner's are behind it; */
-    bool knows_seen; /* if that is known */
+    uint64_t next; /* number of the event to look at */
+    uint64_t lost; /* of those before this one it knows that some are lost */
+    /* How many of its owner's are behind it, without receipts and of these, if that is known. */
+    struct {
+        uint64_t count;
+        bool is_known;
+    } seen[2];
 };
 
 /* Behind all there is. */

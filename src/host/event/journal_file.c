@@ -61,6 +61,7 @@ static void visit_one(struct cay_str bytes, visit_fn *visit, void *context)
         !cay_journal_cursor_read(event.cursor, &old.mark, &old.number) || !old.number)
         return;
     old.owner = event.owner;
+    old.is_receipt = event.network != NULL;
     visit(context, &old);
 }
 
@@ -120,7 +121,7 @@ static void put_on_shelf(void *context, const struct cay_journal_old *old)
 {
     struct cay_shelf *shelf = context;
     if (!shelf->count || shelf->events[shelf->count - 1]->number < old->number)
-        cay_shelf_add(shelf, old->number, old->owner, old->bytes);
+        cay_shelf_add(shelf, old->number, old->owner, old->is_receipt, old->bytes);
 }
 
 static int write_to(int dir_fd, const char *path, int flags, const struct cay_buf *events)

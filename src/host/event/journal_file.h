@@ -17,6 +17,7 @@ struct cay_journal_old {
     uint64_t mark; /* of the daemon */
     uint64_t number;
     struct cay_str owner;
+    bool is_receipt; /* of a network */
     struct cay_str bytes;
 };
 

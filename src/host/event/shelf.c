@@ -9,6 +9,7 @@ enum { EVENT_WEIGHT = 1024 };
 
 struct cay_shelf_share {
     char *owner;
+    bool is_receipts;
     struct cay_list events; /* oldest first */
     size_t weight;
     uint64_t count; /* of all there were, */
@@ -19,30 +20,36 @@ struct cay_shelf_share {
 void cay_shelf_init(struct cay_shelf *shelf, size_t bytes_max)
 {
     *shelf = (struct cay_shelf){.bytes_max = bytes_max};
-    cay_map_init(&shelf->shares);
+    for (size_t i = 0; i < CAY_COUNT(shelf->shares); i++)
+        cay_map_init(&shelf->shares[i]);
 }
 
 void cay_shelf_finish(struct cay_shelf *shelf)
 {
-    size_t cursor = 0;
     for (size_t i = 0; i < shelf->count; i++)
         free(shelf->events[i]);
-    for (struct cay_shelf_share *share; (share = cay_map_next(&shelf->shares, &cursor));) {
-        free(share->owner);
-        free(share);
+    for (size_t i = 0; i < CAY_COUNT(shelf->shares); i++) {
+        size_t cursor = 0;
+        for (struct cay_shelf_share *share; (share = cay_map_next(&shelf->shares[i], &cursor));) {
+            free(share->owner);
+            free(share);
+        }
+        cay_map_finish(&shelf->shares[i]);
     }
-    cay_map_finish(&shelf->shares);
     shelf->count = 0;
 }
 
-static struct cay_shelf_share *share_of(struct cay_shelf *shelf, struct cay_str owner)
+static struct cay_shelf_share *share_of(struct cay_shelf *shelf, struct cay_str owner,
+                                        bool is_receipt)
 {
-    struct cay_shelf_share *share = cay_map_get(&shelf->shares, owner);
+    struct cay_map *shares = &shelf->shares[is_receipt];
+    struct cay_shelf_share *share = cay_map_get(shares, owner);
     if (!share) {
         share = cay_new(struct cay_shelf_share);
+        share->is_receipts = is_receipt;
         share->owner = cay_strndup(owner.len ? owner.ptr : "", owner.len);
         cay_list_init(&share->events);
-        (void)cay_map_put(&shelf->shares, cay_str(share->owner), share);
+        (void)cay_map_put(shares, cay_str(share->owner), share);
     }
     return share;
 }
@@ -71,10 +78,12 @@ static size_t weight_of(const struct cay_shelf_event *event)
 static bool push_out(struct cay_shelf *shelf)
 {
     struct cay_shelf_share *most = NULL;
-    size_t cursor = 0;
-    for (struct cay_shelf_share *share; (share = cay_map_next(&shelf->shares, &cursor));) {
-        if (!most || share->weight > most->weight)
-            most = share;
+    for (size_t i = 0; i < CAY_COUNT(shelf->shares); i++) {
+        size_t cursor = 0;
+        for (struct cay_shelf_share *share; (share = cay_map_next(&shelf->shares[i], &cursor));) {
+            if (!most || share->weight > most->weight)
+                most = share;
+        }
     }
     struct cay_list_node *node = most ? cay_list_pop_front(&most->events) : NULL;
     if (!node)
@@ -93,14 +102,14 @@ static bool push_out(struct cay_shelf *shelf)
     return true;
 }
 
-void cay_shelf_add(struct cay_shelf *shelf, uint64_t number, struct cay_str owner,
+void cay_shelf_add(struct cay_shelf *shelf, uint64_t number, struct cay_str owner, bool is_receipt,
                    struct cay_str bytes)
 {
     assert(!shelf->count || shelf->events[shelf->count - 1]->number < number);
     while ((shelf->count == CAY_SHELF_EVENTS_MAX || shelf->bytes + bytes.len > shelf->bytes_max) &&
            push_out(shelf))
         ;
-    struct cay_shelf_share *share = share_of(shelf, owner);
+    struct cay_shelf_share *share = share_of(shelf, owner, is_receipt);
     struct cay_shelf_event *event = cay_alloc(sizeof(*event) + bytes.len + 1);
     event->number = number;
     event->nth = ++share->count;
@@ -124,17 +133,23 @@ struct cay_str cay_shelf_owner(const struct cay_shelf_event *event)
     return cay_str(event->share->owner);
 }
 
-uint64_t cay_shelf_lost(const struct cay_shelf *shelf, struct cay_str owner)
+bool cay_shelf_is_receipt(const struct cay_shelf_event *event)
 {
-    const struct cay_shelf_share *share = owner.ptr ? cay_map_get(&shelf->shares, owner) : NULL;
+    return event->share->is_receipts;
+}
+
+uint64_t cay_shelf_lost(const struct cay_shelf *shelf, struct cay_str owner, bool is_receipt)
+{
+    const struct cay_shelf_share *share =
+        owner.ptr ? cay_map_get(&shelf->shares[is_receipt], owner) : NULL;
     if (!owner.ptr)
         return shelf->lost;
     return share ? share->lost : 0;
 }
 
-uint64_t cay_shelf_lost_count(const struct cay_shelf *shelf, struct cay_str owner)
+uint64_t cay_shelf_lost_count(const struct cay_shelf *shelf, struct cay_str owner, bool is_receipt)
 {
-    const struct cay_shelf_share *share = cay_map_get(&shelf->shares, owner);
+    const struct cay_shelf_share *share = cay_map_get(&shelf->shares[is_receipt], owner);
     return share ? share->lost_count : 0;
 }
 
@@ -143,8 +158,8 @@ uint64_t cay_shelf_missing(const struct cay_shelf *shelf, uint64_t from, uint64_
     return from > to ? 0 : to - from + 1 - (place_of(shelf, to + 1) - place_of(shelf, from));
 }
 
-uint64_t cay_shelf_owner_count(const struct cay_shelf *shelf, struct cay_str owner)
+uint64_t cay_shelf_owner_count(const struct cay_shelf *shelf, struct cay_str owner, bool is_receipt)
 {
-    const struct cay_shelf_share *share = cay_map_get(&shelf->shares, owner);
+    const struct cay_shelf_share *share = cay_map_get(&shelf->shares[is_receipt], owner);
     return share ? share->count : 0;
 }

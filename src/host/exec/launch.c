@@ -9,9 +9,12 @@
 #include "base/crash.h"
 #include "host/exec/process_tell.h"
 #include "host/file/users.h"
+#include "host/live/filtered.h"
 #include "host/live/hearing.h"
 #include "host/live/live.h"
 #include "host/live/ports.h"
+#include "host/live/receipts.h"
+#include "host/live/settling.h"
 #include "host/process/events.h"
 #include "host/process/linger.h"
 #include "host/process/result.h"
@@ -477,12 +480,53 @@ static void describe(void *owner, const struct cay_process *process, struct cay_
     cay_hearing_list(owner, process->id, arena, message);
 }
 
+/* Somebody waits for the helper to tell what it refused while a command ran. */
+struct settling {
+    struct cay_settle settle;
+    struct cay_session *session; /* held */
+    uint64_t call;
+};
+
+static void on_settled(struct cay_settle *settle)
+{
+    struct settling *self = CAY_CONTAINER_OF(settle, struct settling, settle);
+    struct cay_session *session = self->session;
+    cay_processes_settled(&session->processes, self->call);
+    free(self);
+    cay_session_unref(session);
+}
+
+static bool settle_process(void *owner, struct cay_process *process)
+{
+    struct cay_session *session = owner;
+    if (!session->filtered)
+        return true;
+    cay_receipts_process_ended(session, process);
+    struct settling *self = cay_new(struct settling);
+    self->session = session;
+    self->call = process->call;
+    cay_session_ref(session);
+    if (!cay_filtered_has_told(session->filtered, &self->settle, on_settled))
+        return false;
+    free(self);
+    cay_session_unref(session);
+    return true;
+}
+
+static void add_to_result(void *owner, const struct cay_process *process, struct cay_arena *arena,
+                          struct cay_v1_exec_result *result)
+{
+    cay_receipts_add_to_result(owner, process, arena, result);
+}
+
 static void init_table(struct cay_session *session)
 {
     static const struct cay_process_ops ops = {.link_used = link_used,
                                                .changed = changed,
                                                .describe = describe,
                                                .run_again = run_again,
+                                               .settle = settle_process,
+                                               .add_to_result = add_to_result,
                                                .is_frozen = is_frozen,
                                                .hold = hold,
                                                .let_go = let_go};

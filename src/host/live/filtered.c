@@ -13,12 +13,15 @@
 #include "host/live/filtered_internal.h"
 #include "host/live/network_rules.h"
 #include "host/live/network_secrets.h"
+#include "host/live/receipts.h"
+#include "host/live/settling.h"
 #include "host/net/dns.h"
 #include "sys/netns.h"
 #include "sys/pidfd.h"
 
 enum {
     HELLO_MS = 5000, /* of a helper that another daemon has left */
+    RECENT_MS = 500, /* longer than the helper keeps what it counts */
     RETRY_FIRST_MS = 200,
     RETRY_MAX_MS = 30'000,
     STEADY_MS = 10'000, /* who lived so long is started again at once */
@@ -62,7 +65,9 @@ struct cay_filtered {
     struct cay_timer pulse; /* a ping is due */
     unsigned pulses_missed;
     struct starting *starting;
-    uint64_t serial;
+    uint64_t serial; /* of rules */
+    uint64_t ping_serial;
+    struct cay_settling settling;
     uint64_t started_ms;
     uint64_t retry_ms;
     uint64_t leaves_since_ms;
@@ -229,6 +234,7 @@ static bool replace_helper(struct cay_filtered *filtered)
 
 static void lost_helper(struct cay_filtered *filtered)
 {
+    cay_settling_give_up(&filtered->settling);
     uint64_t now_ms = cay_loop_now_ms(filtered->host->loop);
     bool was_steady = now_ms - filtered->started_ms >= STEADY_MS;
     cay_log(CAY_WARN, "network.helper_lost", CAY_S("session", filtered->session->id));
@@ -247,10 +253,7 @@ static void lost_helper(struct cay_filtered *filtered)
 static void tell_receipt(const struct cay_filtered *filtered,
                          const struct cay_egress_receipt *receipt)
 {
-    cay_log(CAY_DEBUG, "network.receipt", CAY_S("session", filtered->session->id),
-            CAY_S("verdict", receipt->verdict == CAY_EGRESS_ALLOWED ? "allowed" : "refused"),
-            CAY_I("why", receipt->why), CAY_S("name", receipt->name), CAY_I("port", receipt->port),
-            CAY_I("count", receipt->count));
+    cay_receipts_take(filtered->session, receipt);
 }
 
 static void take_hello(struct cay_filtered *filtered, struct cay_helper_news *news)
@@ -265,9 +268,8 @@ static void take_hello(struct cay_filtered *filtered, struct cay_helper_news *ne
     serve(filtered);
 }
 
-static void on_control(struct cay_watch *watch, unsigned)
+static void hear(struct cay_filtered *filtered)
 {
-    struct cay_filtered *filtered = CAY_CONTAINER_OF(watch, struct cay_filtered, control);
     for (int i = 0; i < NEWS_PER_TURN; i++) {
         struct cay_helper_news news;
         int status = cay_helper_receive(&filtered->helper, &news);
@@ -282,11 +284,21 @@ static void on_control(struct cay_watch *watch, unsigned)
             take_hello(filtered, &news);
             return;
         }
+        if (news.frame.kind == CAY_EGRESS_TOTALS)
+            cay_receipts_take_totals(filtered->session, &news.frame.totals);
+        if (news.frame.kind == CAY_EGRESS_APPLIED || news.frame.kind == CAY_EGRESS_PONG)
+            cay_settling_answer(&filtered->settling, news.frame.kind == CAY_EGRESS_APPLIED,
+                                news.frame.serial);
         if (news.frame.kind == CAY_EGRESS_RECEIPT)
             tell_receipt(filtered, &news.frame.receipt);
         else if (news.frame.kind == CAY_EGRESS_LEAF_WANTED)
             give_leaf(filtered, news.frame.name);
     }
+}
+
+static void on_control(struct cay_watch *watch, unsigned)
+{
+    hear(CAY_CONTAINER_OF(watch, struct cay_filtered, control));
 }
 
 static void on_death(struct cay_watch *watch, unsigned)
@@ -333,7 +345,7 @@ static void on_pulse(struct cay_timer *timer)
     struct cay_filtered *filtered = CAY_CONTAINER_OF(timer, struct cay_filtered, pulse);
     struct pollfd news = {.fd = filtered->helper.control_fd, .events = POLLIN};
     if (filtered->pulses_missed++ < PULSES_MISSED_MAX || poll(&news, 1, 0) == 1) {
-        cay_helper_ping(&filtered->helper, filtered->serial);
+        cay_helper_ping(&filtered->helper, ++filtered->ping_serial);
         return;
     }
     cay_timer_stop(&filtered->pulse);
@@ -491,6 +503,8 @@ void cay_filtered_open(struct cay_session *session, int netns_fd)
         .helper = CAY_HELPER_NONE,
     };
     session->filtered = filtered;
+    cay_receipts_open(session);
+    cay_settling_open(&filtered->settling, host->loop);
     cay_timer_open(&filtered->timer, host->loop, on_timer);
     cay_timer_open(&filtered->pulse, host->loop, on_pulse);
     filtered->is_found =
@@ -503,6 +517,34 @@ void cay_filtered_open(struct cay_session *session, int netns_fd)
     }
     set_ranges(filtered);
     cay_timer_start(&filtered->timer, HELLO_MS, 0);
+}
+
+static bool is_served(const struct cay_filtered *filtered)
+{
+    return filtered->helper.control_fd >= 0 && !filtered->is_found && !filtered->starting;
+}
+
+bool cay_filtered_is_applied(struct cay_filtered *filtered, struct cay_settle *settle,
+                             void (*done)(struct cay_settle *settle))
+{
+    if (!is_served(filtered))
+        return true;
+    cay_settling_add(&filtered->settling, settle, true, filtered->serial, done);
+    return false;
+}
+
+bool cay_filtered_has_told(struct cay_filtered *filtered, struct cay_settle *settle,
+                           void (*done)(struct cay_settle *settle))
+{
+    if (!is_served(filtered))
+        return true;
+    /* What the helper has told before the program inside could know is here by now. */
+    hear(filtered);
+    if (!is_served(filtered) || !cay_receipts_were_refused(filtered->session, RECENT_MS))
+        return true;
+    cay_helper_ping(&filtered->helper, ++filtered->ping_serial);
+    cay_settling_add(&filtered->settling, settle, false, filtered->ping_serial, done);
+    return false;
 }
 
 bool cay_filtered_is_outdated(const struct cay_filtered *filtered)
@@ -524,6 +566,7 @@ void cay_filtered_close(struct cay_filtered *filtered, bool leaves)
     if (!filtered)
         return;
     stop_waiting(filtered);
+    cay_settling_close(&filtered->settling);
     cay_timer_close(&filtered->timer);
     drop_helper(filtered, leaves);
     cay_timer_close(&filtered->pulse);

@@ -47,6 +47,15 @@ void cay_filtering_sweep(struct cay_host *host, cay_filtering_wanted_fn *wanted,
 
 /* On the loop thread. The rules are those of the session; called again when they have changed. */
 void cay_filtered_open(struct cay_session *session, int netns_fd);
+/* The rules that it was told last are in force with its helper, or will be before anybody is
+ * served: true, and nothing follows; otherwise `done` is called when they are, or after a while. */
+struct cay_settle;
+[[nodiscard]] bool cay_filtered_is_applied(struct cay_filtered *filtered, struct cay_settle *settle,
+                                           void (*done)(struct cay_settle *settle));
+/* All that was refused inside by now is known here (receipts.h): true, and nothing follows. That is
+ * so without waiting unless something was refused a moment ago. */
+[[nodiscard]] bool cay_filtered_has_told(struct cay_filtered *filtered, struct cay_settle *settle,
+                                         void (*done)(struct cay_settle *settle));
 /* Another has been attached in its place. */
 [[nodiscard]] bool cay_filtered_is_outdated(const struct cay_filtered *filtered);
 void cay_filtered_renew(struct cay_filtered *filtered);

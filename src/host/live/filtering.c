@@ -165,17 +165,21 @@ int cay_filtering_open_names(const struct cay_filtering *filtering, const char *
     return fd < 0 ? -errno : fd;
 }
 
+/* Without the totals: those are of the session. */
 void cay_filtering_copy_names(struct cay_host *host, const char *from_id, const char *to_id)
 {
     const struct cay_filtering *filtering = host->filtering;
-    enum { MOST = CAY_EGRESS_NAMES_MAX * CAY_EGRESS_NAME_SLOT_BYTES, PIECE = 1 << 16 };
+    enum {
+        MOST = CAY_EGRESS_NAMES_AT + CAY_EGRESS_NAMES_MAX * CAY_EGRESS_NAME_SLOT_BYTES,
+        PIECE = 1 << 16
+    };
     if (filtering->names_fd < 0)
         return;
     cay_autoclose int from =
         openat(filtering->names_fd, from_id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     cay_autoclose int to = from < 0 ? -1 : cay_filtering_open_names(filtering, to_id);
     cay_autofree char *piece = cay_alloc(PIECE);
-    off_t at = 0;
+    off_t at = CAY_EGRESS_NAMES_AT;
     while (to >= 0 && at < MOST) {
         ssize_t len = pread(from, piece, PIECE, at);
         if (len <= 0 || pwrite(to, piece, (size_t)len, at) != len)

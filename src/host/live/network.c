@@ -211,6 +211,12 @@ static bool is_leaving(struct cay_host *host)
            (host->keeps_sessions || !host->settings->destroys_on_exit);
 }
 
+bool cay_network_is_applied(struct cay_session *session, struct cay_settle *settle,
+                            void (*done)(struct cay_settle *settle))
+{
+    return !session->filtered || cay_filtered_is_applied(session->filtered, settle, done);
+}
+
 void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox)
 {
     int fd = -1;
@@ -340,6 +346,7 @@ void cay_network_stop(struct cay_host *host)
     cay_gateway_finish(&host->gateway);
     cay_filtering_destroy(cay_take_ptr(host->filtering));
     cay_authority_close(cay_take_ptr(host->authority));
+    free(cay_take_ptr(host->network_totals));
 }
 
 /* --- after a restart --- */

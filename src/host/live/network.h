@@ -8,6 +8,7 @@
  * is changed, and after a restart.
  */
 
+#include "host/live/settling.h"
 #include "host/runtime/runtime.h"
 #include "host/session/session.h"
 
@@ -41,6 +42,11 @@
                                       struct cay_error *err);
 /* A file of the base that names other servers is replaced; where none is, none is needed. */
 void cay_network_make_resolver(int root_fd, uint32_t id_base);
+
+/* On the loop thread. The rules that it has are in force, or will be before anybody is served:
+ * true, and nothing follows; otherwise `done` is called when they are, or after a while. */
+[[nodiscard]] bool cay_network_is_applied(struct cay_session *session, struct cay_settle *settle,
+                                          void (*done)(struct cay_settle *settle));
 
 /* On the loop thread: names are found for this sandbox from now on; NULL: no longer. */
 void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox);

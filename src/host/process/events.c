@@ -118,6 +118,8 @@ static void finish_run(struct cay_process *process, const struct cay_frame_who *
     process->output_end = exit->end_offset;
     cay_result_fill(exit, &leftovers, process->started_ns, (int64_t)exit->kept_offset,
                     &process->result_arena, &result);
+    if (table->ops->add_to_result)
+        table->ops->add_to_result(table->owner, process, &process->result_arena, &result);
     if (process->kill_cause)
         result.cause = process->kill_cause;
     cay_result_say(&result, &process->result_arena);
@@ -198,6 +200,16 @@ static void on_started(void *owner, uint64_t call, uint32_t pid)
         cay_readers_pump(process); /* it may be that nobody reads */
 }
 
+void cay_processes_settled(struct cay_processes *table, uint64_t call)
+{
+    struct cay_process *process = cay_processes_of_call(table, call, false);
+    struct cay_error ignored = {};
+    if (!process || !process->is_exiting)
+        return;
+    if (!process->exit.leftovers || !table->link || !cay_link_who(table->link, call, &ignored))
+        finish_run(process, NULL);
+}
+
 static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *exit)
 {
     struct cay_processes *table = owner;
@@ -216,8 +228,8 @@ static void on_exited(void *owner, uint64_t call, const struct cay_frame_exit *e
         return; /* told again */
     process->exit = *exit;
     process->is_exiting = true;
-    if (!exit->leftovers || !cay_link_who(table->link, call, &ignored))
-        finish_run(process, NULL);
+    if (!table->ops->settle || table->ops->settle(table->owner, process))
+        cay_processes_settled(table, call);
 }
 
 static void on_who(void *owner, uint64_t call, const struct cay_frame_who *who)

@@ -37,6 +37,11 @@ struct cay_process_ops {
                      struct cay_v1_process *message);
     /* Starts a process once more that has ended; calls cay_process_not_again when it cannot. */
     void (*run_again)(void *owner, struct cay_process *process);
+    /* It has ended. True when all is known that `add_to_result` has to say; otherwise
+     * cay_process_settled follows. Both may be NULL. */
+    bool (*settle)(void *owner, struct cay_process *process);
+    void (*add_to_result)(void *owner, const struct cay_process *process, struct cay_arena *arena,
+                          struct cay_v1_exec_result *result);
     /* The sandbox stands still: its init answers nothing. */
     bool (*is_frozen)(const void *owner);
     /* The owner stays until it is let go as often as it was held. */
@@ -194,6 +199,9 @@ void cay_processes_survey(struct cay_processes *table, struct cay_survey *survey
                           void (*done)(struct cay_survey *survey));
 void cay_survey_cancel(struct cay_survey *survey);
 void cay_processes_surveyed(struct cay_processes *table);
+
+/* See cay_process_ops; of a process that has been forgotten or ended meanwhile, nothing. */
+void cay_processes_settled(struct cay_processes *table, uint64_t call);
 
 /* Everything that runs; the results say `cause`. */
 void cay_processes_kill(struct cay_processes *table, enum cay_v1_end_cause cause);

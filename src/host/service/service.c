@@ -40,6 +40,7 @@
 #include "host/live/measure.h"
 #include "host/live/network.h"
 #include "host/live/network_rules.h"
+#include "host/live/receipts.h"
 #include "host/live/usage_history.h"
 #include "host/live/verbs.h"
 #include "host/live/watching.h"
@@ -106,14 +107,15 @@ static void metrics(struct cay_service *service, struct cay_buf *out)
                    "cay_sandbox_starts_total{from=\"new\"} %llu\n",
                    reserve.waiting, (unsigned long long)reserve.memory_bytes,
                    (unsigned long long)reserve.handed_out, (unsigned long long)reserve.cold);
-    static const char *const kinds[] = {NULL,      "session", "snapshot", "tool",
-                                        "process", "port",    "policy",   "host"};
+    static const char *const kinds[] = {NULL,   "session", "snapshot", "tool",   "process",
+                                        "port", "policy",  "host",     "network"};
     cay_buf_append_text(out, "# HELP cay_events_total Events by what they are about.\n"
                              "# TYPE cay_events_total counter\n");
     for (size_t i = 1; i < CAY_COUNT(kinds); i++)
         cay_buf_printf(
             out, "cay_events_total{kind=\"%s\"} %llu\n", kinds[i],
             (unsigned long long)cay_journal_count(host->journal, (enum cay_v1_event_kind)i));
+    cay_receipts_metrics(host, out);
 }
 
 static cay_verb *verbs[CAY_V1_METHOD_COUNT];
@@ -151,9 +153,10 @@ static const struct cay_service_ops ops = {
 
 /* Freed in this order. */
 static const struct cay_session_part *const session_parts[] = {
-    &cay_account_part, &cay_snapshots_part, &cay_tools_part,    &cay_users_part,  &cay_ports_part,
-    &cay_hearing_part, &cay_processes_part, &cay_watching_part, &cay_held_part,   &cay_live_part,
-    &cay_expiry_part,  &cay_reserve_part,   &cay_usage_part,    &cay_tokens_part, NULL,
+    &cay_account_part, &cay_snapshots_part, &cay_tools_part,     &cay_users_part,
+    &cay_ports_part,   &cay_hearing_part,   &cay_processes_part, &cay_watching_part,
+    &cay_held_part,    &cay_live_part,      &cay_expiry_part,    &cay_reserve_part,
+    &cay_usage_part,   &cay_tokens_part,    &cay_receipts_part,  NULL,
 };
 
 static void on_flush_keys(struct cay_timer *timer)

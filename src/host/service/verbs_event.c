@@ -229,7 +229,7 @@ static bool start_at(struct watch *self, const struct cay_v1_watch_events_reques
     cay_journal_place_at_end(journal, &self->place);
     if (!request->cursor.len && !request->since && !request->no_follow)
         return true;
-    self->place.knows_seen = false;
+    self->place.seen[0].is_known = self->place.seen[1].is_known = false;
     self->place.next = cay_journal_first(journal);
     if (!request->cursor.len)
         return true;

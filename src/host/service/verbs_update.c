@@ -37,6 +37,7 @@ struct update_op {
     enum cay_v1_network_mode old_mode; /* and was */
     int root_fd;                       /* its tree; -1: not mounted */
     uint32_t uid_base;
+    struct cay_settle applied; /* waits until the helper has the new rules */
 };
 
 static struct update_op *update_of(struct cay_op *op)
@@ -225,6 +226,28 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
     return false;
 }
 
+static void leave(struct update_op *self)
+{
+    cay_victims_finish(&self->victims);
+    cay_session_record_finish(&self->record);
+    cay_op_leave(&self->op);
+    free(self);
+}
+
+static void answer(struct update_op *self)
+{
+    struct cay_op *op = &self->op;
+    struct cay_v1_update_session_response response = {
+        .session = cay_session_message(op->session, &op->call->arena)};
+    cay_call_done(op->call, &response);
+    leave(self);
+}
+
+static void on_applied(struct cay_settle *settle)
+{
+    answer(CAY_CONTAINER_OF(settle, struct update_op, applied));
+}
+
 static void update_end(struct cay_op *op)
 {
     struct update_op *self = update_of(op);
@@ -240,19 +263,16 @@ static void update_end(struct cay_op *op)
                                                    .call = op->call});
         if (self->victims.count)
             cay_host_collect_soon(op->host);
-        struct cay_v1_update_session_response response = {
-            .session = cay_session_message(op->session, &op->call->arena)};
-        cay_call_done(op->call, &response);
+        /* Whoever is answered may rely on the new rules. */
+        if (cay_network_is_applied(op->session, &self->applied, on_applied))
+            answer(self);
     } else {
         /* What was put back is new. */
         if (self->wired)
             cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
         cay_call_fail(op->call, &op->err);
+        leave(self);
     }
-    cay_victims_finish(&self->victims);
-    cay_session_record_finish(&self->record);
-    cay_op_leave(op);
-    free(self);
 }
 
 static const struct cay_op_steps update_steps = {

@@ -44,6 +44,7 @@ struct cay_audit;
 struct cay_build_files;
 struct cay_builds;
 struct cay_authority;
+struct cay_egress_totals;
 struct cay_filtering;
 struct cay_host_base;
 struct cay_journal;
@@ -98,7 +99,8 @@ struct cay_host {
     struct cay_net net; /* for exposed ports */
     struct cay_gateway gateway;
     struct cay_network_guard *network_guard;
-    struct cay_filtering *filtering; /* networks that are filtered */
+    struct cay_filtering *filtering;          /* networks that are filtered */
+    struct cay_egress_totals *network_totals; /* of all of them since the start; NULL: none */
     struct cay_authority *authority; /* vouches for what they look into; NULL: it is damaged */
     struct cay_map accounts;         /* struct cay_account, by owner */
     struct cay_sessions sessions;

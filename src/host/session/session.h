@@ -31,6 +31,7 @@ struct cay_live;
 struct cay_once_table;
 struct cay_op;
 struct cay_pausing;
+struct cay_receipts;
 struct cay_runtime;
 struct cay_sandbox;
 struct cay_sessions;
@@ -104,6 +105,7 @@ struct cay_session {
     struct cay_hearing *hearing;   /* who listens; NULL: nothing has run */
     struct cay_dns *dns;           /* names for an open network; while a sandbox runs */
     struct cay_filtered *filtered; /* a filtered one, the same */
+    struct cay_receipts *receipts; /* of its connections; NULL: there were none */
     struct cay_watching *watching; /* who watches its directories; NULL: nobody ever did */
     struct cay_list held;          /* struct cay_held: files that readers have open */
 

@@ -17,6 +17,7 @@ static enum cay_v1_event_kind kind_of(const char *type)
         {"session.", CAY_V1_EVENT_KIND_SESSION}, {"snapshot.", CAY_V1_EVENT_KIND_SNAPSHOT},
         {"tool.", CAY_V1_EVENT_KIND_TOOL},       {"process.", CAY_V1_EVENT_KIND_PROCESS},
         {"port.", CAY_V1_EVENT_KIND_PORT},       {"policy.", CAY_V1_EVENT_KIND_POLICY},
+        {"network.", CAY_V1_EVENT_KIND_NETWORK},
     };
     for (size_t i = 0; i < CAY_COUNT(kinds); i++) {
         if (strncmp(type, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
@@ -120,6 +121,7 @@ void cay_tell(struct cay_host *host, const struct cay_happening *happening)
         .tool_call_id = happening->tool_call_id,
         .reason = text_of(happening->reason),
         .data = data.fields.count ? &data : NULL,
+        .network = happening->network,
         .voucher = caller ? cay_str(caller->voucher) : CAY_STR(""),
     };
     cay_journal_add(host->journal, &event);

@@ -33,6 +33,7 @@ struct cay_happening {
     uint16_t port; /* inside the sandbox; 0: none */
     struct cay_str tool_call_id;
     const char *reason;
+    struct cay_v1_network_receipt *network; /* what became of a connection; or NULL */
     bool is_nobodys;  /* the sandbox did it by itself: not for the audit log */
     bool is_look;     /* it changed nothing: only for who listens now */
     const char *fact; /* name of one fact, and */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/egress/egress.h"
 
+#include <assert.h>
+
 /* Little-endian, without padding: one byte of kind and then the fields, texts with their length. */
 
 struct writer {
@@ -251,6 +253,39 @@ void cay_egress_totals_add(struct cay_egress_totals *totals, const struct cay_eg
     totals->sent_bytes += more->sent_bytes;
     totals->received_bytes += more->received_bytes;
     totals->lost += more->lost;
+}
+
+bool cay_egress_totals_subtract(struct cay_egress_totals *totals,
+                                const struct cay_egress_totals *less)
+{
+    if (totals->allowed < less->allowed || totals->refused < less->refused ||
+        totals->failed < less->failed || totals->questions < less->questions ||
+        totals->sent_bytes < less->sent_bytes || totals->received_bytes < less->received_bytes ||
+        totals->lost < less->lost)
+        return false;
+    totals->allowed -= less->allowed;
+    totals->refused -= less->refused;
+    totals->failed -= less->failed;
+    totals->questions -= less->questions;
+    totals->sent_bytes -= less->sent_bytes;
+    totals->received_bytes -= less->received_bytes;
+    totals->lost -= less->lost;
+    return true;
+}
+
+void cay_egress_totals_write(const struct cay_egress_totals *totals,
+                             uint8_t out[static CAY_EGRESS_TOTALS_BYTES])
+{
+    struct writer writer = {.data = out};
+    put_totals(&writer, totals);
+    assert(writer.len == CAY_EGRESS_TOTALS_BYTES);
+}
+
+void cay_egress_totals_read(const uint8_t bytes[static CAY_EGRESS_TOTALS_BYTES],
+                            struct cay_egress_totals *out_totals)
+{
+    struct reader reader = {.data = bytes, .left = CAY_EGRESS_TOTALS_BYTES};
+    get_totals(&reader, out_totals);
 }
 
 void cay_egress_rule_put(struct cay_buf *out, enum cay_egress_rule kind, struct cay_str text)

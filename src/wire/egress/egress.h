@@ -10,14 +10,15 @@
  * of them (secrets.h), the same; LEAF with a file that has a certificate for a name, in PEM, and
  * its key; ANSWER to a question; QUIT; PING, to hear whether it is still at work. From the helper:
  * HELLO to a daemon that connects, with all that the next helper needs; APPLIED when a policy is in
- * force; RECEIPT, and TOTALS of all that happened since it began; LEAF_WANTED, again when nothing
- * comes; ASK, whether somebody may be connected to, as often as it changes; PONG.
+ * force; RECEIPT, and TOTALS of all that happened, those before it included; LEAF_WANTED, again
+ * when nothing comes; ASK, whether somebody may be connected to, as often as it changes; PONG, when
+ * all that it had to tell is told.
  */
 
 #include "base/buf.h"
 
 enum {
-    CAY_EGRESS_VERSION = 5,
+    CAY_EGRESS_VERSION = 6,
     CAY_EGRESS_FRAME_BYTES_MAX = 1024,
     CAY_EGRESS_DOOR_BACKLOG = 4,
     CAY_EGRESS_NAME_BYTES_MAX = 253,
@@ -27,11 +28,13 @@ enum {
     CAY_EGRESS_POLICY_BYTES_MAX = 2 << 20,
     CAY_EGRESS_LEAF_BYTES_MAX = 16 * 1024,
     CAY_EGRESS_ASKS_MAX = 32, /* questions of a helper at once */
-    /* A file of names: slot n is the name at address n + CAY_EGRESS_NAMES_FIRST of the pool, one
-     * byte of length before it. */
+    /* A file of names: totals, at the beginning of the first slot, and then slot n is the name at
+     * address n + CAY_EGRESS_NAMES_FIRST of the pool, one byte of length before it. */
     CAY_EGRESS_NAMES_MAX = 8192,
     CAY_EGRESS_NAMES_FIRST = 256,
     CAY_EGRESS_NAME_SLOT_BYTES = 256,
+    CAY_EGRESS_NAMES_AT = CAY_EGRESS_NAME_SLOT_BYTES, /* of slot 0 */
+    CAY_EGRESS_TOTALS_BYTES = 56,
 };
 
 enum cay_egress_kind {
@@ -159,6 +162,14 @@ struct cay_egress_frame {
 void cay_egress_totals_count(struct cay_egress_totals *totals,
                              const struct cay_egress_receipt *receipt);
 void cay_egress_totals_add(struct cay_egress_totals *totals, const struct cay_egress_totals *more);
+/* False, and nothing done, when there is less of something. */
+[[nodiscard]] bool cay_egress_totals_subtract(struct cay_egress_totals *totals,
+                                              const struct cay_egress_totals *less);
+/* As they are in a file of names. */
+void cay_egress_totals_write(const struct cay_egress_totals *totals,
+                             uint8_t out[static CAY_EGRESS_TOTALS_BYTES]);
+void cay_egress_totals_read(const uint8_t bytes[static CAY_EGRESS_TOTALS_BYTES],
+                            struct cay_egress_totals *out_totals);
 
 enum cay_egress_rule { CAY_EGRESS_ALLOW = 1, CAY_EGRESS_DENY, CAY_EGRESS_SET };
 

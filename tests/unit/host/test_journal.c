@@ -137,14 +137,19 @@ static void readers_that_skip_looks_are_not_asked_about_them(void **state)
 enum { FEW = 3, MANY = 3 * CAY_SHELF_EVENTS_MAX };
 
 /* So many that they fill the memory and the files several times over. */
-static void flood(struct fixture *self)
+static void flood(struct fixture *self, enum cay_v1_event_kind kind)
 {
+    struct cay_v1_network_receipt receipt = {};
     char type[600];
     memset(type, 'x', sizeof(type) - 1);
     type[sizeof(type) - 1] = '\0';
     for (size_t i = 0; i < MANY; i++) {
         struct cay_v1_event event = {
-            .kind = CAY_V1_EVENT_KIND_TOOL, .type = cay_str(type), .owner = CAY_STR("many")};
+            .kind = kind,
+            .type = cay_str(type),
+            .owner = CAY_STR("many"),
+            .network = kind == CAY_V1_EVENT_KIND_NETWORK ? &receipt : NULL,
+        };
         cay_journal_add(self->journal, &event);
         if (i % 500 == 0) {
             cay_workers_wait(self->loop->workers);
@@ -163,6 +168,16 @@ static size_t kept_of(const struct fixture *self, const char *owner)
     return count;
 }
 
+static size_t plain_of(const struct fixture *self)
+{
+    size_t count = 0;
+    uint64_t number = 0;
+    for (const struct cay_shelf_event *event; (event = cay_journal_from(self->journal, number));
+         number = event->number + 1)
+        count += !cay_shelf_is_receipt(event);
+    return count;
+}
+
 static void who_causes_many_pushes_out_its_own(void **state)
 {
     struct fixture *self = *state;
@@ -175,7 +190,7 @@ static void who_causes_many_pushes_out_its_own(void **state)
     cay_journal_place_at_end(self->journal, &all);
     for (int i = 0; i < FEW; i++)
         add(self, "few");
-    flood(self);
+    flood(self, CAY_V1_EVENT_KIND_TOOL);
     assert_int_equal(kept_of(self, "few"), FEW);
     size_t kept = kept_of(self, "many");
     assert_in_range(kept, 1000, CAY_SHELF_EVENTS_MAX);
@@ -195,7 +210,7 @@ static void so_it_does_on_the_disk(void **state)
     char cursor[CAY_CURSOR_BYTES];
     for (int i = 0; i < FEW; i++)
         add(self, "few");
-    flood(self);
+    flood(self, CAY_V1_EVENT_KIND_TOOL);
     uint64_t next = cay_journal_next(self->journal);
     cay_journal_cursor(self->journal, next - 1, cursor);
     close_journal(self);
@@ -216,6 +231,25 @@ static void so_it_does_on_the_disk(void **state)
     assert_true(cay_journal_place_lost(self->journal, &place, &missed));
 }
 
+/* Receipts push out receipts; of other events of the same owner none, in memory and on disk. */
+static void receipts_push_out_their_own(void **state)
+{
+    struct fixture *self = *state;
+    struct cay_journal_place place = {.owner = CAY_STR("many")};
+    uint64_t missed = 0;
+    cay_journal_place_at_end(self->journal, &place);
+    for (int i = 0; i < FEW; i++)
+        add(self, "many");
+    flood(self, CAY_V1_EVENT_KIND_NETWORK);
+    size_t kept = kept_of(self, "many");
+    assert_true(cay_journal_place_lost(self->journal, &place, &missed));
+    assert_int_equal(missed, MANY + FEW - kept);
+    assert_int_equal(plain_of(self), FEW);
+    close_journal(self);
+    open_journal(self);
+    assert_int_equal(plain_of(self), FEW);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -224,6 +258,7 @@ int main(void)
         CASE(readers_that_skip_looks_are_not_asked_about_them),
         CASE(who_causes_many_pushes_out_its_own),
         CASE(so_it_does_on_the_disk),
+        CASE(receipts_push_out_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

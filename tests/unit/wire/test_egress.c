@@ -3,6 +3,7 @@
 
 #include "wire/egress/egress.h"
 #include "wire/egress/secrets.h"
+#include "wire/egress/words.h"
 
 static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_START, .version = 1, .parts = 0x3F},
@@ -231,13 +232,57 @@ static void test_totals(void **)
     assert_memory_equal(&totals, &wanted, sizeof(wanted));
 }
 
+static void test_sentences(void **)
+{
+    const struct {
+        struct cay_egress_receipt receipt;
+        const char *text;
+    } told[] = {
+        {{.verdict = CAY_EGRESS_REFUSED,
+          .why = CAY_EGRESS_NO_RULE,
+          .name = CAY_STR("api.x.org"),
+          .port = 443},
+         "network: api.x.org:443 refused, no rule allows it; 'cay net allow demo api.x.org' would"},
+        {{.verdict = CAY_EGRESS_REFUSED,
+          .why = CAY_EGRESS_OTHER_PORT,
+          .name = CAY_STR("x.org"),
+          .rule = CAY_STR("x.org:80"),
+          .port = 22},
+         "network: x.org:22 refused, 'x.org:80' allows it on other ports only; 'cay net allow demo "
+         "x.org:22' would"},
+        {{.verdict = CAY_EGRESS_REFUSED,
+          .why = CAY_EGRESS_BY_RULE,
+          .rule = CAY_STR("*.org"),
+          .is_question = true,
+          .name = CAY_STR("x.org")},
+         "network: x.org refused, '*.org' denies it"},
+        {{.verdict = CAY_EGRESS_FAILED,
+          .why = CAY_EGRESS_UNREACHABLE,
+          .family = 6,
+          .address = {0x20, 1, [15] = 1},
+          .port = 80},
+         "network: [2001::1]:80 failed, it cannot be reached, or broke off"},
+    };
+    for (size_t i = 0; i < CAY_COUNT(told); i++) {
+        struct cay_buf out;
+        cay_buf_init(&out, 1000);
+        cay_egress_sentence(&told[i].receipt, CAY_STR("demo"), &out);
+        cay_buf_append_byte(&out, '\0');
+        assert_string_equal(out.data, told[i].text);
+        cay_buf_finish(&out);
+    }
+    for (int why = 1; why < CAY_EGRESS_WHYS; why++)
+        assert_non_null(cay_egress_word((enum cay_egress_why)why));
+    assert_null(cay_egress_word(CAY_EGRESS_WHYS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),     cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_totals),          cmocka_unit_test(test_secrets),
-        cmocka_unit_test(test_secrets_refused),
+        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_totals),      cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_secrets),     cmocka_unit_test(test_secrets_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,16 +117,21 @@ static void describe_end(const struct cay_v1_exec_result *result, char *out, siz
 static void write_why(struct cay_json_writer *json, const struct cay_v1_exec_result *result,
                       const char *status)
 {
-    char text[256];
-    struct cay_str why = {};
+    cay_auto(cay_buf_finish) struct cay_buf text;
+    int32_t told_count = (int32_t)result->network_refusals.count;
+    cay_buf_init(&text, CAY_LIMIT_MESSAGE_BYTES);
+    cay_buf_append_text(&text, status);
     if (result->cause == CAY_V1_END_CAUSE_OOM)
-        why = CAY_STR("the sandbox ran out of memory");
+        cay_buf_append_text(&text, ": the sandbox ran out of memory");
     else if (result->cause == CAY_V1_END_CAUSE_LOST)
-        why = result->message;
-    snprintf(text, sizeof(text), "%s%s%.*s", status, why.len ? ": " : "", (int)why.len,
-             why.len ? why.ptr : "");
+        cay_buf_printf(&text, ": %.*s", (int)result->message.len, result->message.ptr);
+    for (int32_t i = 0; i < told_count; i++)
+        cay_buf_printf(&text, "\n%.*s", (int)result->network_refusals.items[i].len,
+                       result->network_refusals.items[i].ptr);
+    if (result->network_refusal_count > told_count)
+        cay_buf_printf(&text, "\nnetwork: and %d more", result->network_refusal_count - told_count);
     cay_json_key(json, "error");
-    cay_json_text(json, text);
+    cay_json_string(json, cay_buf_str(&text));
 }
 
 static bool send_end(struct cay_rest_request *request, const struct cay_v1_exec_result *result)
