@@ -114,7 +114,11 @@ bool cay_policy_has_requests(const struct cay_policy *policy)
 bool cay_policy_reads_requests(const struct cay_policy *policy, struct cay_str name, uint16_t port)
 {
     const struct rules *const lists[] = {&policy->allow, &policy->deny};
-    const struct asked asked = {.name = name, .port = port};
+    char text[CAY_NAME_SIZE];
+    const char *why = NULL;
+    if (!cay_name_normalise(name, text, &why))
+        return false;
+    const struct asked asked = {.name = cay_str(text), .port = port};
     for (size_t i = 0; i < CAY_COUNT(lists); i++) {
         for (size_t j = 0; j < lists[i]->count; j++) {
             const struct rule *rule = &lists[i]->items[j];
@@ -128,11 +132,13 @@ bool cay_policy_reads_requests(const struct cay_policy *policy, struct cay_str n
 void cay_policy_decide_request(const struct cay_policy *policy, struct cay_str name, uint16_t port,
                                struct cay_str method, struct cay_str path, struct cay_decision *out)
 {
-    const struct asked asked = {.name = name, .port = port};
+    char text[CAY_NAME_SIZE];
+    const char *why = NULL;
     const struct rule *near = NULL;
     cay_policy_decide_name(policy, name, port, out);
-    if (out->verdict == CAY_VERDICT_REFUSED)
+    if (out->verdict == CAY_VERDICT_REFUSED || !cay_name_normalise(name, text, &why))
         return;
+    const struct asked asked = {.name = cay_str(text), .port = port};
     for (size_t i = 0; i < policy->deny.count; i++) {
         const struct rule *rule = &policy->deny.items[i];
         if (rule->method.len && covers(rule, &asked) && has_port(rule, port) &&

@@ -629,6 +629,7 @@ static void connections_with_requests_are_read(void **)
     assert_true(is_allowed(policy, "plain.test", 443));
     assert_true(cay_policy_reads_requests(policy, CAY_STR("api.test"), 443));
     assert_true(cay_policy_reads_requests(policy, CAY_STR("plain.test"), 443));
+    assert_true(cay_policy_reads_requests(policy, CAY_STR("Plain.Test."), 443));
     assert_true(cay_policy_reads_requests(policy, CAY_STR("x.up.test"), 8443));
     assert_false(cay_policy_reads_requests(policy, CAY_STR("plain.test"), 80));
     assert_false(cay_policy_reads_requests(policy, CAY_STR("up.test"), 8443));
