@@ -337,3 +337,57 @@ bool cay_values_words(struct cay_cli *cli, const char *const *words, size_t coun
     *out_strs = (struct cay_pb_strs){items, count};
     return true;
 }
+
+/* VARIABLE=SECRET@HOST[:HEADER] */
+static bool read_secret(const char *text, struct cay_v1_secret_binding *out, struct cay_error *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *at = equals ? strchr(equals, '@') : NULL;
+    if (!at || equals == text || at == equals + 1 || !at[1] || at[1] == ':')
+        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                        "--secret '%.60s' is not VARIABLE=SECRET@HOST[:HEADER]; write --secret "
+                        "OPENAI_API_KEY=openai@api.openai.com",
+                        text);
+    const char *colon = strchr(at, ':');
+    *out = (struct cay_v1_secret_binding){
+        .variable = {text, (size_t)(equals - text)},
+        .secret = {equals + 1, (size_t)(at - equals - 1)},
+        .host = {at + 1, colon ? (size_t)(colon - at - 1) : strlen(at + 1)},
+        .header = cay_str(colon ? colon + 1 : ""),
+    };
+    return true;
+}
+
+bool cay_values_secrets(struct cay_cli *cli, struct cay_v1_secret_binding_array *out_secrets,
+                        struct cay_error *err)
+{
+    struct cay_pb_strs texts;
+    if (!cay_values_texts(cli, "secret", &texts, err))
+        return false;
+    struct cay_v1_secret_binding *items = cay_arena_array(&cli->arena, texts.count, sizeof(*items));
+    if (!items)
+        return out_of_memory(err);
+    size_t cursor = 0;
+    for (size_t i = 0; i < texts.count; i++) {
+        if (!read_secret(cay_args_each(&cli->args, "secret", &cursor), &items[i], err))
+            return false;
+    }
+    *out_secrets = (struct cay_v1_secret_binding_array){items, texts.count};
+    return true;
+}
+
+bool cay_values_new_secrets(struct cay_cli *cli, struct cay_v1_secret_binding_array *out_secrets,
+                            struct cay_v1_network_policy **in_out_network, struct cay_error *err)
+{
+    if (!cay_values_secrets(cli, out_secrets, err))
+        return false;
+    if (!out_secrets->count)
+        return true;
+    if (!*in_out_network)
+        *in_out_network = cay_arena_new(&cli->arena, struct cay_v1_network_policy);
+    if (!*in_out_network)
+        return out_of_memory(err);
+    if (!(*in_out_network)->mode)
+        (*in_out_network)->mode = CAY_V1_NETWORK_MODE_FILTERED;
+    return true;
+}

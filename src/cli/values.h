@@ -55,6 +55,16 @@
                                       struct cay_v1_network_policy **out_network,
                                       struct cay_error *err);
 
+/* What CAY_FLAG_SECRET says. */
+[[nodiscard]] bool cay_values_secrets(struct cay_cli *cli,
+                                      struct cay_v1_secret_binding_array *out_secrets,
+                                      struct cay_error *err);
+/* The same for a new session, whose network is filtered then if no flag says what it is. */
+[[nodiscard]] bool cay_values_new_secrets(struct cay_cli *cli,
+                                          struct cay_v1_secret_binding_array *out_secrets,
+                                          struct cay_v1_network_policy **in_out_network,
+                                          struct cay_error *err);
+
 /* "none", "open" or "filtered" */
 const char *cay_values_network_name(enum cay_v1_network_mode mode);
 /* "private", "exposed" or "public" */
@@ -76,6 +86,8 @@ const char *cay_values_ports_name(const struct cay_v1_network_policy *network);
 #define CAY_FLAG_PORTS                                                                            \
     {.name = "ports", .value = "WHO", .help = "who reaches its ports without a key: private: nobody; exposed: anybody those of 'cay port'; public: anybody all"}, \
     {.name = "mask-host", .value = "HOST", .help = "what servers inside are told they were called, e.g. 'localhost:${PORT}'"}
+#define CAY_FLAG_SECRET                                                                           \
+    {.name = "secret", .value = "VARIABLE=SECRET@HOST[:HEADER]", .help = "a secret ('cay secret set') that it uses at one host and never sees"}
 #define CAY_FLAG_RUNTIME(otherwise)                                                              \
     {.name = "runtime", .value = "RUNTIME", .help = "what isolates its commands; " otherwise}
 #define CAY_FLAG_TOOL_SNAPSHOTS                                                                   \

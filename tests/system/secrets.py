@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secrets: values that sandboxes use and never see."""
 
+import contextlib
 import json
 import os
 import pty
@@ -11,7 +12,8 @@ import sys
 import termios
 from pathlib import Path
 
-from daemon import KEY, Client, case, eventually, fails
+from daemon import KEY, SANDBOX, Client, case, eventually, fails
+from session_stream import export, import_
 from small_base import run_with_cayd
 
 CAY = sys.argv[2]
@@ -44,11 +46,15 @@ def cli(cay, *arguments, value=None, status=0):
 
 
 def files_with(cay, text):
-    """Files of the daemon that have the text: data, database, journals, records, log. Trees are left out."""
-    found = [path for path in cay.folder.rglob("*")
-             if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 26]
-    assert cay.data / "cay.db" in found and cay.log_path in found, found
-    return [path for path in found if text.encode() in path.read_bytes()]
+    """Files of the daemon that have the text: trees, database, journals, records, sockets' folders, log."""
+    found, looked_at = [], set()
+    for path in cay.folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and not path.is_symlink():
+                looked_at.add(path)
+                found += [path] if text.encode() in path.read_bytes() else []
+    assert {cay.data / "cay.db", cay.log_path} <= looked_at
+    return found
 
 
 def memory_with(pid, text):
@@ -155,5 +161,170 @@ def by_cay(cay):
     forget_all(cay)
 
 
+# --- sessions that use them ---
+
+BOUND = {"variable": "OPENAI_API_KEY", "secret": "openai", "host": "api.openai.com"}
+PLACEHOLDER = re.compile(r"cay-secret-[0-9a-f]{32}")
+FILTERED = {"mode": "NETWORK_MODE_FILTERED"}
+TRUSTED = "/dev/cay-certificates.pem"
+
+
+def using(cay, session_id, *bindings, **fields):
+    return cay.create(session_id, network=FILTERED, secrets=list(bindings), **fields)
+
+
+def env_of(cay, session_id, name="OPENAI_API_KEY"):
+    return cay.sh(session_id, f"echo ${name}").strip()
+
+
+def update(cay, session_id, **fields):
+    return cay.call(SANDBOX + "UpdateSession", {"sessionId": session_id} | fields)["session"]
+
+
+@case
+def bound(cay):
+    """a binding is written in one way, shown, changed and removed; a wrong one is refused and says why"""
+    session = using(cay, "s", BOUND | {"host": "API.OpenAI.com."}, BOUND | {"variable": "_B2", "header": "X-Api-Key"},
+                    lazyStart=True)
+    whole = BOUND | {"header": "authorization"}
+    assert session["secrets"] == [whole, BOUND | {"variable": "_B2", "header": "x-api-key"}], session["secrets"]
+    assert "OPENAI_API_KEY=openai@api.openai.com:authorization" in cli(cay, "show", "s")
+    assert update(cay, "s", setSecrets=[BOUND | {"host": "other.example"}], removeSecrets=["_B2", "no"])["secrets"] \
+        == [whole | {"host": "other.example"}]
+    for wrong, words in (({"variable": "1X"}, "variable"), ({"variable": "A=B"}, "variable"), ({"secret": "../x"}, "secret"),
+                         ({"host": "*.openai.com"}, "host"), ({"host": "192.0.2.1"}, "host"), ({"host": ""}, "host"),
+                         ({"host": "a.b:443"}, "host"), ({"header": "content-length"}, "header"),
+                         ({"header": "a b"}, "header")):
+        error = fails("invalid_argument", update, cay, "s", setSecrets=[BOUND | wrong])
+        assert words in error.message, (wrong, error)
+    many = [BOUND | {"variable": f"V{n}"} for n in range(64)]
+    fails("invalid_argument", update, cay, "s", setSecrets=many)
+    assert len(update(cay, "s", setSecrets=many, removeSecrets=["OPENAI_API_KEY"])["secrets"]) == 64
+    for mode in ("NONE", "OPEN"):
+        for call in (lambda network: update(cay, "s", network=network), lambda network: cay.fork("s", network=network),
+                     lambda network: cay.create("t", network=network, secrets=[BOUND])):
+            error = fails("failed_precondition", call, {"mode": f"NETWORK_MODE_{mode}"})
+            assert "--network filtered" in error.message, error
+    fails("failed_precondition", cay.create, "t", secrets=[BOUND])
+    assert "secrets" not in update(cay, "s", network={"mode": "NETWORK_MODE_NONE"}, removeSecrets=[b["variable"] for b in many])
+
+
+@case
+def placeholders(cay):
+    """every command has a placeholder in its environment, never the value; what runs changes nothing"""
+    set_secret(cay, "openai")
+    using(cay, "s", BOUND, env={"OPENAI_API_KEY": "of the session"})
+    placeholder = env_of(cay, "s")
+    assert PLACEHOLDER.fullmatch(placeholder), placeholder
+    tool = cay.bash("s", "echo $OPENAI_API_KEY")
+    assert placeholder in str(tool), tool
+    assert cay.sh("s", "echo $OPENAI_API_KEY", env={"OPENAI_API_KEY": "mine"}) == "mine\n"
+    cay.background("s", "echo ready; sleep 1000")
+    inside = [pid for pid in cay.processes() if placeholder.encode() in Path(f"/proc/{pid}/environ").read_bytes()]
+    assert inside
+    assert not [pid for pid in inside if VALUE.encode() in Path(f"/proc/{pid}/environ").read_bytes() or memory_with(pid, VALUE)]
+    done = subprocess.run([CAY, "exec", "s", "--", "sh", "-c", "echo $OPENAI_API_KEY"], capture_output=True, text=True, timeout=60,
+                          check=True, env={"CAY_URL": f"unix:{cay.run_dir}/cayd.sock"})
+    assert done.stdout.strip() == placeholder
+    using(cay, "other", BOUND)
+    assert env_of(cay, "other") != placeholder and PLACEHOLDER.fullmatch(env_of(cay, "other"))
+    cay.restart()
+    assert env_of(cay, "s") == placeholder
+    update(cay, "s", setSecrets=[BOUND | {"variable": "SECOND"}])
+    assert PLACEHOLDER.fullmatch(env_of(cay, "s", "SECOND")) and env_of(cay, "s", "SECOND") != placeholder
+    update(cay, "s", removeSecrets=["OPENAI_API_KEY"])
+    assert env_of(cay, "s") == "of the session"
+    assert not files_with(cay, VALUE)
+    forget_all(cay)
+
+
+@case
+def trusted(cay):
+    """programs find the certificates of the base and the host's own, in a file that no difference shows"""
+    using(cay, "s", BOUND)
+    own = Path("/etc/ssl/certs/ca-certificates.crt").read_bytes()[:4000]
+    assert cay.sh("s", f"cat {TRUSTED}").count("BEGIN CERTIFICATE") == 1
+    for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
+        assert env_of(cay, "s", name) == TRUSTED
+    cay.turn("s")
+    cay.sh("s", "mkdir -p /etc/ssl/certs", user="root")
+    cay.write("s", "/etc/ssl/certs/ca-certificates.crt", own, user="root")
+    cay.turn("s")
+    for points in ({"toSnapshot": "turn-0001"}, {"fromSnapshot": "turn-0001", "toSnapshot": "turn-0002"}):
+        assert not [path for path in cay.diff("s", **points)[0] if "cay-" in path]
+    update(cay, "s", setSecrets=[BOUND | {"variable": "SECOND"}])
+    text = cay.sh("s", f"cat {TRUSTED}")
+    assert text.startswith(own.decode()) and text.count("BEGIN CERTIFICATE") == own.count(b"BEGIN CERTIFICATE") + 1
+    assert "PRIVATE" not in text
+    cay.rollback("s", "turn-0001")
+    assert "BEGIN CERTIFICATE" in cay.sh("s", f"cat {TRUSTED}")
+    cay.create("without", network=FILTERED)
+    assert env_of(cay, "without", "SSL_CERT_FILE") == ""
+    assert cay.sh("without", f"test -e {TRUSTED} || echo none") == "none\n"
+    update(cay, "without", setSecrets=[BOUND])
+    assert "BEGIN CERTIFICATE" in cay.sh("without", f"cat {TRUSTED}")
+
+
+@case
+def kept_by_forks(cay):
+    """forks have the bindings with placeholders of their own; exports name them, and imports leave them out"""
+    set_secret(cay, "openai")
+    using(cay, "s", BOUND)
+    cay.turn("s")
+    [fork] = cay.fork("s", snapshot="turn-0001", newSessionId="f")
+    assert (fork.get("session") or fork)["secrets"] == [BOUND | {"header": "authorization"}], fork
+    assert env_of(cay, "f") != env_of(cay, "s") and PLACEHOLDER.fullmatch(env_of(cay, "f"))
+    _, data = export(cay, "s")
+    plain = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout
+    assert b"api.openai.com" in plain and VALUE.encode() not in plain
+    imported = import_(cay, data, sessionId="i")
+    assert "secrets" not in cay.get("i"), imported
+    assert env_of(cay, "i") == ""
+    forget_all(cay)
+
+
+@case
+def reached(cay):
+    """the network of a session with a binding reaches its host at port 443, unless a rule denies it"""
+    using(cay, "s", BOUND, lazyStart=True)
+
+    def verdict(*destinations):
+        found = cay.call(SANDBOX + "CheckNetwork", {"sessionId": "s", "destinations": list(destinations)})["verdicts"]
+        return [(one.get("allowed", False), one.get("rule", "")) for one in found]
+    assert verdict("https://api.openai.com/x", "api.openai.com:80", "openai.com:443") \
+        == [(True, "api.openai.com:443"), (False, "api.openai.com:443"), (False, "")]
+    update(cay, "s", network=FILTERED | {"deny": ["*.openai.com"]})
+    assert verdict("api.openai.com:443") == [(False, "*.openai.com")]
+
+
+@case
+def by_flags(cay):
+    """cay create, run and update take --secret, which asks for a filtered network by itself"""
+    flag = "OPENAI_API_KEY=openai@api.openai.com"
+    cli(cay, "create", "--name", "s", "--base", "small", "--lazy", "--secret", flag, "--secret", "B=two@b.example:x-key")
+    session = cay.get("s")
+    assert session["network"]["mode"] == "NETWORK_MODE_FILTERED"
+    assert [(one["variable"], one["header"]) for one in session["secrets"]] == [("OPENAI_API_KEY", "authorization"), ("B", "x-key")]
+    cli(cay, "update", "s", "--unbind", "B", "--secret", "C=two@b.example")
+    assert [one["variable"] for one in cay.get("s")["secrets"]] == ["OPENAI_API_KEY", "C"]
+    assert PLACEHOLDER.fullmatch(cli(cay, "run", "--base", "small", "--secret", flag, "--", "sh", "-c", "echo $OPENAI_API_KEY").strip())
+    for wrong in ("X", "X=y", "=y@z", "X=@z", "X=y@", "X=y@:h"):
+        assert "VARIABLE=SECRET@HOST" in cli(cay, "update", "s", "--secret", wrong, status=125), wrong
+
+
+@case
+def for_keys_only(cay):
+    """whoever holds a session's token, like a program inside, binds nothing and sees no list of secrets"""
+    alice = owner_of(cay, "alice")
+    set_secret(alice, "openai")
+    using(alice, "s", lazyStart=True)
+    token = Client(cay, alice.call(SANDBOX + "GetSession", {"sessionId": "s", "includeTokens": True})["tokens"]["accessToken"])
+    fails("permission_denied", update, token, "s", setSecrets=[BOUND | {"host": "evil.example"}])
+    fails("permission_denied", secrets_of, token)
+    fails("permission_denied", set_secret, token, "openai")
+    alice.destroy("s")
+    forget_all(alice)
+
+
 if __name__ == "__main__":
-    run_with_cayd()
+    run_with_cayd("--default-base", "small")

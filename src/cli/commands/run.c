@@ -16,6 +16,7 @@ static bool create(struct cay_cli *cli, struct cay_str id, struct cay_error *err
     };
     return cay_values_limits(cli, &request.limits, err) &&
            cay_values_network(cli, (struct cay_str){}, &request.network, err) &&
+           cay_values_new_secrets(cli, &request.secrets, &request.network, err) &&
            cay_session_make(cli, &request, &response, err);
 }
 
@@ -65,6 +66,7 @@ static const struct cay_flag run_flags[] = {
     CAY_FLAGS_LIMITS,
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
+    CAY_FLAG_SECRET,
     {.name = "keep", .help = "keep the session and tell its id"},
     {},
 };

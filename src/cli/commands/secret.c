@@ -182,8 +182,10 @@ const struct cay_command cay_command_secret_set = {
     .details =
         "The value is read from standard input, or asked for without echo at a terminal; never\n"
         "from the command line, which others can see. One end of a line behind it is dropped.\n"
-        "It is kept encrypted and never shown again.",
-    .examples = "  cay secret set openai < key.txt",
+        "It is kept encrypted and never shown again. Sessions that were made with --secret use\n"
+        "the new value from then on, running ones too.",
+    .examples = "  cay secret set openai < key.txt\n"
+                "  cay run --secret OPENAI_API_KEY=openai@api.openai.com -- agent",
     .flags = flags,
     .complete = offer_first,
     .group = CAY_GROUP_HOST,
@@ -205,6 +207,9 @@ const struct cay_command cay_command_secret_rm = {
     .name = "secret rm",
     .arguments = "NAME",
     .summary = "Forget a secret",
+    .details =
+        "Sessions that use it go on; their placeholder stands for nothing until a secret of that\n"
+        "name is set again.",
     .flags = flags,
     .complete = offer_first,
     .group = CAY_GROUP_HOST,

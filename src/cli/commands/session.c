@@ -60,6 +60,7 @@ static bool run_create(struct cay_cli *cli, struct cay_error *err)
                            &request.tool_snapshots, err) ||
         !cay_values_pairs(cli, "env", &request.env, err) ||
         !cay_values_network(cli, (struct cay_str){}, &request.network, err) ||
+        !cay_values_new_secrets(cli, &request.secrets, &request.network, err) ||
         !cay_values_limits(cli, &request.limits, err) ||
         !cay_values_lifecycle(cli, &request.lifecycle, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
@@ -85,6 +86,20 @@ static void print_pairs(struct cay_output *out, const char *title, struct cay_pb
         cay_buf_append_byte(&line, '=');
         cay_buf_append_str(&line, pairs.items[i].value);
         cay_output_field(out, i ? "" : title, CAY_STYLE_PLAIN, cay_buf_str(&line));
+    }
+}
+
+static void print_secrets(struct cay_output *out, const struct cay_v1_secret_binding_array *secrets)
+{
+    for (size_t i = 0; i < secrets->count; i++) {
+        const struct cay_v1_secret_binding *binding = &secrets->items[i];
+        cay_auto(cay_buf_finish) struct cay_buf line;
+        cay_buf_init(&line, CAY_LIMIT_MESSAGE_BYTES);
+        cay_buf_printf(&line, "%.*s=%.*s@%.*s:%.*s", (int)binding->variable.len,
+                       binding->variable.ptr ?: "", (int)binding->secret.len,
+                       binding->secret.ptr ?: "", (int)binding->host.len, binding->host.ptr ?: "",
+                       (int)binding->header.len, binding->header.ptr ?: "");
+        cay_output_field(out, i ? "" : "secrets", CAY_STYLE_PLAIN, cay_buf_str(&line));
     }
 }
 
@@ -227,6 +242,7 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
     if (session->network)
         cay_output_field(out, "network", CAY_STYLE_PLAIN,
                          cay_str(cay_values_network_name(session->network->mode)));
+    print_secrets(out, &session->secrets);
     cay_output_field(out, "user", CAY_STYLE_PLAIN, session->default_user);
     cay_output_field(out, "directory", CAY_STYLE_PLAIN, session->default_cwd);
     print_pairs(out, "labels", session->labels);
@@ -310,6 +326,7 @@ static const struct cay_flag create_flags[] = {
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAG_PORTS,
+    CAY_FLAG_SECRET,
     CAY_FLAG_RUNTIME("the daemon's default otherwise"),
     CAY_FLAGS_LIFECYCLE,
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only"},

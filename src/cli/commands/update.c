@@ -55,6 +55,8 @@ static bool run_update(struct cay_cli *cli, struct cay_error *err)
         !cay_values_names(cli, "unlabel", &request.remove_labels, err) ||
         !cay_values_names(cli, "unset", &request.remove_env, err) ||
         !cay_values_network(cli, request.session_id, &request.network, err) ||
+        !cay_values_secrets(cli, &request.set_secrets, err) ||
+        !cay_values_names(cli, "unbind", &request.remove_secrets, err) ||
         !cay_values_limits(cli, &request.limits, err) || !read_rules(cli, &request, err) ||
         !cay_values_number(cli, "max-snapshots", 0, INT32_MAX, &request.has_max_snapshots,
                            &request.max_snapshots, err) ||
@@ -81,6 +83,10 @@ static const struct cay_flag update_flags[] = {
     CAY_FLAGS_DISK,
     CAY_FLAG_NETWORK,
     CAY_FLAG_PORTS,
+    CAY_FLAG_SECRET,
+    {.name = "unbind",
+     .value = "VARIABLE",
+     .help = "a variable of --secret to remove; may be given again"},
     CAY_FLAGS_LIFECYCLE,
     {.name = "extend-only", .help = "never bring the deadline forward"},
     {.name = "max-snapshots", .value = "N", .help = "keep the newest N turns only; 0: all"},

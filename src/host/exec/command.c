@@ -7,6 +7,7 @@
 #include "api/noun.h"
 #include "host/file/tree.h"
 #include "host/life/waking.h"
+#include "host/live/bindings.h"
 #include "host/session/request.h"
 
 bool cay_command_check(const struct cay_command_line *command, struct cay_error *err)
@@ -85,14 +86,17 @@ static bool build_env(const struct cay_command_line *command, const struct cay_s
         {CAY_STR("TERM"), command->has_terminal ? CAY_STR("xterm-256color") : CAY_STR("dumb")},
         {CAY_STR("CAY_SESSION"), cay_str(session->id)},
     };
-    struct env_list list = {.cap = CAY_COUNT(defaults) + session->spec->env.count +
+    struct cay_pb_pairs secrets;
+    if (!cay_bindings_env(session, arena, &secrets))
+        return false;
+    struct env_list list = {.cap = CAY_COUNT(defaults) + session->spec->env.count + secrets.count +
                                    command->env.count};
     list.items = cay_arena_array(arena, list.cap + 1, sizeof(*list.items));
     bool is_full = !list.items || list.cap > CAY_FRAME_ENV_MAX;
     for (size_t i = 0; !is_full && i < CAY_COUNT(defaults); i++)
         is_full = !put_env(&list, arena, defaults[i].key, defaults[i].value);
     if (is_full || !put_pairs(&list, arena, session->spec->env) ||
-        !put_pairs(&list, arena, command->env))
+        !put_pairs(&list, arena, secrets) || !put_pairs(&list, arena, command->env))
         return false;
     frame->env = list.items;
     frame->env_count = (uint32_t)list.count;

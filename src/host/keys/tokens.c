@@ -70,6 +70,15 @@ void cay_tokens_finish(struct cay_tokens *tokens)
     OPENSSL_cleanse(tokens->secret, sizeof(tokens->secret));
 }
 
+/* Fails without memory only. */
+static void derive(const struct cay_tokens *tokens, const char *text, size_t len,
+                   unsigned char mac[EVP_MAX_MD_SIZE])
+{
+    if (!HMAC(EVP_sha256(), tokens->secret, (int)sizeof(tokens->secret),
+              (const unsigned char *)text, len, mac, NULL))
+        abort();
+}
+
 void cay_token_make(const struct cay_tokens *tokens, enum cay_token_kind kind,
                     const char *session_id, int64_t born_ns, char out[CAY_TOKEN_SIZE])
 {
@@ -78,12 +87,23 @@ void cay_token_make(const struct cay_tokens *tokens, enum cay_token_kind kind,
     char hex[MAC_CHARS + 1];
     int len =
         snprintf(text, sizeof(text), "%s %lld %s", prefixes[kind], (long long)born_ns, session_id);
-    /* Fails without memory only. */
-    if (!HMAC(EVP_sha256(), tokens->secret, (int)sizeof(tokens->secret),
-              (const unsigned char *)text, (size_t)len, mac, NULL))
-        abort();
+    derive(tokens, text, (size_t)len, mac);
     cay_hex_encode(mac, MAC_CHARS / 2, hex, sizeof(hex));
     snprintf(out, CAY_TOKEN_SIZE, "%s_%s_%s", prefixes[kind], session_id, hex);
+}
+
+void cay_token_placeholder(const struct cay_tokens *tokens, const char *session_id, int64_t born_ns,
+                           struct cay_str variable, char out[CAY_PLACEHOLDER_SIZE])
+{
+    enum { PLACEHOLDER_CHARS = 32 };
+    char text[512];
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    char hex[PLACEHOLDER_CHARS + 1];
+    int len = snprintf(text, sizeof(text), "placeholder %lld %s %.*s", (long long)born_ns,
+                       session_id, (int)CAY_MIN(variable.len, (size_t)128), variable.ptr);
+    derive(tokens, text, (size_t)len, mac);
+    cay_hex_encode(mac, PLACEHOLDER_CHARS / 2, hex, sizeof(hex));
+    snprintf(out, CAY_PLACEHOLDER_SIZE, "cay-secret-%s", hex);
 }
 
 struct cay_str cay_token_session(struct cay_str token)

@@ -13,6 +13,7 @@
 enum {
     CAY_TOKEN_SECRET_BYTES = 32,
     CAY_TOKEN_SIZE = sizeof("cst__") + 128 + 40, /* prefix, session, digits and NUL */
+    CAY_PLACEHOLDER_SIZE = sizeof("cay-secret-") + 32,
 };
 
 enum cay_token_kind {
@@ -31,6 +32,11 @@ void cay_tokens_finish(struct cay_tokens *tokens);
 /* `born_ns` tells sessions apart that have had the same name. */
 void cay_token_make(const struct cay_tokens *tokens, enum cay_token_kind kind,
                     const char *session_id, int64_t born_ns, char out[CAY_TOKEN_SIZE]);
+
+/* What stands in a session's environment for a secret that it uses: worth nothing anywhere, and
+ * another for each session and variable. */
+void cay_token_placeholder(const struct cay_tokens *tokens, const char *session_id, int64_t born_ns,
+                           struct cay_str variable, char out[CAY_PLACEHOLDER_SIZE]);
 
 /* The session that an access token says it is of; empty when it is no such token. To be believed
  * only after cay_token_is. */

@@ -18,6 +18,7 @@
 #include "host/life/start.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs.h"
+#include "host/live/bindings.h"
 #include "host/live/nesting.h"
 #include "host/live/network.h"
 #include "host/live/usage.h"
@@ -84,6 +85,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
     const struct cay_v1_create_session_request *request = call->request;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
+    static const struct cay_v1_secret_binding_array none;
+    struct cay_v1_secret_binding_array secrets = {};
     struct cay_v1_network_policy *network = NULL;
     struct cay_runtime *runtime = NULL;
     bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
@@ -96,6 +99,8 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         !cay_nesting_check(host, runtime, request->nesting, is_admin, err) ||
         !cay_check_labels(request->labels, err) || !cay_check_env(request->env, err) ||
         !cay_network_choose(host, runtime, request->network, NULL, &call->arena, &network, err) ||
+        !cay_bindings_choose(&none, &request->secrets, (struct cay_pb_strs){}, network,
+                             &call->arena, &secrets, err) ||
         !cay_check_lifecycle(request->lifecycle, err) ||
         !cay_check_user(request->default_user, err) || !cay_check_cwd(request->default_cwd, err))
         return false;
@@ -107,6 +112,7 @@ static bool make_spec(struct cay_host *host, struct cay_call *call, struct cay_v
         .labels = request->labels,
         .limits = limits,
         .network = network,
+        .secrets = secrets,
         .runtime = cay_str(cay_runtime_name(runtime)),
         .nesting = request->nesting,
         .store = cay_str(cay_store_kind(host->store)),

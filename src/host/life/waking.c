@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
+#include "host/live/trust.h"
 #include "host/live/watching.h"
 #include "host/session/host.h"
 #include "host/session/session.h"
@@ -32,6 +33,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
         .slot = session->uid_slot,
         .network = cay_network_mode(session->spec),
         .has_nesting = session->spec->nesting,
+        .has_secrets = session->spec->secrets.count > 0,
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
@@ -102,8 +104,12 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
         .nesting = waking->has_nesting,
     };
     if (start_sandbox(waking, &spec, err) &&
-        cay_network_attach(host, waking->sandbox, waking->slot, waking->network, err))
+        cay_network_attach(host, waking->sandbox, waking->slot, waking->network, err)) {
+        if (waking->has_secrets)
+            cay_trust_write(host, waking->runtime, waking->sandbox, waking->root_fd,
+                            waking->uid_base);
         return true;
+    }
     cay_waking_undo(waking, host);
     return false;
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "egress/rules/rules.h"
 #include "host/authority/authority.h"
+#include "host/live/bindings.h"
 #include "host/live/filtered_internal.h"
 #include "host/live/network_rules.h"
 #include "host/live/network_secrets.h"
@@ -97,7 +98,13 @@ static void write_rules(const struct cay_filtered *filtered, struct cay_buf *out
     const struct cay_v1_network_policy *policy = filtered->session->spec->network;
     if (!policy)
         return;
+    const struct cay_v1_secret_binding_array *secrets = &filtered->session->spec->secrets;
     put_list(out, CAY_EGRESS_ALLOW, policy->allow);
+    for (size_t i = 0; i < secrets->count; i++) {
+        cay_auto(cay_arena_finish) struct cay_arena arena;
+        cay_arena_init(&arena, 4096);
+        cay_egress_rule_put(out, CAY_EGRESS_ALLOW, cay_binding_rule(&secrets->items[i], &arena));
+    }
     put_list(out, CAY_EGRESS_DENY, policy->deny);
     const struct cay_conf_list *sets = &filtered->host->settings->network_sets;
     for (size_t i = 0; i < sets->count; i++)
@@ -114,7 +121,8 @@ static void set_ranges(struct cay_filtered *filtered)
     size_t count = 0;
     size_t cursor = 0;
     struct cay_subnet range;
-    if (!cay_network_rules_make(filtered->host, policy, &rules, &err)) {
+    if (!cay_network_rules_with(filtered->host, policy, &filtered->session->spec->secrets, &rules,
+                                &err)) {
         cay_log(CAY_ERROR, "network.rules_failed", CAY_S("session", filtered->session->id),
                 CAY_ERR(&err));
         rules = NULL;

@@ -245,6 +245,24 @@ void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sa
     cay_filtered_open(session, cay_take_fd(netns_fd));
 }
 
+static bool uses_secret(const struct cay_session *session, const char *owner, struct cay_str secret)
+{
+    size_t count = session->spec ? session->spec->secrets.count : 0;
+    for (size_t i = 0; i < count && strcmp(session->owner, owner) == 0; i++) {
+        if (cay_str_equal(session->spec->secrets.items[i].secret, secret))
+            return true;
+    }
+    return false;
+}
+
+void cay_network_renew_secret(struct cay_host *host, const char *owner, struct cay_str secret)
+{
+    cay_list_for_each (struct cay_session, session, &host->sessions.list, in_table) {
+        if (session->live && uses_secret(session, owner, secret))
+            cay_network_serve(session, session->sandbox);
+    }
+}
+
 /* --- the guard: rules that somebody else takes away are put back, and follow the host's routes ---
  */
 

@@ -51,6 +51,9 @@ void cay_network_make_resolver(int root_fd, uint32_t id_base);
 /* On the loop thread: names are found for this sandbox from now on; NULL: no longer. */
 void cay_network_serve(struct cay_session *session, const struct cay_sandbox *sandbox);
 
+/* A secret has another value, or none: helpers of sessions that use it are told. */
+void cay_network_renew_secret(struct cay_host *host, const char *owner, struct cay_str secret);
+
 /* At the start, when sandboxes have been taken over. */
 [[nodiscard]] bool cay_network_recover(struct cay_host *host, struct cay_error *err);
 /* At the end. What the kernel holds stays. */

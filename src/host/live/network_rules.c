@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "host/live/bindings.h"
 #include "host/session/host.h"
 
 static struct cay_str *sets_of(const struct cay_host *host)
@@ -35,13 +36,23 @@ bool cay_network_default_check(const struct cay_host *host, struct cay_error *er
     return true;
 }
 
-bool cay_network_rules_make(const struct cay_host *host, const struct cay_v1_network_policy *policy,
+bool cay_network_rules_with(const struct cay_host *host, const struct cay_v1_network_policy *policy,
+                            const struct cay_v1_secret_binding_array *secrets,
                             struct cay_policy **out_rules, struct cay_error *err)
 {
+    enum { ARENA_BYTES = 1 << 16 };
+    cay_auto(cay_arena_finish) struct cay_arena arena;
     cay_autofree struct cay_str *sets = sets_of(host);
+    size_t count = policy->allow.count;
+    cay_autofree struct cay_str *allow = cay_alloc((count + secrets->count + 1) * sizeof(*allow));
+    cay_arena_init(&arena, ARENA_BYTES);
+    for (size_t i = 0; i < count; i++)
+        allow[i] = policy->allow.items[i];
+    for (size_t i = 0; i < secrets->count; i++)
+        allow[count++] = cay_binding_rule(&secrets->items[i], &arena);
     const struct cay_policy_source source = {
-        .allow = policy->allow.items,
-        .allow_count = policy->allow.count,
+        .allow = allow,
+        .allow_count = count,
         .deny = policy->deny.items,
         .deny_count = policy->deny.count,
         .sets = sets,
@@ -50,4 +61,11 @@ bool cay_network_rules_make(const struct cay_host *host, const struct cay_v1_net
         .opened_count = host->gateway.allowed_count,
     };
     return cay_policy_create(&source, out_rules, err);
+}
+
+bool cay_network_rules_make(const struct cay_host *host, const struct cay_v1_network_policy *policy,
+                            struct cay_policy **out_rules, struct cay_error *err)
+{
+    static const struct cay_v1_secret_binding_array none;
+    return cay_network_rules_with(host, policy, &none, out_rules, err);
 }

@@ -11,6 +11,11 @@
 [[nodiscard]] bool cay_network_rules_make(const struct cay_host *host,
                                           const struct cay_v1_network_policy *policy,
                                           struct cay_policy **out_rules, struct cay_error *err);
+/* The same with what the secrets allow that it puts into requests. */
+[[nodiscard]] bool cay_network_rules_with(const struct cay_host *host,
+                                          const struct cay_v1_network_policy *policy,
+                                          const struct cay_v1_secret_binding_array *secrets,
+                                          struct cay_policy **out_rules, struct cay_error *err);
 
 /* Are the sets of the configuration good? Reason: INVALID_ARGUMENT. */
 [[nodiscard]] bool cay_network_sets_check(const struct cay_host *host, struct cay_error *err);

@@ -99,7 +99,8 @@ static bool check(struct cay_host *host, struct cay_call *call,
     enum cay_v1_network_mode mode = tried ? tried->mode : CAY_V1_NETWORK_MODE_NONE;
     if (tried && !check_mode(tried, err))
         return false;
-    if (mode == CAY_V1_NETWORK_MODE_FILTERED && !cay_network_rules_make(host, tried, &policy, err))
+    if (mode == CAY_V1_NETWORK_MODE_FILTERED &&
+        !cay_network_rules_with(host, tried, &session->spec->secrets, &policy, err))
         return false;
     out->verdicts.items = cay_arena_array(&call->arena, asked.count, sizeof(*out->verdicts.items));
     bool is_good = out->verdicts.items || cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);

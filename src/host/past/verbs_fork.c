@@ -11,6 +11,7 @@
 #include "host/life/start.h"
 #include "host/life/tokens.h"
 #include "host/life/verbs_session.h"
+#include "host/live/bindings.h"
 #include "host/live/filtered.h"
 #include "host/live/live.h"
 #include "host/live/nesting.h"
@@ -64,6 +65,7 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
     const struct cay_v1_fork_session_request *request = call->request;
     struct cay_v1_resource_limits *limits =
         cay_arena_new(&call->arena, struct cay_v1_resource_limits);
+    static const struct cay_v1_secret_binding_array none;
     struct cay_runtime *runtime = NULL;
     bool is_admin = call->caller.role == CAY_ROLE_ADMIN;
     if (!limits)
@@ -74,7 +76,9 @@ static bool fork_spec(struct fork_op *self, const struct cay_session *source,
         !cay_nesting_check(self->op.host, runtime, source->spec->nesting, is_admin, err) ||
         !cay_check_limits(request->limits, source->spec->limits, limits, err) ||
         !cay_network_choose(self->op.host, runtime, request->network, source->spec->network,
-                            &call->arena, &out_spec->network, err))
+                            &call->arena, &out_spec->network, err) ||
+        !cay_bindings_choose(&source->spec->secrets, &none, (struct cay_pb_strs){},
+                             out_spec->network, &call->arena, &out_spec->secrets, err))
         return false;
     out_spec->limits = limits;
     out_spec->runtime = cay_str(cay_runtime_name(runtime));

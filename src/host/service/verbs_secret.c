@@ -6,7 +6,7 @@
 #include "api/noun.h"
 #include "base/id.h"
 #include "base/log.h"
-#include "host/owner/account.h"
+#include "host/live/network.h"
 #include "host/service/service_internal.h"
 #include "host/service/verbs.h"
 #include "host/session/access.h"
@@ -100,6 +100,7 @@ static void put_done(struct cay_job *job)
     } else {
         struct cay_vault_entry *entry =
             cay_vault_add(&self->host->vault, cay_take_ptr(self->entry));
+        cay_network_renew_secret(self->host, self->owner, cay_str(self->name));
         cay_log(CAY_INFO, "secret.set", CAY_S("owner", self->owner), CAY_S("name", self->name));
         struct cay_v1_secret secret = to_message(self->call, entry);
         struct cay_v1_set_secret_response response = {.secret = &secret};
@@ -172,6 +173,7 @@ static void delete_done(struct cay_job *job)
         cay_call_fail(self->call, &self->err);
     } else {
         cay_vault_remove(&self->host->vault, self->owner, self->name);
+        cay_network_renew_secret(self->host, self->owner, cay_str(self->name));
         cay_log(CAY_INFO, "secret.deleted", CAY_S("owner", self->owner), CAY_S("name", self->name));
         cay_call_done(self->call, &(struct cay_v1_delete_secret_response){});
     }

@@ -7,9 +7,11 @@
 #include "host/exec/tool_call.h"
 #include "host/life/deadline.h"
 #include "host/life/waking.h"
+#include "host/live/bindings.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/ports.h"
+#include "host/live/trust.h"
 #include "host/owner/account_quota.h"
 #include "host/past/victims.h"
 #include "host/service/verbs.h"
@@ -35,7 +37,10 @@ struct update_op {
     const struct cay_sandbox *wired;   /* whose network changes; NULL: none runs, or it stays */
     enum cay_v1_network_mode mode;     /* as it will be, */
     enum cay_v1_network_mode old_mode; /* and was */
-    int root_fd;                       /* its tree; -1: not mounted */
+    const struct cay_runtime *runtime;
+    const struct cay_sandbox
+        *living; /* that is to trust this host; NULL: none runs, or it need not */
+    int root_fd; /* its tree; -1: not mounted */
     uint32_t uid_base;
     struct cay_settle applied; /* waits until the helper has the new rules */
 };
@@ -122,11 +127,16 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
                            const struct cay_v1_update_session_request *request,
                            struct cay_error *err)
 {
-    if (!request->network)
-        return true;
-    if (!cay_network_choose(self->op.host, session->runtime, request->network, NULL,
+    if (request->network &&
+        !cay_network_choose(self->op.host, session->runtime, request->network, NULL,
                             &self->op.call->arena, &self->spec.network, err))
         return false;
+    if (!cay_bindings_choose(&session->spec->secrets, &request->set_secrets,
+                             request->remove_secrets, self->spec.network, &self->op.call->arena,
+                             &self->spec.secrets, err))
+        return false;
+    self->runtime = session->runtime;
+    self->living = self->spec.secrets.count ? session->sandbox : NULL;
     self->mode = cay_network_mode(&self->spec);
     self->old_mode = cay_network_mode(session->spec);
     if (self->mode != self->old_mode)
@@ -212,6 +222,8 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
     }
     if (self->wired && cay_network_has_names(self->mode) && self->root_fd >= 0)
         cay_network_make_resolver(self->root_fd, self->uid_base);
+    if (self->living && self->root_fd >= 0)
+        cay_trust_write(host, self->runtime, self->living, self->root_fd, self->uid_base);
     CAY_CRASH_POINT("update.wired");
     if (cay_db_transaction_begin(host->db, err) &&
         cay_db_transaction_end(
