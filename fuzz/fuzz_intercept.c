@@ -54,10 +54,9 @@ static void check_edited(struct cay_str text, const struct cay_http1_head *befor
 static void edit(struct cay_str bytes, const struct cay_http1_head *head)
 {
     struct cay_buf out;
-    bool is_secret = false;
+    uint64_t used = 0;
     cay_buf_init(&out, 1 << 20);
-    if (egress_edit_head(bytes, head, CAY_STR("a.test"), &secrets, &out, &is_secret) ==
-        EGRESS_EDIT_DONE)
+    if (egress_edit_head(bytes, head, CAY_STR("a.test"), &secrets, &out, &used) == EGRESS_EDIT_DONE)
         check_edited(cay_buf_str(&out), head, has(bytes, VALUE));
     cay_buf_finish(&out);
 }

@@ -5,11 +5,13 @@
 
 enum { EDITED_BYTES_MAX = 64 * 1024 };
 
+static_assert((int)CAY_EGRESS_SECRETS_MAX <= 64, "one bit each");
+
 struct edit {
     struct cay_str host;
     const struct cay_egress_secrets *secrets;
     struct cay_buf *out;
-    bool is_secret;
+    uint64_t used; /* bits */
 };
 
 static void wipe_buf(struct cay_buf *buf)
@@ -74,7 +76,7 @@ static enum egress_edit replace(struct edit *edit, struct cay_str header, struct
             return result;
         cay_buf_append(out, text.ptr, (size_t)(at - text.ptr));
         cay_buf_append_str(out, one->value);
-        edit->is_secret = true;
+        edit->used |= UINT64_C(1) << (one - edit->secrets->items);
         text.len -= (size_t)(at - text.ptr) + placeholder.len;
         text.ptr = at + placeholder.len;
     }
@@ -133,7 +135,7 @@ static enum egress_edit put_value(struct edit *edit, const struct cay_http_heade
 
 enum egress_edit egress_edit_head(struct cay_str bytes, const struct cay_http1_head *head,
                                   struct cay_str host, const struct cay_egress_secrets *secrets,
-                                  struct cay_buf *out, bool *out_is_secret)
+                                  struct cay_buf *out, uint64_t *out_used)
 {
     struct edit edit = {.host = host, .secrets = secrets, .out = out};
     const char *cursor = bytes.ptr;
@@ -153,8 +155,8 @@ enum egress_edit egress_edit_head(struct cay_str bytes, const struct cay_http1_h
         cursor = field->value.ptr + field->value.len;
     }
     cay_buf_append(out, cursor, (size_t)(bytes.ptr + bytes.len - cursor));
-    if (edit.is_secret && cay_str_equal_nocase(head->method, CAY_STR("TRACE")))
+    if (edit.used && cay_str_equal_nocase(head->method, CAY_STR("TRACE")))
         return EGRESS_EDIT_ECHO;
-    *out_is_secret = edit.is_secret;
+    *out_used = edit.used;
     return out->failed ? EGRESS_EDIT_TOO_LARGE : EGRESS_EDIT_DONE;
 }

@@ -20,9 +20,7 @@ enum egress_edit {
 };
 
 /* `bytes` is the head that was parsed. Writes to `out` (which is to be wiped) when it is done;
- * *out_is_secret: there are values in it. */
-[[nodiscard]] enum egress_edit egress_edit_head(struct cay_str bytes,
-                                                const struct cay_http1_head *head,
-                                                struct cay_str host,
-                                                const struct cay_egress_secrets *secrets,
-                                                struct cay_buf *out, bool *out_is_secret);
+ * *out_used has a bit for each secret whose value is in it, by its place in the list. */
+[[nodiscard]] enum egress_edit
+egress_edit_head(struct cay_str bytes, const struct cay_http1_head *head, struct cay_str host,
+                 const struct cay_egress_secrets *secrets, struct cay_buf *out, uint64_t *out_used);

@@ -69,6 +69,7 @@ void egress_secrets_apply(struct egress *egress, int fd)
     struct cay_egress_secret one;
     struct cay_buf file;
     cay_egress_secrets_finish(secrets);
+    memset(egress->interception->used_told_ms, 0, sizeof(egress->interception->used_told_ms));
     struct cay_str rest = read_file(fd, CAY_EGRESS_SECRETS_BYTES_MAX, &file) ? cay_buf_str(&file)
                                                                              : (struct cay_str){};
     while (secrets->count < CAY_EGRESS_SECRETS_MAX && cay_egress_secret_next(&rest, &one))

@@ -21,6 +21,7 @@ enum {
 struct egress_interception {
     struct egress_tls *tls;
     struct cay_egress_secrets secrets;
+    uint64_t used_told_ms[CAY_EGRESS_SECRETS_MAX]; /* of each; 0: not yet */
     size_t conn_count;
 };
 

@@ -6,7 +6,13 @@
 #include "egress/edit.h"
 #include "egress/intercept.h"
 
-enum { SENTENCE_BYTES_MAX = 1024, SHOWN_BYTES_MAX = 200, BAD_GATEWAY = 502, FORBIDDEN = 403 };
+enum {
+    SENTENCE_BYTES_MAX = 1024,
+    SHOWN_BYTES_MAX = 200,
+    BAD_GATEWAY = 502,
+    FORBIDDEN = 403,
+    USED_MS = 20'000,
+};
 
 /* --- receipts: one for each request --- */
 
@@ -175,6 +181,21 @@ static int judge_rules(struct egress_conn *conn, const struct cay_http1_head *he
                   why.failed ? NULL : why.data);
 }
 
+/* To the minute is enough: not with every request. */
+static void tell_used(struct egress *egress, uint64_t used)
+{
+    struct egress_interception *interception = egress->interception;
+    for (size_t i = 0; used; i++, used >>= 1) {
+        uint64_t told_ms = interception->used_told_ms[i];
+        if (!(used & 1) || (told_ms && egress->now_ms - told_ms < USED_MS))
+            continue;
+        const struct cay_egress_frame frame = {.kind = CAY_EGRESS_USED,
+                                               .name = interception->secrets.items[i].placeholder};
+        if (egress_send(egress, &frame, NULL, 0))
+            interception->used_told_ms[i] = egress->now_ms;
+    }
+}
+
 /* The head of a request: 1 when it goes on, 0 when it is not whole. */
 static int judge_head(struct egress_conn *conn)
 {
@@ -182,7 +203,7 @@ static int judge_head(struct egress_conn *conn)
     struct cay_http_header fields[CAY_HTTP_PASS_FIELDS_MAX];
     struct cay_http1_head head;
     struct cay_http1_fault fault;
-    bool is_secret = false;
+    uint64_t used = 0;
     ssize_t len = cay_http_pass_head(cay_buf_str(&it->heard), fields, &head, &fault);
     if (len == 0)
         return 0;
@@ -201,12 +222,13 @@ static int judge_head(struct egress_conn *conn)
     (void)cay_buf_reserve(&it->to_server, (size_t)len + 2 * CAY_EGRESS_VALUE_BYTES_MAX);
     enum egress_edit result =
         egress_edit_head((struct cay_str){it->heard.data, (size_t)len}, &head, cay_str(conn->name),
-                         &conn->egress->interception->secrets, &it->to_server, &is_secret);
+                         &conn->egress->interception->secrets, &it->to_server, &used);
     if (result != EGRESS_EDIT_DONE) {
         cay_wipe(it->to_server.data + before, it->to_server.len - before);
         it->to_server.len = before;
         return refuse(conn, CAY_EGRESS_PLACEHOLDER, explain_edit(result));
     }
+    tell_used(conn->egress, used);
     cay_http_pass_begin(&it->pass, &head);
     cay_buf_consume(&it->heard, (size_t)len);
     return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Web servers for tests: web_servers.mjs FOLDER. HTTP/1.1 on port 80; HTTP/1.1 and HTTP/2 by TLS on 443, with FOLDER/key.pem
 // and FOLDER/cert.pem. A path is a file in FOLDER/www/NAME, NAME being the host that is asked; below /git/ are repositories, served
-// by git. What is sent to /digest is answered with its SHA-256. Prints `ready` when it listens.
+// by git. What is sent to /digest is answered with its SHA-256, and /header/NAME with that of the request's header. Prints `ready` when it listens.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createReadStream, readFileSync, statSync } from 'node:fs'
@@ -53,6 +53,9 @@ function git(request, response, url) {
 function serve(request, response) {
   const host = (request.headers[':authority'] ?? request.headers.host).split(':')[0]
   const url = new URL(request.url, `http://${host}`)
+  if (url.pathname.startsWith('/header/')) {
+    return response.end(createHash('sha256').update(request.headers[url.pathname.slice('/header/'.length)] ?? '').digest('hex'))
+  }
   if (url.pathname === '/digest') return digest(request, response)
   if (url.pathname.startsWith('/git/')) return git(request, response, url)
   const file = path.join(folder, 'www', host, decodeURIComponent(url.pathname))

@@ -33,7 +33,7 @@ void cay_waking_init(struct cay_waking *waking, const struct cay_session *sessio
         .slot = session->uid_slot,
         .network = cay_network_mode(session->spec),
         .has_nesting = session->spec->nesting,
-        .has_secrets = session->spec->secrets.count > 0,
+        .needs_trust = cay_trust_is_needed(session->host, session->spec),
         .needs_mount = session->root_fd < 0,
         .needs_sandbox = needs_sandbox && !session->live,
         .root_fd = session->root_fd,
@@ -105,7 +105,7 @@ bool cay_waking_work(struct cay_waking *waking, struct cay_host *host, struct ca
     };
     if (start_sandbox(waking, &spec, err) &&
         cay_network_attach(host, waking->sandbox, waking->slot, waking->network, err)) {
-        if (waking->has_secrets)
+        if (waking->needs_trust)
             cay_trust_write(host, waking->runtime, waking->sandbox, waking->root_fd,
                             waking->uid_base);
         return true;

@@ -17,7 +17,7 @@ struct cay_waking {
     uint32_t slot;
     enum cay_v1_network_mode network;
     bool has_nesting;
-    bool has_secrets; /* it is to trust what vouches for those that use them */
+    bool needs_trust; /* in this host, which looks into its TLS */
     bool needs_mount;
     bool needs_sandbox;
     int root_fd; /* in when mounted already; out otherwise. The session's own copy */

@@ -142,7 +142,7 @@ bool cay_bindings_env(const struct cay_session *session, struct cay_arena *arena
 {
     const struct cay_v1_secret_binding_array *bindings = &session->spec->secrets;
     *out_env = (struct cay_pb_pairs){};
-    if (!bindings->count)
+    if (!cay_trust_is_needed(session->host, session->spec))
         return true;
     struct cay_pb_pair *items =
         cay_arena_array(arena, bindings->count + CAY_TRUST_VARIABLES_MAX, sizeof(*items));

@@ -301,6 +301,8 @@ static void hear(struct cay_filtered *filtered)
             tell_receipt(filtered, &news.frame.receipt);
         else if (news.frame.kind == CAY_EGRESS_LEAF_WANTED)
             give_leaf(filtered, news.frame.name);
+        else if (news.frame.kind == CAY_EGRESS_USED)
+            cay_network_secret_used(filtered->session, news.frame.name);
     }
 }
 

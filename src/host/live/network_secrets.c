@@ -37,3 +37,18 @@ bool cay_network_has_secrets(const struct cay_session *session)
 {
     return session->spec->secrets.count > 0;
 }
+
+void cay_network_secret_used(const struct cay_session *session, struct cay_str placeholder)
+{
+    const struct cay_v1_secret_binding_array *bindings = &session->spec->secrets;
+    for (size_t i = 0; i < bindings->count; i++) {
+        char own[CAY_PLACEHOLDER_SIZE];
+        cay_binding_placeholder(session, &bindings->items[i], own);
+        struct cay_vault_entry *entry =
+            cay_str_is(placeholder, own)
+                ? cay_vault_find(&session->host->vault, session->owner, bindings->items[i].secret)
+                : NULL;
+        if (entry)
+            cay_vault_used(entry);
+    }
+}

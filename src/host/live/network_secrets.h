@@ -11,5 +11,7 @@
 /* On the loop thread. Copies (cay_egress_secrets_add); the caller finishes them. */
 void cay_network_secrets_list(const struct cay_session *session,
                               struct cay_egress_secrets *out_secrets);
+/* The helper has put the value of this placeholder into a request. */
+void cay_network_secret_used(const struct cay_session *session, struct cay_str placeholder);
 /* Would there be any? */
 [[nodiscard]] bool cay_network_has_secrets(const struct cay_session *session);

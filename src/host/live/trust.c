@@ -19,6 +19,37 @@ enum { BUNDLE_BYTES_MAX = 4 << 20 };
 static const char in_dev[] = "/dev/cay-certificates.pem";
 static const char in_tree[] = "/run/cay-certificates.pem";
 
+static bool has_requests(struct cay_pb_strs rules)
+{
+    for (size_t i = 0; i < rules.count; i++) {
+        if (memmem(rules.items[i].ptr, rules.items[i].len, "://", 3))
+            return true;
+    }
+    return false;
+}
+
+/* Sets of the configuration may have some: whoever names any set trusts this host then. */
+static bool has_sets(const struct cay_host *host, struct cay_pb_strs rules)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < rules.count && !is_there; i++)
+        is_there = cay_str_starts(rules.items[i], "@");
+    for (size_t i = 0; is_there && i < host->settings->network_sets.count; i++) {
+        if (strstr(host->settings->network_sets.items[i], "://"))
+            return true;
+    }
+    return false;
+}
+
+bool cay_trust_is_needed(const struct cay_host *host, const struct cay_v1_session *spec)
+{
+    const struct cay_v1_network_policy *policy = spec->network;
+    if (!policy || policy->mode != CAY_V1_NETWORK_MODE_FILTERED)
+        return false;
+    return spec->secrets.count || has_requests(policy->allow) || has_requests(policy->deny) ||
+           has_sets(host, policy->allow) || has_sets(host, policy->deny);
+}
+
 static bool sees_dev(const struct cay_runtime *runtime)
 {
     return !cay_runtime_can(runtime, CAY_RUNTIME_OWN_KERNEL);

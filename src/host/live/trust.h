@@ -12,6 +12,10 @@
 
 enum { CAY_TRUST_VARIABLES_MAX = 5 };
 
+/* Is TLS of such a session looked into: for secrets that it uses, or for rules of requests? */
+[[nodiscard]] bool cay_trust_is_needed(const struct cay_host *host,
+                                       const struct cay_v1_session *spec);
+
 /* Variables that name the file. Returns how many. */
 size_t cay_trust_env(const struct cay_session *session,
                      struct cay_pb_pair out_env[static CAY_TRUST_VARIABLES_MAX]);

@@ -136,7 +136,7 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
                              &self->spec.secrets, err))
         return false;
     self->runtime = session->runtime;
-    self->living = self->spec.secrets.count ? session->sandbox : NULL;
+    self->living = cay_trust_is_needed(self->op.host, &self->spec) ? session->sandbox : NULL;
     self->mode = cay_network_mode(&self->spec);
     self->old_mode = cay_network_mode(session->spec);
     if (self->mode != self->old_mode)

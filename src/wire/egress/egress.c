@@ -75,7 +75,8 @@ size_t cay_egress_encode(const struct cay_egress_frame *frame,
         put(&writer, frame->intercepts, 1);
         break;
     case CAY_EGRESS_LEAF:
-    case CAY_EGRESS_LEAF_WANTED: put_text(&writer, frame->name, CAY_EGRESS_NAME_BYTES_MAX); break;
+    case CAY_EGRESS_LEAF_WANTED:
+    case CAY_EGRESS_USED: put_text(&writer, frame->name, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
         put(&writer, frame->serial, 8);
         put(&writer, frame->asks_ms, 4);
@@ -199,7 +200,8 @@ bool cay_egress_decode(const uint8_t *bytes, size_t len, bool is_from_helper,
                   get_flag(&reader, &frame.intercepts);
         break;
     case CAY_EGRESS_LEAF:
-    case CAY_EGRESS_LEAF_WANTED: frame.name = get_text(&reader, CAY_EGRESS_NAME_BYTES_MAX); break;
+    case CAY_EGRESS_LEAF_WANTED:
+    case CAY_EGRESS_USED: frame.name = get_text(&reader, CAY_EGRESS_NAME_BYTES_MAX); break;
     case CAY_EGRESS_POLICY:
         frame.serial = get(&reader, 8);
         frame.asks_ms = (uint32_t)get(&reader, 4);

@@ -11,8 +11,8 @@
  * its key; ANSWER to a question; QUIT; PING, to hear whether it is still at work. From the helper:
  * HELLO to a daemon that connects, with all that the next helper needs; APPLIED when a policy is in
  * force; RECEIPT, and TOTALS of all that happened, those before it included; LEAF_WANTED, again
- * when nothing comes; ASK, whether somebody may be connected to, as often as it changes; PONG, when
- * all that it had to tell is told.
+ * when nothing comes; USED, the placeholder whose value was put into a request; ASK, whether
+ * somebody may be connected to, as often as it changes; PONG, when all that it had to tell is told.
  */
 
 #include "base/buf.h"
@@ -51,6 +51,7 @@ enum cay_egress_kind {
     CAY_EGRESS_TOTALS,
     CAY_EGRESS_PONG,
     CAY_EGRESS_LEAF_WANTED,
+    CAY_EGRESS_USED,
     CAY_EGRESS_ASK,
 };
 
@@ -145,7 +146,7 @@ struct cay_egress_frame {
     uint32_t asks_ms;    /* of POLICY: how long there is for an answer; 0: nobody is asked */
     bool intercepts;     /* of HELLO: it is the image that can */
     bool is_allowed;     /* of ANSWER */
-    struct cay_str name; /* of LEAF and LEAF_WANTED */
+    struct cay_str name; /* of LEAF and LEAF_WANTED, a placeholder of USED */
     struct cay_egress_ask ask;
     struct cay_egress_receipt receipt;
     struct cay_egress_totals totals;

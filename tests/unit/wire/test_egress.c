@@ -21,6 +21,7 @@ static const struct cay_egress_frame samples[] = {
     {.kind = CAY_EGRESS_SECRETS},
     {.kind = CAY_EGRESS_LEAF, .name = CAY_STR("api.example.com")},
     {.kind = CAY_EGRESS_LEAF_WANTED, .name = CAY_STR("api.example.com")},
+    {.kind = CAY_EGRESS_USED, .name = CAY_STR("cay-secret-0123456789abcdef")},
     {.kind = CAY_EGRESS_HELLO, .version = 7, .parts = 0x35, .intercepts = true},
     {.kind = CAY_EGRESS_APPLIED, .serial = 3, .count = 2},
     {.kind = CAY_EGRESS_TOTALS,
