@@ -119,6 +119,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
      .help = "A rule of a set that lists of filtered networks may name: corp=*.corp.example:443 is one of @corp. A set that is built in (@debian, @github, @npm, @pypi) is replaced by one of its name. May be repeated; the rules of one name add up."},
     {HOST(network_trust, network_trust), .type = CAY_CONF_STRING, .metavar = "FILE", .min = 1, .max = 400, .fallback = "/etc/ssl/certs/ca-certificates.crt",
      .help = "Certificates, in PEM, of those who vouch for servers, where the TLS of a filtered network is looked into: for secrets and for rules of requests. Read when a sandbox first needs it."},
+    {HOST(network_ask_timeout, network_ask_timeout_ms), .type = CAY_CONF_DURATION, .min = 1000, .max = 3600000, .fallback = "60s",
+     .help = "How long a connection that a session with a network that asks holds back waits for an answer; then it is refused."},
     {HOST(max_sessions, max_sessions), .type = CAY_CONF_INTEGER, .metavar = "N", .min = 0, .max = 16384,
      .fallback = "0",
      .help = "How many sessions there may be at once; 0 for as many as fit."},

@@ -227,27 +227,35 @@ bool cay_values_texts(struct cay_cli *cli, const char *flag, struct cay_pb_strs 
     return true;
 }
 
-static bool read_mode(struct cay_str text, enum cay_v1_network_mode *out, struct cay_error *err)
+static const struct {
+    const char *name;
+    enum cay_v1_network_mode mode;
+    bool ask;
+} networks[] = {
+    {"none", CAY_V1_NETWORK_MODE_NONE, false},
+    {"open", CAY_V1_NETWORK_MODE_OPEN, false},
+    {"filtered", CAY_V1_NETWORK_MODE_FILTERED, false},
+    {"ask", CAY_V1_NETWORK_MODE_FILTERED, true},
+};
+
+static bool read_mode(struct cay_str text, struct cay_v1_network_policy *out, struct cay_error *err)
 {
-    if (cay_str_is(text, "none"))
-        *out = CAY_V1_NETWORK_MODE_NONE;
-    else if (cay_str_is(text, "open"))
-        *out = CAY_V1_NETWORK_MODE_OPEN;
-    else if (cay_str_is(text, "filtered"))
-        *out = CAY_V1_NETWORK_MODE_FILTERED;
-    else
-        return cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                        "--network '%.40s': write none, open or filtered", text.ptr);
-    return true;
+    for (size_t i = 0; i < CAY_COUNT(networks); i++) {
+        if (!cay_str_is(text, networks[i].name))
+            continue;
+        out->mode = networks[i].mode;
+        out->ask = networks[i].ask;
+        return true;
+    }
+    return cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "--network '%.40s': write none, open, filtered or ask", text.ptr);
 }
 
-const char *cay_values_network_name(enum cay_v1_network_mode mode)
+const char *cay_values_network_name(const struct cay_v1_network_policy *policy)
 {
-    switch (mode) {
-    case CAY_V1_NETWORK_MODE_OPEN: return "open";
-    case CAY_V1_NETWORK_MODE_FILTERED: return "filtered";
-    case CAY_V1_NETWORK_MODE_UNSPECIFIED:
-    case CAY_V1_NETWORK_MODE_NONE: break;
+    for (size_t i = 0; i < CAY_COUNT(networks); i++) {
+        if (policy->mode == networks[i].mode && policy->ask == networks[i].ask)
+            return networks[i].name;
     }
     return "none";
 }
@@ -292,10 +300,11 @@ static bool read_reach(struct cay_str mode, struct cay_pb_strs allow, struct cay
     out->mode = CAY_V1_NETWORK_MODE_FILTERED;
     out->allow = allow;
     out->deny = deny;
-    if (mode.ptr && !read_mode(mode, &out->mode, err))
+    if (mode.ptr && !read_mode(mode, out, err))
         return false;
     return !has_rules || out->mode == CAY_V1_NETWORK_MODE_FILTERED ||
-           cay_fail(err, CAY_R_INVALID_ARGUMENT, "--allow and --deny are for --network filtered");
+           cay_fail(err, CAY_R_INVALID_ARGUMENT,
+                    "--allow and --deny are for --network filtered and ask");
 }
 
 bool cay_values_network(struct cay_cli *cli, struct cay_str session_id,

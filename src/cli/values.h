@@ -65,8 +65,8 @@
                                           struct cay_v1_network_policy **in_out_network,
                                           struct cay_error *err);
 
-/* "none", "open" or "filtered" */
-const char *cay_values_network_name(enum cay_v1_network_mode mode);
+/* "none", "open", "filtered" or "ask" */
+const char *cay_values_network_name(const struct cay_v1_network_policy *policy);
 /* "private", "exposed" or "public" */
 const char *cay_values_ports_name(const struct cay_v1_network_policy *network);
 
@@ -80,7 +80,7 @@ const char *cay_values_ports_name(const struct cay_v1_network_policy *network);
     {.name = "disk", .value = "SIZE", .help = "bytes it may add on disk, its snapshots included"}, \
     {.name = "inodes", .value = "N", .help = "files and directories it may add, as with --disk"}
 #define CAY_FLAG_NETWORK                                                                          \
-    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet; filtered: what --allow names"}, \
+    {.name = "network", .value = "MODE", .help = "none: loopback only; open: the internet; filtered: what --allow names; ask: it, and what somebody lets through"}, \
     {.name = "allow", .value = "RULE", .help = "a rule of a filtered network: what it reaches, e.g. example.org:443, @npm"},                  \
     {.name = "deny", .value = "RULE", .help = "the same for what it does not reach, whatever allows it"}
 #define CAY_FLAG_PORTS                                                                            \

@@ -100,6 +100,8 @@ VERBS = {
         "GetCapabilities": ok({}),
         "GetUsage": gone(S) + ok({}),
         "CheckNetwork": gone(S | {"destinations": ["example.org"]}),
+        "ListNetworkQuestions": gone(S),
+        "AnswerNetworkQuestion": gone(S | {"questionId": "00000001", "decision": "NETWORK_DECISION_ALLOW_ONCE"}),
         "WatchEvents": ok({"noFollow": True}, {"noFollow": True, "sessionIds": ["{session}"]},
                           {"noFollow": True, "labels": {"whose": "bob"}}),
         "RollbackSession": gone(S | {"snapshot": "{snapshot}", "processes": "PROCESS_POLICY_REFUSE"},

@@ -21,7 +21,7 @@ static bool run_show(struct cay_cli *cli, struct cay_error *err)
     if (cli->out.is_json)
         return cay_output_message(&cli->out, &cay_v1_network_policy_desc, policy, err);
     cay_output_field(&cli->out, "network", CAY_STYLE_PLAIN,
-                     cay_str(cay_values_network_name(policy->mode)));
+                     cay_str(cay_values_network_name(policy)));
     print_rules(&cli->out, "allow", policy->allow);
     print_rules(&cli->out, "deny", policy->deny);
     cay_output_field(&cli->out, "ports", CAY_STYLE_PLAIN, cay_str(cay_values_ports_name(policy)));
@@ -50,8 +50,13 @@ static void print_verdicts(struct cay_output *out, const struct cay_v1_network_v
     for (size_t i = 0; i < all->count; i++) {
         const struct cay_v1_network_verdict *verdict = &all->items[i];
         cay_table_cell(&table, CAY_STYLE_BOLD, verdict->endpoint);
-        cay_table_cell(&table, verdict->allowed ? CAY_STYLE_GOOD : CAY_STYLE_BAD,
-                       cay_str(verdict->allowed ? "allowed" : "refused"));
+        cay_table_cell(&table,
+                       verdict->allowed ? CAY_STYLE_GOOD
+                       : verdict->asked ? CAY_STYLE_WARN
+                                        : CAY_STYLE_BAD,
+                       cay_str(verdict->allowed ? "allowed"
+                               : verdict->asked ? "asked"
+                                                : "refused"));
         cay_table_cell(&table, CAY_STYLE_PLAIN, verdict->why);
     }
     cay_table_print(&table, out);

@@ -241,7 +241,7 @@ static void print_session(struct cay_output *out, const struct cay_v1_session *s
     print_limits(out, session->limits);
     if (session->network)
         cay_output_field(out, "network", CAY_STYLE_PLAIN,
-                         cay_str(cay_values_network_name(session->network->mode)));
+                         cay_str(cay_values_network_name(session->network)));
     print_secrets(out, &session->secrets);
     cay_output_field(out, "user", CAY_STYLE_PLAIN, session->default_user);
     cay_output_field(out, "directory", CAY_STYLE_PLAIN, session->default_cwd);

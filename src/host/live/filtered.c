@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "egress/rules/rules.h"
 #include "host/authority/authority.h"
+#include "host/live/asking.h"
 #include "host/live/bindings.h"
 #include "host/live/filtered_internal.h"
 #include "host/live/network_rules.h"
@@ -55,6 +56,7 @@ struct cay_filtered {
     int inside_fd;
     int outside_fd; /* where the helper dials from; -1: there was none yet */
     struct cay_helper helper;
+    struct cay_asking asking;
     struct cay_dns *dns; /* names for the helper */
     struct inlet {
         struct cay_watch watch;
@@ -144,9 +146,12 @@ static void tell_rules(struct cay_filtered *filtered)
     struct cay_error err = {};
     cay_buf_init(&rules, CAY_EGRESS_POLICY_BYTES_MAX);
     write_rules(filtered, &rules);
+    const struct cay_v1_network_policy *policy = filtered->session->spec->network;
+    bool asks = policy && policy->ask;
+    int64_t asks_ms = asks ? filtered->host->settings->network_ask_timeout_ms : 0;
     int status = rules.failed ? -EMSGSIZE
-                              : cay_helper_set_policy(&filtered->helper, ++filtered->serial, 0,
-                                                      cay_buf_str(&rules));
+                              : cay_helper_set_policy(&filtered->helper, ++filtered->serial,
+                                                      (uint32_t)asks_ms, cay_buf_str(&rules));
     if (status < 0) {
         cay_fail_errno(&err, CAY_R_INTERNAL, status, "tell the helper its rules");
         cay_log(CAY_ERROR, "network.rules_failed", CAY_S("session", filtered->session->id),
@@ -216,6 +221,7 @@ static void drop_helper(struct cay_filtered *filtered, bool leaves)
     cay_watch_close(&filtered->control);
     cay_watch_close(&filtered->death);
     cay_dns_close(cay_take_ptr(filtered->dns));
+    cay_asking_drop(&filtered->asking, leaves ? NULL : filtered->session);
     if (leaves)
         cay_helper_leave(&filtered->helper);
     else
@@ -299,6 +305,8 @@ static void hear(struct cay_filtered *filtered)
                                 news.frame.serial);
         if (news.frame.kind == CAY_EGRESS_RECEIPT)
             tell_receipt(filtered, &news.frame.receipt);
+        else if (news.frame.kind == CAY_EGRESS_ASK)
+            cay_asking_take(&filtered->asking, filtered->session, &news.frame.ask);
         else if (news.frame.kind == CAY_EGRESS_LEAF_WANTED)
             give_leaf(filtered, news.frame.name);
         else if (news.frame.kind == CAY_EGRESS_USED)
@@ -569,6 +577,18 @@ void cay_filtered_renew(struct cay_filtered *filtered)
         return;
     tell_secrets(filtered);
     tell_rules(filtered);
+}
+
+bool cay_filtered_answer(const struct cay_filtered *filtered, uint32_t id, bool is_allowed,
+                         struct cay_error *err)
+{
+    int status = cay_helper_answer(&filtered->helper, id, is_allowed);
+    return status == 0 || cay_fail_errno(err, CAY_R_UNAVAILABLE, status, "tell the helper");
+}
+
+struct cay_asking *cay_filtered_asking(struct cay_filtered *filtered)
+{
+    return filtered ? &filtered->asking : NULL;
 }
 
 void cay_filtered_close(struct cay_filtered *filtered, bool leaves)

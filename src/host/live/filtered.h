@@ -12,6 +12,7 @@
 #include "host/net/filter.h"
 #include "host/session/session.h"
 
+struct cay_asking;
 struct cay_filtered;
 struct cay_filtering;
 
@@ -59,5 +60,10 @@ struct cay_settle;
 /* Another has been attached in its place. */
 [[nodiscard]] bool cay_filtered_is_outdated(const struct cay_filtered *filtered);
 void cay_filtered_renew(struct cay_filtered *filtered);
+/* What its helper asks. Accepts NULL. */
+[[nodiscard]] struct cay_asking *cay_filtered_asking(struct cay_filtered *filtered);
+/* To a question of these. Reason: UNAVAILABLE. */
+[[nodiscard]] bool cay_filtered_answer(const struct cay_filtered *filtered, uint32_t id,
+                                       bool is_allowed, struct cay_error *err);
 /* `leaves`: the helper goes on, for the next daemon. Accepts NULL. */
 void cay_filtered_close(struct cay_filtered *filtered, bool leaves);

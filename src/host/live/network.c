@@ -96,9 +96,9 @@ static bool check_rules(const struct cay_host *host, const struct cay_runtime *r
 {
     struct cay_policy *rules = NULL;
     if (mode != CAY_V1_NETWORK_MODE_FILTERED)
-        return (!policy->allow.count && !policy->deny.count) ||
+        return (!policy->allow.count && !policy->deny.count && !policy->ask) ||
                cay_fail(err, CAY_R_NOT_SUPPORTED,
-                        "network: only one that is filtered can have rules; the daemon's "
+                        "network: only one that is filtered can have rules, or ask; the daemon's "
                         "network_allow opens ranges for all");
     if (!cay_network_can_filter(host, runtime, err) ||
         !cay_network_rules_make(host, policy, &rules, err))

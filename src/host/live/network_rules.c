@@ -59,6 +59,7 @@ bool cay_network_rules_with(const struct cay_host *host, const struct cay_v1_net
         .set_count = host->settings->network_sets.count,
         .opened = host->gateway.allowed,
         .opened_count = host->gateway.allowed_count,
+        .asks = policy->ask,
     };
     return cay_policy_create(&source, out_rules, err);
 }

@@ -7,5 +7,6 @@
 
 cay_verb cay_host_check_network;
 cay_verb cay_host_get_usage;
+cay_verb cay_host_list_network_questions;
 
 extern const struct cay_verb_row cay_live_verbs[];

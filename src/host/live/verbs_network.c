@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/rules/destination.h"
 #include "egress/rules/guarded.h"
+#include "host/live/asking.h"
+#include "host/live/filtered.h"
 #include "host/live/network.h"
 #include "host/live/network_rules.h"
 #include "host/live/verbs.h"
@@ -45,6 +47,7 @@ static void decide(const struct cay_host *host, enum cay_v1_network_mode mode,
         cay_policy_decide(policy, destination, &decision);
         cay_decision_explain(&decision, why);
         out->allowed = decision.verdict == CAY_VERDICT_ALLOWED;
+        out->asked = decision.verdict == CAY_VERDICT_ASKED;
         out->rule = decision.rule;
     } else {
         cay_buf_append_text(why, "the session has no network");
@@ -53,13 +56,13 @@ static void decide(const struct cay_host *host, enum cay_v1_network_mode mode,
 
 static bool check_mode(const struct cay_v1_network_policy *policy, struct cay_error *err)
 {
-    bool has_rules = policy->allow.count || policy->deny.count;
+    bool has_rules = policy->allow.count || policy->deny.count || policy->ask;
     if (policy->mode != CAY_V1_NETWORK_MODE_NONE && policy->mode != CAY_V1_NETWORK_MODE_OPEN &&
         policy->mode != CAY_V1_NETWORK_MODE_FILTERED)
         return cay_fail(err, CAY_R_INVALID_ARGUMENT, "policy: its mode is none, open or filtered");
     return policy->mode == CAY_V1_NETWORK_MODE_FILTERED || !has_rules ||
            cay_fail(err, CAY_R_INVALID_ARGUMENT,
-                    "policy: allow and deny are for the mode filtered");
+                    "policy: allow, deny and ask are for the mode filtered");
 }
 
 static bool check_one(const struct cay_host *host, struct cay_call *call,
@@ -116,6 +119,20 @@ void cay_host_check_network(struct cay_service *service, struct cay_call *call)
     struct cay_v1_check_network_response response = {};
     struct cay_error err = {};
     if (check(cay_host_of(service), call, &response, &err))
+        cay_call_done(call, &response);
+    else
+        cay_call_fail(call, &err);
+}
+
+void cay_host_list_network_questions(struct cay_service *service, struct cay_call *call)
+{
+    const struct cay_v1_list_network_questions_request *request = call->request;
+    struct cay_v1_list_network_questions_response response = {};
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    if (cay_session_check(cay_host_of(service), call, request->session_id, CAY_VERB_LOOK, &session,
+                          &err) &&
+        cay_asking_list(cay_filtered_asking(session->filtered), &call->arena, &response, &err))
         cay_call_done(call, &response);
     else
         cay_call_fail(call, &err);

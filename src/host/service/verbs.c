@@ -5,6 +5,7 @@
 const struct cay_verb_row cay_service_verbs[] = {
     {CAY_V1_SANDBOX_SERVICE_UPDATE_SESSION,   cay_host_update_session},
     {CAY_V1_SANDBOX_SERVICE_REVOKE_TOKENS,    cay_host_revoke_tokens},
+    {CAY_V1_SANDBOX_SERVICE_ANSWER_NETWORK_QUESTION, cay_host_answer_network_question},
     {CAY_V1_SANDBOX_SERVICE_HEALTH_CHECK,     cay_host_health_check},
     {CAY_V1_SANDBOX_SERVICE_GET_CAPABILITIES, cay_host_get_capabilities},
     {CAY_V1_SANDBOX_SERVICE_WATCH_EVENTS,     cay_host_watch_events},

@@ -7,6 +7,7 @@
 
 cay_verb cay_host_update_session;
 cay_verb cay_host_revoke_tokens;
+cay_verb cay_host_answer_network_question;
 cay_verb cay_host_health_check;
 cay_verb cay_host_get_capabilities;
 cay_verb cay_host_watch_events;

@@ -7,7 +7,9 @@
 #include "host/exec/tool_call.h"
 #include "host/life/deadline.h"
 #include "host/life/waking.h"
+#include "host/live/asking.h"
 #include "host/live/bindings.h"
+#include "host/live/filtered.h"
 #include "host/live/live.h"
 #include "host/live/network.h"
 #include "host/live/ports.h"
@@ -26,7 +28,9 @@
 
 struct update_op {
     struct cay_op op;
-    struct cay_v1_session spec; /* as it will be; in the call's arena */
+    const struct cay_v1_update_session_request *request;
+    struct answering *answering; /* NULL: it is a call of UpdateSession */
+    struct cay_v1_session spec;  /* as it will be; in the call's arena */
     struct cay_session_record record;
     struct cay_victims victims;
     struct cay_sandbox *sandbox; /* whose limits change; NULL: none runs, or they stay */
@@ -43,6 +47,15 @@ struct update_op {
     int root_fd; /* its tree; -1: not mounted */
     uint32_t uid_base;
     struct cay_settle applied; /* waits until the helper has the new rules */
+};
+
+/* A rule that is the answer to a question. */
+struct answering {
+    struct cay_v1_update_session_request request;
+    const char *how;
+    bool is_allowed;
+    uint32_t question;
+    struct cay_str rule;
 };
 
 static struct update_op *update_of(struct cay_op *op)
@@ -146,13 +159,38 @@ static bool change_network(struct update_op *self, const struct cay_session *ses
     return true;
 }
 
+/* In the gate: another may have been added since. */
+static bool add_rule(struct update_op *self, const struct cay_session *session,
+                     struct cay_error *err)
+{
+    struct answering *answering = self->answering;
+    struct cay_arena *arena = &self->op.call->arena;
+    struct cay_v1_network_policy *policy = cay_arena_new(arena, struct cay_v1_network_policy);
+    if (!policy)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    if (session->spec->network)
+        *policy = *session->spec->network;
+    struct cay_pb_strs *list = answering->is_allowed ? &policy->allow : &policy->deny;
+    struct cay_str *items = cay_arena_array(arena, list->count + 1, sizeof(*items));
+    if (!items)
+        return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+    for (size_t i = 0; i < list->count; i++)
+        items[i] = list->items[i];
+    items[list->count] = answering->rule;
+    *list = (struct cay_pb_strs){items, list->count + 1};
+    answering->request.network = policy;
+    return true;
+}
+
 static bool update_begin(struct cay_op *op, struct cay_error *err)
 {
     struct update_op *self = update_of(op);
     struct cay_session *session = op->session;
-    const struct cay_v1_update_session_request *request = op->call->request;
+    const struct cay_v1_update_session_request *request = self->request;
     struct cay_arena *arena = &op->call->arena;
     self->spec = *session->spec;
+    if (self->answering && !add_rule(self, session, err))
+        return false;
     if (!change_pairs(arena, &self->spec.labels, request->set_labels, request->remove_labels) ||
         !change_pairs(arena, &self->spec.env, request->set_env, request->remove_env))
         return cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
@@ -238,6 +276,31 @@ static bool update_work(struct cay_op *op, struct cay_error *err)
     return false;
 }
 
+static void respond(struct update_op *self)
+{
+    struct cay_session *session = self->op.session;
+    struct cay_call *call = self->op.call;
+    const struct answering *answering = self->answering;
+    if (!answering) {
+        struct cay_v1_update_session_response response = {
+            .session = cay_session_message(session, &call->arena)};
+        cay_call_done(call, &response);
+        return;
+    }
+    const struct cay_v1_answer_network_question_response response = {.rule = answering->rule};
+    cay_call_done(call, &response);
+}
+
+/* Before the helper hears the rule, by which it ends the question itself. */
+static void end_question(const struct update_op *self)
+{
+    const struct cay_session *session = self->op.session;
+    struct cay_asking *asking = cay_filtered_asking(session->filtered);
+    if (asking && self->answering)
+        cay_asking_end(asking, session, self->answering->question, self->answering->how,
+                       self->op.call);
+}
+
 static void leave(struct update_op *self)
 {
     cay_victims_finish(&self->victims);
@@ -248,10 +311,7 @@ static void leave(struct update_op *self)
 
 static void answer(struct update_op *self)
 {
-    struct cay_op *op = &self->op;
-    struct cay_v1_update_session_response response = {
-        .session = cay_session_message(op->session, &op->call->arena)};
-    cay_call_done(op->call, &response);
+    respond(self);
     leave(self);
 }
 
@@ -265,6 +325,7 @@ static void update_end(struct cay_op *op)
     struct update_op *self = update_of(op);
     if (op->is_done) {
         cay_session_set_spec(op->session, &self->spec);
+        end_question(self);
         cay_victims_forget(&self->victims, op->session);
         cay_deadline_set(op->session);
         cay_network_serve(op->session, op->session->live ? op->session->sandbox : NULL);
@@ -297,7 +358,91 @@ void cay_host_update_session(struct cay_service *service, struct cay_call *call)
 {
     const struct cay_v1_update_session_request *request = call->request;
     struct update_op *self = cay_new(struct update_op);
+    self->request = request;
     cay_victims_init(&self->victims);
     cay_op_start(&self->op, cay_host_of(service), call, request->session_id, CAY_VERB_UPDATE, true,
                  &update_steps);
+}
+
+/* --- AnswerNetworkQuestion --- */
+
+static const struct {
+    const char *how; /* the reason of the event */
+    bool is_allowed;
+    bool is_rule;
+} decisions[] = {
+    [CAY_V1_NETWORK_DECISION_ALLOW_ONCE] = {"allow_once", true, false},
+    [CAY_V1_NETWORK_DECISION_ALLOW_ALWAYS] = {"allow_always", true, true},
+    [CAY_V1_NETWORK_DECISION_REJECT_ONCE] = {"reject_once", false, false},
+    [CAY_V1_NETWORK_DECISION_REJECT_ALWAYS] = {"reject_always", false, true},
+};
+
+/* NULL when there is none, or nothing to do with it. */
+static const struct cay_question *find_question(struct cay_host *host, struct cay_call *call,
+                                                struct cay_session **out_session,
+                                                struct cay_error *err)
+{
+    const struct cay_v1_answer_network_question_request *request = call->request;
+    size_t decision = (size_t)request->decision;
+    if (!cay_session_check(host, call, request->session_id, CAY_VERB_UPDATE, out_session, err))
+        return NULL;
+    if (decision >= CAY_COUNT(decisions) || !decisions[decision].how) {
+        cay_fail(err, CAY_R_INVALID_ARGUMENT, "decision: allow or reject, once or always");
+        return NULL;
+    }
+    const struct cay_question *question =
+        cay_asking_find(cay_filtered_asking((*out_session)->filtered), request->question_id);
+    if (!question)
+        cay_fail(err, CAY_R_FAILED_PRECONDITION,
+                 "there is no such question any more; 'cay net ask %s' shows those that wait",
+                 (*out_session)->id);
+    return question;
+}
+
+/* For ever: as an update that adds the rule, which the helper obeys. */
+static void answer_by_rule(struct cay_session *session, struct cay_call *call,
+                           const struct cay_question *question, size_t decision)
+{
+    struct update_op *self = cay_new(struct update_op);
+    struct answering *answering = cay_arena_new(&call->arena, struct answering);
+    char rule[CAY_EGRESS_NAME_BYTES_MAX + sizeof(":65535")];
+    snprintf(rule, sizeof(rule), "%s:%u", question->name, question->port);
+    if (answering)
+        *answering = (struct answering){.how = decisions[decision].how,
+                                        .is_allowed = decisions[decision].is_allowed,
+                                        .question = question->id,
+                                        .rule = cay_arena_str(&call->arena, cay_str(rule))};
+    if (!answering || !answering->rule.len) {
+        struct cay_error err = {};
+        cay_fail(&err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+        free(self);
+        cay_call_fail(call, &err);
+        return;
+    }
+    self->answering = answering;
+    self->request = &answering->request;
+    cay_victims_init(&self->victims);
+    cay_op_start_on(&self->op, session, call, CAY_VERB_UPDATE, true, &update_steps);
+}
+
+void cay_host_answer_network_question(struct cay_service *service, struct cay_call *call)
+{
+    static const struct cay_v1_answer_network_question_response response;
+    const struct cay_v1_answer_network_question_request *request = call->request;
+    struct cay_session *session = NULL;
+    struct cay_error err = {};
+    size_t decision = (size_t)request->decision;
+    const struct cay_question *question = find_question(cay_host_of(service), call, &session, &err);
+    if (!question) {
+        cay_call_fail(call, &err);
+    } else if (decisions[decision].is_rule) {
+        answer_by_rule(session, call, question, decision);
+    } else if (!cay_filtered_answer(session->filtered, question->id, decisions[decision].is_allowed,
+                                    &err)) {
+        cay_call_fail(call, &err);
+    } else {
+        cay_asking_end(cay_filtered_asking(session->filtered), session, question->id,
+                       decisions[decision].how, call);
+        cay_call_done(call, &response);
+    }
 }

@@ -39,6 +39,7 @@ struct cay_host_settings {
     struct cay_conf_list network_rules; /* of sessions that are filtered because they do not say */
     struct cay_conf_list network_sets;  /* NAME=RULE */
     const char *network_trust;          /* a file: who vouches for servers */
+    int64_t network_ask_timeout_ms;     /* of questions about connections */
     int64_t max_sessions;               /* 0: as many as fit */
     int64_t reserve;              /* sandboxes that may wait for sessions to come; 0: none do */
     int64_t max_concurrent_tools; /* of a session that does not say; 0: no limit */
