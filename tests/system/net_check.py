@@ -91,7 +91,8 @@ def command_line(cay):
         ["evil.example:443", "refused", "'evil.example' denies it"]], done
     found = json.loads(cli("check", "s", "a.example", "--json").stdout)
     assert found["verdicts"][0]["why"] == "the session has no network", found
-    assert cli("show", "s").stdout.split() == ["network", "none"]
+    shown = cli("show", "s")
+    assert shown.stdout.split() == ["network", "none", "ports", "exposed"], shown
     assert json.loads(cli("show", "s", "--json").stdout)["mode"] == "NETWORK_MODE_NONE"
     done = cli("check", "s", "--allow", "*bad", "a.example")
     assert done.returncode == 125 and "*.example.org" in done.stderr, done
