@@ -455,11 +455,13 @@ static int check(const struct cayd_conf *conf)
 {
     cay_auto(cay_buf_finish) struct cay_buf text;
     cay_autofree char *init_path = find_init(conf->init_path);
-    const struct cay_doctor_options options = {.data_dir = conf->host.data_dir,
-                                               .init_path = init_path,
-                                               .runsc = conf->host.runsc,
-                                               .runsc_platform = conf->host.runsc_platform,
-                                               .needs_gvisor = offers(conf, "gvisor")};
+    const struct cay_doctor_options options = {
+        .data_dir = conf->host.data_dir,
+        .init_path = init_path,
+        .runsc = conf->host.runsc,
+        .runsc_platform = conf->host.runsc_platform,
+        .needs_gvisor = offers(conf, "gvisor"),
+        .network_steering = (enum cay_filter_way)conf->host.network_steering};
     cay_buf_init(&text, 1 << 20);
     bool is_fit = cay_doctor_run(&options, &text);
     fwrite(text.data, 1, text.len, stdout);

@@ -7,6 +7,8 @@
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const networks[] = {"none", "filtered", "open", NULL};
 static const char *const nestings[] = {"nobody", "admin", "everybody", NULL};
+/* In the order of enum cay_filter_way. */
+static const char *const steerings[] = {"auto", "bpf", "nft", NULL};
 static const char *const e2b_networks[] = {"default", "none", "open", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -108,6 +110,8 @@ const struct cay_conf_entry cayd_conf_entries[] = {
     {HOST(secrets_key, secrets_key), .type = CAY_CONF_STRING, .metavar = "FILE", .max = 4000,
      .help = "File with the key under which secrets of owners are kept (cay secret), made with the first of them, for the daemon's user only. "
              "Unset, it is secrets.key in the data directory; elsewhere, a copy of that directory opens no secret."},
+    {HOST(network_steering, network_steering), .type = CAY_CONF_ENUM, .choices = steerings, .fallback = "auto",
+     .help = "How connections of filtered networks are led to cay-egress: bpf (sk_lookup), nft (the packet filter's table of connections), or auto, which is the first of them that this kernel has."},
     {HOST(network_pool, network_pool), .type = CAY_CONF_STRING, .metavar = "RANGE", .min = 1, .max = 18,
      .fallback = "100.96.0.0/16",
      .help = "Addresses for sandboxes with an open network, IPv4. Nobody outside sees them; no route of this machine may lead into them. Daemons side by side may share it."},

@@ -273,11 +273,21 @@ static void on_tcp_question(struct egress_watch *watch, uint32_t)
 
 /* --- the beginning --- */
 
+/* Where it was led here by packet filter tables, they know whom it was for. */
+static int find_original(int fd, struct sockaddr_storage *name)
+{
+    enum { ORIGINAL_DESTINATION = 80 }; /* of both families */
+    bool is_four = name->ss_family == AF_INET;
+    socklen_t len = is_four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    return getsockopt(fd, is_four ? IPPROTO_IP : IPPROTO_IPV6, ORIGINAL_DESTINATION, name, &len);
+}
+
 static bool find_destination(int fd, struct egress_conn *conn)
 {
     struct sockaddr_storage name = {};
     socklen_t len = sizeof(name);
-    if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)
+    if (getsockname(fd, (struct sockaddr *)&name, &len) < 0 ||
+        (conn->egress->link_fd < 0 && find_original(fd, &name) < 0))
         return false;
     const struct sockaddr_in *four = (const struct sockaddr_in *)&name;
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&name;

@@ -23,7 +23,7 @@ SERVICE = "/cay.test.v1.EchoService/"
 PATIENCE_S = 15  # for what must come; a machine under load is slow, not wrong
 MIB = 1024 * 1024
 
-_cases, _checks, _for_gvisor = [], [], set()
+_cases, _checks, _for_gvisor, _for_nft = [], [], set(), set()
 
 
 class Skip(Exception):
@@ -34,7 +34,8 @@ def case(function):
     """Register a test case. Its function has its short name, its docstring says what is promised.
     It makes what it needs: it may be run alone, and after any other."""
     assert all(function.__name__ != other.__name__ for other in _cases), function.__name__
-    if os.environ.get("CAY_RUNTIME") != "gvisor" or function in _for_gvisor:
+    if (os.environ.get("CAY_RUNTIME") != "gvisor" or function in _for_gvisor) and \
+            (os.environ.get("CAY_NETWORK_STEERING") != "nft" or function in _for_nft):
         _cases.append(function)
     return function
 
@@ -43,6 +44,12 @@ def also_in_gvisor(function):
     """Below @case: one of those that a program runs with CAY_RUNTIME=gvisor. Sandboxes take a hundred times as long to
     come there, and the host does not see what is in them: so it is some."""
     _for_gvisor.add(function)
+    return function
+
+
+def also_by_nft(function):
+    """Below @case: one of those that a program runs with CAY_NETWORK_STEERING=nft, too."""
+    _for_nft.add(function)
     return function
 
 

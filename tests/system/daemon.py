@@ -30,6 +30,7 @@ MIB = _echo.MIB
 Closed = _echo.Closed
 Raw = _echo.Raw
 Skip = _echo.Skip
+also_by_nft = _echo.also_by_nft
 also_in_gvisor = _echo.also_in_gvisor
 at_end = _echo.at_end
 case = _echo.case

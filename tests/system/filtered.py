@@ -7,20 +7,22 @@ The same world as that of open networks (network.py); what is counted there are 
 out of this host.
 """
 
+import json
 import os
 import signal
 import subprocess
 from pathlib import Path
 
-from daemon import PATIENCE_S, SANDBOX, also_in_gvisor, case, eventually, fails, init_of
+from daemon import PATIENCE_S, SANDBOX, Skip, also_by_nft, also_in_gvisor, case, eventually, fails, init_of
 from filtered_world import CAY, FOR_NAMES, WHO, filtered, helpers, main, packets_out, reaches_by_name, refused
 from internet import HOST, PRIVATE, WORLD, assert_closed, assert_open, client, session, update
-from own_network import NONE, OPEN, is_clean
+from own_network import NONE, OPEN, is_clean, sh
 
 HERE = ("--network-sets", "here=world.test:1000")
 
 
 @case
+@also_by_nft
 @also_in_gvisor
 def names(cay, _world):
     """a name that a rule allows is reached, and no other exists"""
@@ -32,7 +34,58 @@ def names(cay, _world):
         assert good and all(a.startswith(("198.18.", "fd00:e900:")) for a in addresses.split()), addresses
 
 
+def way_inside(cay, session_id):
+    cay.sh(session_id, "touch /tmp/steered")
+    tables = sh(f"nsenter --net=/proc/{init_of(cay, '/tmp/steered')}/ns/net nft list tables")
+    return "nft" if "cay_redirect" in tables else "bpf"
+
+
 @case
+@also_by_nft
+def steered(cay, _world):
+    """connections are led the way that is configured, and doctor says which"""
+    with session(cay, "first", network=filtered("world.test")):
+        reaches_by_name(cay, "first")
+        said = subprocess.run([CAY, "doctor", "--json", "--data", cay.data], capture_output=True, text=True, check=False).stdout
+        text = next(check["text"] for check in json.loads(said)["checks"] if check["name"] == "network")
+        wanted = os.environ.get("CAY_NETWORK_STEERING", "auto")
+        way = text.rsplit(" ", 1)[1]
+        assert way in (wanted, *(("bpf", "nft") if wanted == "auto" else ())), text
+        assert way_inside(cay, "first") == way, text
+
+
+@case
+@also_by_nft
+def steered_anew(cay, _world):
+    """another way is configured: a sandbox keeps its own as long as its sockets live, and then gets the new one"""
+    before = cay.environment
+    try:
+        cay.environment = before | {"CAY_NETWORK_STEERING": "bpf"}
+        cay.restart()
+        if "filtered" not in cay.call(SANDBOX + "GetCapabilities")["capabilities"]["networkModes"]:
+            raise Skip("this kernel takes no sk_lookup program")
+        with session(cay, "first", network=filtered("world.test")):
+            for way, other in (("bpf", "nft"), ("nft", "bpf")):
+                reaches_by_name(cay, "first")
+                cay.environment = before | {"CAY_NETWORK_STEERING": other}
+                cay.restart()
+                reaches_by_name(cay, "first")
+                os.kill(helpers()[0], signal.SIGKILL)
+                reaches_by_name(cay, "first")
+                assert way_inside(cay, "first") == way
+                # Daemon and helper hold the sockets.
+                cay.kill()
+                os.kill(helpers()[0], signal.SIGKILL)
+                cay.start()
+                reaches_by_name(cay, "first")
+                assert way_inside(cay, "first") == other
+    finally:
+        cay.environment = before
+        cay.restart()
+
+
+@case
+@also_by_nft
 def nothing_leaves(cay, _world):
     """what is denied puts no packet on the way out"""
     with session(cay, "first", network=filtered("world.test:443", deny=["four.test"])):
@@ -54,6 +107,7 @@ def nothing_leaves(cay, _world):
 
 
 @case
+@also_by_nft
 @also_in_gvisor
 def ranges(cay, _world):
     """ranges are reached by number, by IPv4 and IPv6, and a rule that denies beats those that allow"""
@@ -95,6 +149,7 @@ def goes_on(count):
 
 
 @case
+@also_by_nft
 @also_in_gvisor
 def changed(cay, _world):
     """rules change while it runs: what is not allowed any more is cut, the rest goes on"""
@@ -108,6 +163,7 @@ def changed(cay, _world):
 
 
 @case
+@also_by_nft
 def modes(cay, _world):
     """a running sandbox goes from each mode to each other"""
     with session(cay, "first", network=NONE):
@@ -123,6 +179,7 @@ def modes(cay, _world):
 
 
 @case
+@also_by_nft
 @also_in_gvisor
 def daemon_killed(cay, _world):
     """the daemon dies: connections go on, and the next one rules"""
@@ -138,6 +195,7 @@ def daemon_killed(cay, _world):
 
 
 @case
+@also_by_nft
 @also_in_gvisor
 def helper_killed(cay, _world):
     """the helper dies: the next one knows the addresses that were given out"""
@@ -207,6 +265,7 @@ def kills(cay, _world):
 
 
 @case
+@also_by_nft
 def both_killed(cay, _world):
     """both die, in either order: nothing leaves meanwhile, and all is back with the next daemon"""
     with session(cay, "first", network=filtered("world.test")):
@@ -239,6 +298,7 @@ def forked(cay, _world):
 
 
 @case
+@also_by_nft
 def leaves_nothing(cay, _world):
     """destroyed, it leaves no process, device, rule, door or file of names"""
     with session(cay, "first", network=filtered("world.test")):

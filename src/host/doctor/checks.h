@@ -5,6 +5,7 @@
  * Room-private. */
 
 #include "base/buf.h"
+#include "host/net/filter/filter.h"
 
 enum cay_verdict {
     CAY_VERDICT_OK = 1,
@@ -19,6 +20,7 @@ struct cay_doctor {
     const char *runsc; /* and how it runs commands; NULL or empty: not set */
     const char *runsc_platform;
     bool needs_gvisor;
+    enum cay_filter_way network_steering;
     bool is_root;
     bool has_failed;
 };

@@ -71,6 +71,7 @@ bool cay_doctor_run(const struct cay_doctor_options *options, struct cay_buf *ou
         .runsc = options->runsc,
         .runsc_platform = options->runsc_platform,
         .needs_gvisor = options->needs_gvisor,
+        .network_steering = options->network_steering,
     };
     for (size_t i = 0; i < CAY_COUNT(checks); i++)
         checks[i](&doctor);

@@ -7,13 +7,15 @@
  */
 
 #include "base/buf.h"
+#include "host/net/filter/filter.h"
 
 struct cay_doctor_options {
     const char *data_dir;
     const char *init_path;
     const char *runsc; /* of the runtime gvisor; NULL or empty: looked for */
     const char *runsc_platform;
-    bool needs_gvisor; /* sessions are offered it */
+    bool needs_gvisor;                    /* sessions are offered it */
+    enum cay_filter_way network_steering; /* as configured */
 };
 
 /* One line per finding: verdict (ok, warn, fail), name, text and fix, with a tab between them; the

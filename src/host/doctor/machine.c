@@ -16,9 +16,7 @@
 #include "host/store/base.h"
 #include "host/store/store.h"
 #include "sys/cgroup.h"
-#include "sys/netns.h"
 #include "sys/nftables.h"
-#include "sys/sk_lookup.h"
 
 enum {
     REMOVE_MS = 2000,
@@ -290,24 +288,13 @@ void cay_doctor_check_descriptors(struct cay_doctor *doctor)
                    "up to %llu open files per process", (unsigned long long)limit.rlim_max);
 }
 
-/* What a filtered network needs besides: 0 or -errno. */
-static int try_steering(void)
-{
-    static const int none[CAY_STEERED_COUNT] = {-1, -1, -1, -1};
-    static const struct cay_ip own4 = {.family = AF_INET};
-    static const struct cay_ip own6 = {.family = AF_INET6};
-    cay_autoclose int netns_fd = cay_netns_open();
-    if (netns_fd < 0)
-        return netns_fd;
-    cay_autoclose int link_fd = cay_steer(netns_fd, none, &own4, &own6);
-    return CAY_MIN(link_fd, 0);
-}
-
 /* Only sessions with an open or a filtered network need it. */
 void cay_doctor_check_network(struct cay_doctor *doctor)
 {
     int tables = cay_nft_has_table("cay");
     bool has_program = cay_nft_is_installed();
+    enum cay_filter_way way = CAY_FILTER_ANY_WAY;
+    struct cay_error why = {};
     if (tables < 0)
         cay_doctor_say(doctor, "network", CAY_VERDICT_WARN,
                        "use a kernel with nf_tables, or load it: modprobe nf_tables",
@@ -315,15 +302,16 @@ void cay_doctor_check_network(struct cay_doctor *doctor)
     else if (!has_program)
         cay_doctor_say(doctor, "network", CAY_VERDICT_WARN, "install the package nftables",
                        "nft is not there: sessions have no network but loopback");
-    int steering = tables < 0 || !has_program ? 0 : try_steering();
-    if (steering < 0)
-        cay_doctor_say(doctor, "network", CAY_VERDICT_WARN,
-                       "use a kernel from 5.9 on with BPF (CONFIG_BPF_SYSCALL), as root",
-                       "sessions can have an open network, but no filtered one: %s",
-                       strerrordesc_np(-steering));
-    else if (tables >= 0 && has_program)
+    else if (!cay_filter_check(doctor->network_steering, &way, &why))
+        cay_doctor_say(
+            doctor, "network", CAY_VERDICT_WARN,
+            "as root, use a kernel from 5.9 on with BPF (CONFIG_BPF_SYSCALL), or one with "
+            "CONFIG_NFT_NAT and CONFIG_NFT_CONNLIMIT, and 'network_steering = auto'",
+            "sessions can have an open network, but no filtered one: %s", why.text);
+    else
         cay_doctor_say(doctor, "network", CAY_VERDICT_OK, NULL,
-                       "sessions can have an open network, and a filtered one");
+                       "sessions can have an open network, and a filtered one by %s",
+                       way == CAY_FILTER_BY_BPF ? "bpf" : "nft");
 }
 
 /* Only the recipe 'debian' needs it. */

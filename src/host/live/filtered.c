@@ -501,7 +501,8 @@ static void open_anew(struct cay_filtered *filtered)
     struct cay_error err = {};
     uint32_t slot = filtered->session->uid_slot;
     if (!cay_filtering_take(filtered->host->filtering, slot, &filtered->filter) &&
-        !cay_filter_open(filtered->inside_fd, &filtered->filter, &err))
+        !cay_filter_open(filtered->inside_fd, filtered->host->filtering->way, &filtered->filter,
+                         &err))
         cay_log(CAY_ERROR, "network.filter_failed", CAY_S("session", filtered->session->id),
                 CAY_ERR(&err)); /* then nothing is reached */
     set_ranges(filtered);

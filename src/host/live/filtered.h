@@ -9,7 +9,7 @@
  */
 
 #include "egress/rules/rules.h"
-#include "host/net/filter.h"
+#include "host/net/filter/filter.h"
 #include "host/session/session.h"
 
 struct cay_asking;

@@ -18,6 +18,7 @@ struct cay_filtering {
     int tls_image_fd; /* cay-egress-tls; -1: it is not installed */
     int doors_fd;     /* directories: where helpers are found, */
     int names_fd;     /* and the names of each session */
+    enum cay_filter_way way;
     bool can;
     struct cay_error why; /* not */
 };

@@ -55,7 +55,9 @@ struct cay_filtering *cay_filtering_create(struct cay_host *host, const char *eg
         (struct cay_filtering){.image_fd = -1, .tls_image_fd = -1, .doors_fd = -1, .names_fd = -1};
     pthread_mutex_init(&filtering->lock, NULL);
     open_authority(host);
-    filtering->can = cay_gateway_check(&filtering->why) && cay_filter_check(&filtering->why) &&
+    filtering->can = cay_gateway_check(&filtering->why) &&
+                     cay_filter_check((enum cay_filter_way)host->settings->network_steering,
+                                      &filtering->way, &filtering->why) &&
                      open_parts(filtering, host, egress_path, run_dir, &filtering->why);
     return filtering;
 }
@@ -136,7 +138,8 @@ bool cay_filtering_attach(struct cay_host *host, int netns_fd, uint32_t slot, st
     struct cay_filtering *filtering = host->filtering;
     struct cay_waiting_filter one = {.slot = slot, .filter = CAY_FILTER_CLOSED};
     struct cay_filter old = CAY_FILTER_CLOSED;
-    if (!cay_filtering_check(filtering, err) || !cay_filter_open(netns_fd, &one.filter, err))
+    if (!cay_filtering_check(filtering, err) ||
+        !cay_filter_open(netns_fd, filtering->way, &one.filter, err))
         return false;
     if (cay_filtering_take(filtering, slot, &old))
         cay_filter_close(&old);

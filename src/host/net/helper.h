@@ -8,7 +8,7 @@
  */
 
 #include "base/error.h"
-#include "host/net/filter.h"
+#include "host/net/filter/filter.h"
 #include "wire/egress/egress.h"
 
 struct cay_helper {

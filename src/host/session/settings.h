@@ -34,6 +34,7 @@ struct cay_host_settings {
     int network;                /* of sessions that do not say: enum cay_network_setting */
     char *secrets_key;          /* file; empty: in the data directory */
     int nesting;                /* who may choose it: enum cay_nesting_setting */
+    int network_steering;       /* of filtered networks: enum cay_filter_way */
     const char *network_pool;
     struct cay_conf_list network_allow;
     struct cay_conf_list network_rules; /* of sessions that are filtered because they do not say */

@@ -33,6 +33,7 @@ enum { SOMEBODY = 54321, HELPER_UID = 987654, SLOT = 7, WAIT_MS = 10'000 };
 #define PRIVATE "10.9.9.9"
 
 static const char *program;
+static enum cay_filter_way way;
 
 /* --- the internet: all its addresses are its loopback's --- */
 
@@ -200,7 +201,7 @@ static struct world *open_world(void)
     assert_int_equal(cay_netns_visit(world->outside_fd, add_addresses, NULL), 0);
     world->servers = start_there(world, run_servers);
     world->resolver = start_there(world, run_resolver);
-    if (!cay_filter_open(world->inside_fd, &world->filter, &err))
+    if (!cay_filter_open(world->inside_fd, way, &world->filter, &err))
         fail_msg("%s", err.text);
     start_helper(world);
     return world;
@@ -1036,7 +1037,8 @@ int main(int argc, char **argv)
     };
     struct cay_error err = {};
     program = argc > 1 ? argv[1] : NULL;
-    if (!getenv("TEST_LIST") && !cay_filter_check(&err)) {
+    way = argc > 2 ? CAY_FILTER_BY_TABLES : CAY_FILTER_BY_BPF;
+    if (!getenv("TEST_LIST") && !cay_filter_check(way, &way, &err)) {
         printf("1..0 # SKIP %s\n", err.text);
         return 0;
     }

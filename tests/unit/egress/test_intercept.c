@@ -353,7 +353,7 @@ static struct world *open_world(void)
     assert_int_equal(cay_netns_visit(world->outside_fd, add_address, NULL), 0);
     world->server = start_there(world, run_server);
     world->resolver = start_there(world, run_resolver);
-    if (!cay_filter_open(world->inside_fd, &world->filter, &err))
+    if (!cay_filter_open(world->inside_fd, CAY_FILTER_BY_BPF, &world->filter, &err))
         fail_msg("%s", err.text);
     start_helper(world);
     return world;

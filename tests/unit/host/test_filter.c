@@ -4,17 +4,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <linux/rtnetlink.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "host/net/filter.h"
+#include "host/net/filter/filter.h"
 #include "sys/netns.h"
 
 enum { SOMEBODY = 54321 };
@@ -77,6 +81,8 @@ static int try_send(const void *arg)
 
 /* --- the world --- */
 
+static enum cay_filter_way way;
+
 struct world {
     int netns_fd;
     struct cay_filter filter;
@@ -97,7 +103,7 @@ static struct world open_world(void)
     struct cay_error err = {};
     assert_true(world.netns_fd >= 0);
     assert_int_equal(cay_netns_visit(world.netns_fd, free_ports, NULL), 0);
-    if (!cay_filter_open(world.netns_fd, &world.filter, &err))
+    if (!cay_filter_open(world.netns_fd, way, &world.filter, &err))
         fail_msg("%s", err.text);
     return world;
 }
@@ -124,6 +130,10 @@ static void expect_connection(int listener, const char *address, uint16_t port)
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    if (way == CAY_FILTER_BY_TABLES)
+        assert_int_equal(
+            getsockopt(fd, name.ss_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, 80, &name, &len),
+            0);
     if (name.ss_family == AF_INET) {
         const struct sockaddr_in *four = (const struct sockaddr_in *)&name;
         assert_non_null(inet_ntop(AF_INET, &four->sin_addr, text, sizeof(text)));
@@ -395,6 +405,33 @@ static void test_root_inside(void **)
     close_world(&world);
 }
 
+/* How many questions to different resolvers are taken, in hundreds. */
+static int try_many(const void *)
+{
+    enum { MANY = 10'000, HUNDRED = 100 };
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {htonl(0x0a000001 + i)}};
+        if (sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to)) < 0)
+            return errno == EPERM ? (int)i / HUNDRED : 255;
+    }
+    return MANY / HUNDRED;
+}
+
+static void test_bounded(void **)
+{
+    struct world world = open_world();
+    static const struct place own[] = {{"127.0.0.1", 8000}, {"127.0.0.1", 8000}};
+    static const struct place own6[] = {{"::1", 8000}, {"::1", 8000}};
+    assert_int_equal(inside(world.netns_fd, try_many, NULL),
+                     way == CAY_FILTER_BY_TABLES ? 81 : 100);
+    /* What is within counts for nothing. */
+    assert_int_equal(inside(world.netns_fd, use_own_server, own), 0);
+    assert_int_equal(inside(world.netns_fd, use_own_server, own6), 0);
+    close_world(&world);
+}
+
 /* --- life --- */
 
 static void test_fails_closed(void **)
@@ -405,7 +442,7 @@ static void test_fails_closed(void **)
     assert_int_equal(inside(world.netns_fd, try_connect, &name), ECONNREFUSED);
     /* Furnished again, by another daemon. */
     struct cay_error err = {};
-    assert_true(cay_filter_open(world.netns_fd, &world.filter, &err));
+    assert_true(cay_filter_open(world.netns_fd, way, &world.filter, &err));
     assert_int_equal(inside(world.netns_fd, try_connect, &name), 0);
     expect_connection(world.filter.sockets[CAY_STEERED_TCP4], "198.18.7.9", 443);
     close_world(&world);
@@ -428,12 +465,57 @@ static void test_removed(void **)
             assert_int_equal(inside(world.netns_fd, try_connect, &outside[i]), ENETUNREACH);
         assert_int_equal(inside(world.netns_fd, use_own_server, own), 0);
     }
-    assert_true(cay_filter_open(world.netns_fd, &world.filter, &err));
+    assert_true(cay_filter_open(world.netns_fd, way, &world.filter, &err));
     assert_int_equal(inside(world.netns_fd, try_connect, &outside[0]), 0);
     close_world(&world);
 }
 
-int main(void)
+/* For this process and all that it starts. */
+static bool refuse_bpf(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_bpf, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {CAY_COUNT(code), code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Whoever may not load programs gets the other way, unless it is not wanted. */
+static int choose(void)
+{
+    struct cay_error err = {};
+    enum cay_filter_way found;
+    if (!refuse_bpf())
+        return 1;
+    if (cay_filter_check(CAY_FILTER_BY_BPF, &found, &err) || !strstr(err.text, "sk_lookup"))
+        return 2;
+    if (!cay_filter_check(CAY_FILTER_ANY_WAY, &found, &err) || found != CAY_FILTER_BY_TABLES)
+        return 3;
+    if (setresuid(SOMEBODY, SOMEBODY, SOMEBODY) < 0)
+        return 4;
+    if (cay_filter_check(CAY_FILTER_ANY_WAY, &found, &err) || !strstr(err.text, ", nor by nft: "))
+        return 5;
+    return 0;
+}
+
+static void test_chosen(void **)
+{
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        _exit(choose());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+int main(int argc, char **)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_lead_here),
@@ -443,11 +525,14 @@ int main(void)
         cmocka_unit_test(test_no_port_is_stolen),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_root_inside),
+        cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_fails_closed),
         cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_chosen),
     };
     struct cay_error err = {};
-    if (!getenv("TEST_LIST") && !cay_filter_check(&err)) {
+    way = argc > 1 ? CAY_FILTER_BY_TABLES : CAY_FILTER_BY_BPF;
+    if (!getenv("TEST_LIST") && !cay_filter_check(way, &way, &err)) {
         printf("1..0 # SKIP %s\n", err.text);
         return 0;
     }

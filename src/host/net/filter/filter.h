@@ -24,7 +24,14 @@
 
 enum { CAY_FILTER_RANGES_MAX = 4096, CAY_FILTER_LISTEN_BACKLOG = 1024 };
 
-/* -1 where this kernel has no IPv6. */
+/* How everything is led to our sockets. */
+enum cay_filter_way {
+    CAY_FILTER_ANY_WAY,   /* to cay_filter_check: the first that can be had */
+    CAY_FILTER_BY_BPF,    /* sk_lookup */
+    CAY_FILTER_BY_TABLES, /* redirect.h */
+};
+
+/* -1 where this kernel has no IPv6, and of the link where it is not needed. */
 struct cay_filter {
     int sockets[CAY_STEERED_COUNT];
     int link_fd;
@@ -32,12 +39,13 @@ struct cay_filter {
 
 #define CAY_FILTER_CLOSED ((struct cay_filter){{-1, -1, -1, -1}, -1})
 
-/* Can it be done here? Reason: NOT_SUPPORTED, with what is missing. */
-[[nodiscard]] bool cay_filter_check(struct cay_error *err);
+/* Can it be done here, in this way? Reason: NOT_SUPPORTED, with what is missing. */
+[[nodiscard]] bool cay_filter_check(enum cay_filter_way wanted, enum cay_filter_way *out_way,
+                                    struct cay_error *err);
 
 /* Reason: NOT_SUPPORTED. A namespace that is furnished already gets new sockets. It may block. */
-[[nodiscard]] bool cay_filter_open(int netns_fd, struct cay_filter *out_filter,
-                                   struct cay_error *err);
+[[nodiscard]] bool cay_filter_open(int netns_fd, enum cay_filter_way way,
+                                   struct cay_filter *out_filter, struct cay_error *err);
 /* Nothing is heard any more: whatever programs inside connect to is refused. */
 void cay_filter_close(struct cay_filter *filter);
 

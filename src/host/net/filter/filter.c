@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/net/filter.h"
+#include "host/net/filter/filter.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/net/filter/redirect.h"
 #include "sys/netlink.h"
 #include "sys/netns.h"
 #include "sys/netrule.h"
@@ -183,18 +184,36 @@ static int furnish(void *context)
     return six == 0 ? open_sockets(filter, 1) : 0;
 }
 
+#define MODE "network filtered: "
+
 static bool fail(struct cay_error *err, int status, const char *what)
 {
-    return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, status, "network filtered: %s", what);
+    return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, status, MODE "%s", what);
 }
 
-bool cay_filter_open(int netns_fd, struct cay_filter *out_filter, struct cay_error *err)
+static int lead(void *context)
+{
+    const enum cay_filter_way *way = context;
+    return *way == CAY_FILTER_BY_TABLES ? cay_redirect_put() : cay_redirect_remove();
+}
+
+bool cay_filter_open(int netns_fd, enum cay_filter_way way, struct cay_filter *out_filter,
+                     struct cay_error *err)
 {
     struct cay_filter filter = CAY_FILTER_CLOSED;
     int status = cay_netns_visit(netns_fd, furnish, &filter);
     if (status < 0) {
         cay_filter_close(&filter);
         return fail(err, status, "the sandbox's routes and sockets cannot be made");
+    }
+    status = cay_netns_visit(netns_fd, lead, &way);
+    if (status < 0) {
+        cay_filter_close(&filter);
+        return fail(err, status, "the sandbox's packet filter cannot be set");
+    }
+    if (way == CAY_FILTER_BY_TABLES) {
+        *out_filter = filter;
+        return true;
     }
     filter.link_fd = cay_steer(netns_fd, filter.sockets, &own4, &own6);
     if (filter.link_fd < 0) {
@@ -214,18 +233,34 @@ void cay_filter_close(struct cay_filter *filter)
     *filter = CAY_FILTER_CLOSED;
 }
 
-bool cay_filter_check(struct cay_error *err)
+static bool try_way(enum cay_filter_way way, struct cay_error *err)
 {
     struct cay_filter filter = CAY_FILTER_CLOSED;
     if (geteuid() != 0)
-        return cay_fail(err, CAY_R_NOT_SUPPORTED, "network filtered: the daemon is not root");
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, MODE "the daemon is not root");
     cay_autoclose int netns_fd = cay_netns_open();
     if (netns_fd < 0)
         return fail(err, netns_fd, "a network namespace cannot be made");
-    if (!cay_filter_open(netns_fd, &filter, err))
+    if (!cay_filter_open(netns_fd, way, &filter, err))
         return false;
     cay_filter_close(&filter);
     return true;
+}
+
+bool cay_filter_check(enum cay_filter_way wanted, enum cay_filter_way *out_way,
+                      struct cay_error *err)
+{
+    struct cay_error by_bpf = {};
+    struct cay_error by_tables = {};
+    *out_way = wanted == CAY_FILTER_ANY_WAY ? CAY_FILTER_BY_BPF : wanted;
+    if (wanted != CAY_FILTER_ANY_WAY)
+        return try_way(wanted, err);
+    if (try_way(CAY_FILTER_BY_BPF, &by_bpf))
+        return true;
+    *out_way = CAY_FILTER_BY_TABLES;
+    return try_way(CAY_FILTER_BY_TABLES, &by_tables) ||
+           cay_fail(err, CAY_R_NOT_SUPPORTED, "%s, nor by nft: %s", by_bpf.text,
+                    by_tables.text + strlen(MODE));
 }
 
 /* --- ranges --- */
@@ -307,6 +342,7 @@ bool cay_filter_set_ranges(int netns_fd, const struct cay_subnet *wanted, size_t
 
 static int unfurnish(void *)
 {
+    (void)cay_redirect_remove(); /* what it led to is gone */
     struct ranges none = {};
     int status = set_ranges(&none);
     free(none.stale);
