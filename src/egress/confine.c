@@ -39,7 +39,7 @@ static int limit(void)
     } limits[] = {{RLIMIT_NOFILE, DESCRIPTORS_MAX},
                   {RLIMIT_CORE, 0},
                   {RLIMIT_NPROC, 0},
-                  {RLIMIT_FSIZE, CAY_EGRESS_NAMES_MAX * CAY_EGRESS_NAME_SLOT_BYTES},
+                  {RLIMIT_FSIZE, CAY_EGRESS_NAMES_BYTES_MAX},
                   {RLIMIT_MEMLOCK, 0},
                   {RLIMIT_AS, MEMORY_BYTES_MAX}};
     for (size_t i = 0; i < CAY_COUNT(limits); i++) {

@@ -170,11 +170,11 @@ static int judge_rules(struct egress_conn *conn, const struct cay_http1_head *he
 {
     struct cay_decision decision = {};
     cay_auto(cay_buf_finish) struct cay_buf why;
+    cay_buf_init(&why, SENTENCE_BYTES_MAX);
     if (!conn->egress->policy)
         return refuse(conn, CAY_EGRESS_NO_RULE, NULL);
     if (decide_request(conn, head, &decision))
         return 0;
-    cay_buf_init(&why, SENTENCE_BYTES_MAX);
     cay_decision_explain(&decision, &why);
     cay_buf_append_byte(&why, '\0');
     return refuse(conn, decision.why == CAY_WHY_RULE ? CAY_EGRESS_BY_RULE : CAY_EGRESS_NO_RULE,

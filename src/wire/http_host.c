@@ -37,8 +37,11 @@ enum cay_http_looks cay_http_looks(const char *bytes, size_t len)
     size_t line_len = end ? (size_t)(end - bytes) - at : len - at;
     if (memmem(bytes + at, line_len, "HTTP/", 5))
         return CAY_HTTP_LOOKS_SO;
-    /* A line without an end is long enough for every server. */
-    return end || line_len > FIRST_LINE_MAX ? CAY_HTTP_LOOKS_OTHER : CAY_HTTP_LOOKS_MORE;
+    if (end)
+        return CAY_HTTP_LOOKS_OTHER;
+    /* What may be a version could come behind all that anybody waits for: it is read as HTTP, and
+     * refused as too long. */
+    return line_len > FIRST_LINE_MAX ? CAY_HTTP_LOOKS_SO : CAY_HTTP_LOOKS_MORE;
 }
 
 void cay_http_host_init(struct cay_http_host *check, struct cay_str host)

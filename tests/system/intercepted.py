@@ -43,6 +43,8 @@ def says(cay, script):
 def allowed(cay, _):
     """requests that a rule allows pass, and a client that would rather have HTTP/2 gets HTTP/1.1"""
     assert says(cay, "curl -sS -w '%{http_version}' --http2 https://web.test/hello") == "hello from web.test\n1.1"
+    for host in ("web.test:443", "web.test:0443"):
+        assert says(cay, f"curl -sS -H 'Host: {host}' https://web.test/hello") == "hello from web.test\n", host
     said = says(cay, "curl -sS https://web.test/hello https://web.test/hello -w '%{num_connects} '")
     assert said == "hello from web.test\n1 hello from web.test\n0 ", said
 

@@ -295,6 +295,13 @@ def reached(cay):
         == [(True, "api.openai.com:443"), (False, "api.openai.com:443"), (False, "")]
     update(cay, "s", network=FILTERED | {"deny": ["*.openai.com"]})
     assert verdict("api.openai.com:443") == [(False, "*.openai.com")]
+    # Rules of requests say what the value may be used for, and the binding opens no more.
+    for rule in ("GET https://api.openai.com/v1/*", "GET https://*.openai.com/v1/*"):
+        update(cay, "s", network=FILTERED | {"allow": [rule]})
+        assert verdict("GET https://api.openai.com/v1/models", "POST https://api.openai.com/v1/models",
+                       "GET https://api.openai.com/v2") == [(True, rule), (False, rule), (False, rule)], rule
+    update(cay, "s", network=FILTERED | {"deny": ["POST https://api.openai.com/*"]})
+    assert [one for one, _ in verdict("GET https://api.openai.com/", "POST https://api.openai.com/")] == [True, False]
 
 
 @case

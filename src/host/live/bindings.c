@@ -7,7 +7,7 @@
 #include "host/session/host.h"
 #include "wire/egress/secrets.h"
 
-enum { VARIABLE_BYTES_MAX = 128, PORT = 443 };
+enum { VARIABLE_BYTES_MAX = 128 };
 
 static bool is_variable(struct cay_str text)
 {
@@ -124,8 +124,8 @@ bool cay_bindings_choose(const struct cay_v1_secret_binding_array *now,
 struct cay_str cay_binding_rule(const struct cay_v1_secret_binding *binding,
                                 struct cay_arena *arena)
 {
-    const char *text =
-        cay_arena_printf(arena, "%.*s:%d", (int)binding->host.len, binding->host.ptr, PORT);
+    const char *text = cay_arena_printf(arena, "%.*s:%d", (int)binding->host.len, binding->host.ptr,
+                                        CAY_BINDING_PORT);
     return text ? cay_str(text) : (struct cay_str){};
 }
 

@@ -9,6 +9,8 @@
 
 #include "host/session/session.h"
 
+enum { CAY_BINDING_PORT = 443 };
+
 /* What a session with this network comes to have, that has `now` and asks for more, or less:
  * written in one way, in the order in which they came. Reasons: INVALID_ARGUMENT,
  * FAILED_PRECONDITION: the network is not filtered. */

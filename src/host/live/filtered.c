@@ -100,13 +100,18 @@ static void write_rules(const struct cay_filtered *filtered, struct cay_buf *out
     const struct cay_v1_network_policy *policy = filtered->session->spec->network;
     if (!policy)
         return;
-    const struct cay_v1_secret_binding_array *secrets = &filtered->session->spec->secrets;
+    enum { ARENA_BYTES = 1 << 16 };
+    cay_auto(cay_arena_finish) struct cay_arena arena;
+    struct cay_pb_strs more;
+    struct cay_error err = {};
+    cay_arena_init(&arena, ARENA_BYTES);
     put_list(out, CAY_EGRESS_ALLOW, policy->allow);
-    for (size_t i = 0; i < secrets->count; i++) {
-        cay_auto(cay_arena_finish) struct cay_arena arena;
-        cay_arena_init(&arena, 4096);
-        cay_egress_rule_put(out, CAY_EGRESS_ALLOW, cay_binding_rule(&secrets->items[i], &arena));
-    }
+    if (cay_network_secret_rules(filtered->host, policy, &filtered->session->spec->secrets, &arena,
+                                 &more, &err))
+        put_list(out, CAY_EGRESS_ALLOW, more);
+    else
+        cay_log(CAY_ERROR, "network.rules_failed", CAY_S("session", filtered->session->id),
+                CAY_ERR(&err)); /* then they allow nothing */
     put_list(out, CAY_EGRESS_DENY, policy->deny);
     const struct cay_conf_list *sets = &filtered->host->settings->network_sets;
     for (size_t i = 0; i < sets->count; i++)

@@ -36,6 +36,29 @@ bool cay_network_default_check(const struct cay_host *host, struct cay_error *er
     return true;
 }
 
+bool cay_network_secret_rules(const struct cay_host *host,
+                              const struct cay_v1_network_policy *policy,
+                              const struct cay_v1_secret_binding_array *secrets,
+                              struct cay_arena *arena, struct cay_pb_strs *out_rules,
+                              struct cay_error *err)
+{
+    const struct cay_v1_network_policy allowed = {.allow = policy->allow};
+    struct cay_policy *own = NULL;
+    *out_rules = (struct cay_pb_strs){};
+    if (!secrets->count)
+        return true;
+    if (!cay_network_rules_make(host, &allowed, &own, err))
+        return false;
+    out_rules->items = cay_arena_array(arena, secrets->count, sizeof(*out_rules->items));
+    for (size_t i = 0; out_rules->items && i < secrets->count; i++) {
+        const struct cay_v1_secret_binding *binding = &secrets->items[i];
+        if (!cay_policy_reads_requests(own, binding->host, CAY_BINDING_PORT))
+            out_rules->items[out_rules->count++] = cay_binding_rule(binding, arena);
+    }
+    cay_policy_destroy(own);
+    return out_rules->items || cay_fail(err, CAY_R_MESSAGE_TOO_LARGE, NULL);
+}
+
 bool cay_network_rules_with(const struct cay_host *host, const struct cay_v1_network_policy *policy,
                             const struct cay_v1_secret_binding_array *secrets,
                             struct cay_policy **out_rules, struct cay_error *err)
@@ -45,11 +68,14 @@ bool cay_network_rules_with(const struct cay_host *host, const struct cay_v1_net
     cay_autofree struct cay_str *sets = sets_of(host);
     size_t count = policy->allow.count;
     cay_autofree struct cay_str *allow = cay_alloc((count + secrets->count + 1) * sizeof(*allow));
+    struct cay_pb_strs more;
     cay_arena_init(&arena, ARENA_BYTES);
+    if (!cay_network_secret_rules(host, policy, secrets, &arena, &more, err))
+        return false;
     for (size_t i = 0; i < count; i++)
         allow[i] = policy->allow.items[i];
-    for (size_t i = 0; i < secrets->count; i++)
-        allow[count++] = cay_binding_rule(&secrets->items[i], &arena);
+    for (size_t i = 0; i < more.count; i++)
+        allow[count++] = more.items[i];
     const struct cay_policy_source source = {
         .allow = allow,
         .allow_count = count,

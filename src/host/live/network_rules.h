@@ -11,6 +11,13 @@
 [[nodiscard]] bool cay_network_rules_make(const struct cay_host *host,
                                           const struct cay_v1_network_policy *policy,
                                           struct cay_policy **out_rules, struct cay_error *err);
+/* What secrets allow: the names that they are bound to, but those of which the policy allows some
+ * requests only. In the arena. */
+[[nodiscard]] bool cay_network_secret_rules(const struct cay_host *host,
+                                            const struct cay_v1_network_policy *policy,
+                                            const struct cay_v1_secret_binding_array *secrets,
+                                            struct cay_arena *arena, struct cay_pb_strs *out_rules,
+                                            struct cay_error *err);
 /* The same with what the secrets allow that it puts into requests. */
 [[nodiscard]] bool cay_network_rules_with(const struct cay_host *host,
                                           const struct cay_v1_network_policy *policy,

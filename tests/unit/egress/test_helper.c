@@ -314,6 +314,7 @@ static int look_up(const char *name, struct in_addr *out)
         send(fd, bytes, len, 0) < 0)
         return -errno;
     ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
+    close(fd);
     if (got < 12 || (bytes[3] & 15) || bytes[7] != 1)
         return got < 0 ? -errno : (bytes[3] & 15) ? bytes[3] & 15 : UNKNOWN;
     memcpy(out, bytes + got - 4, 4);
@@ -458,6 +459,32 @@ static void test_names(void **)
     /* An address that is no name's. */
     const struct wish nobody = {"198.18.77.7", 7};
     expect(world, talk, &nobody, "nobody's", ECONNRESET);
+    close_world(world);
+}
+
+/* One after the other, as fast as answers come. */
+static int look_at_many(const void *arg)
+{
+    char name[32];
+    int status = 0;
+    for (int i = 0; i < *(const int *)arg && status == 0; i++) {
+        snprintf(name, sizeof(name), "n%d.many.test", i);
+        status = look(name);
+    }
+    return status;
+}
+
+/* The last name that there is room for, and one more; and nobody dies of them. */
+static void test_full_names(void **)
+{
+    struct world *world = open_world();
+    const struct wish good = {"good.test", 7};
+    const int most = CAY_EGRESS_NAMES_MAX - 1;
+    (void)set_policy(world, usual, NULL);
+    expect(world, talk, &good, "a server", 0);
+    expect(world, look_at_many, &most, "as many as there is room for", 0);
+    assert_int_not_equal(inside(world, look, "more.many.test"), 0);
+    expect(world, talk, &good, "a server, afterwards", 0);
     close_world(world);
 }
 
@@ -1024,15 +1051,25 @@ static void test_confined(void **)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_receipts),
-        cmocka_unit_test(test_denials),       cmocka_unit_test(test_other_names),
-        cmocka_unit_test(test_rebinding),     cmocka_unit_test(test_deny_beats_allow),
-        cmocka_unit_test(test_cut),           cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),          cmocka_unit_test(test_load),
-        cmocka_unit_test(test_resolver_away), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_ping),          cmocka_unit_test(test_confined),
-        cmocka_unit_test(test_asked),         cmocka_unit_test(test_ask_ends),
-        cmocka_unit_test(test_asked_and_cut), cmocka_unit_test(test_asked_again),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_full_names),
+        cmocka_unit_test(test_receipts),
+        cmocka_unit_test(test_denials),
+        cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_rebinding),
+        cmocka_unit_test(test_deny_beats_allow),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_resolver_away),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_ping),
+        cmocka_unit_test(test_confined),
+        cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_ask_ends),
+        cmocka_unit_test(test_asked_and_cut),
+        cmocka_unit_test(test_asked_again),
         cmocka_unit_test(test_many_asked),
     };
     struct cay_error err = {};

@@ -38,7 +38,10 @@ static void http_is_told_apart(void **)
     static char line[20'000];
     memset(line, 'a', sizeof(line));
     assert_int_equal(cay_http_looks(line, sizeof(line)), CAY_HTTP_LOOKS_OTHER);
+    /* Its end may come later, with a version: some servers read as far. */
     line[3] = ' ';
+    assert_int_equal(cay_http_looks(line, sizeof(line)), CAY_HTTP_LOOKS_SO);
+    line[sizeof(line) - 1] = '\n';
     assert_int_equal(cay_http_looks(line, sizeof(line)), CAY_HTTP_LOOKS_OTHER);
     assert_int_equal(cay_http_looks("\0\0\0\x08", 4), CAY_HTTP_LOOKS_OTHER);
 }
