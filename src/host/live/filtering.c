@@ -21,6 +21,8 @@ static int make_dir(int dir_fd, const char *name)
 static bool open_parts(struct cay_filtering *filtering, struct cay_host *host,
                        const char *egress_path, const char *run_dir, struct cay_error *err)
 {
+    if (!egress_path)
+        return cay_fail(err, CAY_R_NOT_SUPPORTED, "network filtered: there is no cay-egress");
     filtering->image_fd = open(egress_path, O_RDONLY | O_CLOEXEC);
     if (filtering->image_fd < 0)
         return cay_fail_errno(err, CAY_R_NOT_SUPPORTED, -errno, "network filtered: %s",
